@@ -1,0 +1,194 @@
+//! From the `Authorization` header to a user.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::token::{Fingerprint, MAX_TOKEN_BYTES, Token, TokenError};
+
+/// Knows every credential the server accepts. Holds fingerprints, no secrets.
+#[derive(Debug, Clone, Default)]
+pub struct Authenticator {
+    users: HashMap<Fingerprint, Arc<User>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    /// Empty when the credential carries none.
+    pub uid: String,
+    pub groups: Vec<String>,
+}
+
+/// Why a caller is not known. Both are a 401 where a user is needed, but only
+/// a caller without any credential may read what is public.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    NoCredential,
+    BadCredential,
+}
+
+/// A row of a token file that cannot be used. Rows count from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TokenFileError {
+    #[error("line {line}: want at least the columns `token,user,uid`")]
+    TooFewColumns { line: usize },
+    #[error("line {line}: a quote is not closed")]
+    OpenQuote { line: usize },
+    #[error("line {line}: the user name is empty")]
+    NoUser { line: usize },
+    #[error("line {line}: {cause}")]
+    Token { line: usize, cause: TokenError },
+}
+
+impl User {
+    /// The owner of the generated kubeconfig: may do everything.
+    pub fn admin() -> Self {
+        Self {
+            name: "kubernetes-admin".into(),
+            uid: String::new(),
+            groups: vec!["system:masters".into(), AUTHENTICATED.into()],
+        }
+    }
+}
+
+/// Every known caller is in this group.
+const AUTHENTICATED: &str = "system:authenticated";
+
+impl Authenticator {
+    pub fn add(&mut self, token: &Token, user: User) {
+        self.users.insert(token.fingerprint(), Arc::new(user));
+    }
+
+    /// Reads a static token file: `token,user,uid[,"group1,group2"]` per line.
+    /// A token that stands twice belongs to the last line.
+    pub fn add_token_file(&mut self, csv: &str) -> Result<(), TokenFileError> {
+        for (index, text) in csv.lines().enumerate() {
+            let line = index + 1;
+            if text.trim().is_empty() {
+                continue;
+            }
+            let columns = split_csv(text).ok_or(TokenFileError::OpenQuote { line })?;
+            let (token, name, uid, groups) = match columns.as_slice() {
+                [token, name, uid] => (token, name, uid, ""),
+                [token, name, uid, groups, ..] => (token, name, uid, groups.as_str()),
+                _ => return Err(TokenFileError::TooFewColumns { line }),
+            };
+            if name.is_empty() {
+                return Err(TokenFileError::NoUser { line });
+            }
+            let token = Token::parse(token).map_err(|cause| TokenFileError::Token { line, cause })?;
+            let groups = groups
+                .split(',')
+                .map(str::trim)
+                .filter(|group| !group.is_empty() && *group != AUTHENTICATED)
+                .chain([AUTHENTICATED])
+                .map(str::to_owned)
+                .collect();
+            self.add(&token, User { name: name.clone(), uid: uid.clone(), groups });
+        }
+        Ok(())
+    }
+
+    /// Takes the value of the `Authorization` header, if there is one.
+    pub fn authenticate(&self, authorization: Option<&[u8]>) -> Result<Arc<User>, Refusal> {
+        let authorization = authorization.ok_or(Refusal::NoCredential)?;
+        let token = bearer(authorization).ok_or(Refusal::BadCredential)?;
+        self.users.get(&Fingerprint::of(token)).cloned().ok_or(Refusal::BadCredential)
+    }
+}
+
+/// The token of `Bearer TOKEN`. The scheme is case-insensitive.
+fn bearer(authorization: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = authorization.trim_ascii().split_at_checked("Bearer ".len())?;
+    let usable = scheme.eq_ignore_ascii_case(b"Bearer ")
+        && !token.is_empty()
+        && token.len() <= MAX_TOKEN_BYTES
+        && token.iter().all(u8::is_ascii_graphic);
+    usable.then_some(token)
+}
+
+/// The columns of one CSV line; `None` if a quote stays open.
+fn split_csv(line: &str) -> Option<Vec<String>> {
+    let mut columns = vec![];
+    let mut column = String::new();
+    let mut quoted = false;
+    let mut chars = line.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                column.push('"');
+                chars.next();
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => columns.push(std::mem::take(&mut column)),
+            _ => column.push(char),
+        }
+    }
+    columns.push(column);
+    (!quoted).then_some(columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn authenticator() -> Authenticator {
+        let mut authenticator = Authenticator::default();
+        authenticator.add(&Token::parse("s3cret").unwrap(), User::admin());
+        authenticator
+    }
+
+    #[test]
+    fn only_the_exact_bearer_token_is_known() {
+        for (header, expected) in [
+            (None, Err(Refusal::NoCredential)),
+            (Some("Bearer s3cret"), Ok("kubernetes-admin")),
+            (Some("bearer s3cret"), Ok("kubernetes-admin")),
+            (Some("BEARER s3cret "), Ok("kubernetes-admin")),
+            (Some(""), Err(Refusal::BadCredential)),
+            (Some("Bearer"), Err(Refusal::BadCredential)),
+            (Some("Bearer "), Err(Refusal::BadCredential)),
+            (Some("Bearer  s3cret"), Err(Refusal::BadCredential)),
+            (Some("Bearer s3cret x"), Err(Refusal::BadCredential)),
+            (Some("Bearer s3cre"), Err(Refusal::BadCredential)),
+            (Some("Bearer s3crett"), Err(Refusal::BadCredential)),
+            (Some("Bearer S3CRET"), Err(Refusal::BadCredential)),
+            (Some("Basic s3cret"), Err(Refusal::BadCredential)),
+            (Some("Bearer \u{fe}\u{ff}"), Err(Refusal::BadCredential)),
+        ] {
+            let found = authenticator().authenticate(header.map(str::as_bytes));
+            assert_eq!(found.as_ref().map(|user| user.name.as_str()).map_err(|e| *e), expected, "{header:?}");
+        }
+    }
+
+    #[test]
+    fn token_file_rows_become_users() {
+        let mut authenticator = authenticator();
+        authenticator
+            .add_token_file("t1,alice,1000\nt2,bob,,\"dev,\"\"ops\"\", system:authenticated\"\n\nt1,carol,7,one\n")
+            .unwrap();
+        let user = |token: &str| {
+            authenticator.authenticate(Some(format!("Bearer {token}").as_bytes())).map(|user| (*user).clone())
+        };
+        let carol = User {
+            name: "carol".into(),
+            uid: "7".into(),
+            groups: vec!["one".into(), "system:authenticated".into()],
+        };
+        assert_eq!(user("t1"), Ok(carol));
+        assert_eq!(user("t2").unwrap().groups, ["dev", "\"ops\"", "system:authenticated"]);
+        assert_eq!(user("s3cret"), Ok(User::admin()));
+    }
+
+    #[test]
+    fn bad_token_file_rows_are_named_by_line() {
+        for (csv, expected) in [
+            ("t,u", TokenFileError::TooFewColumns { line: 1 }),
+            ("t,u,1\nt,\"u,1", TokenFileError::OpenQuote { line: 2 }),
+            ("t,,1", TokenFileError::NoUser { line: 1 }),
+            (",u,1", TokenFileError::Token { line: 1, cause: TokenError::Length }),
+            ("a b,u,1", TokenFileError::Token { line: 1, cause: TokenError::NotVisibleAscii }),
+        ] {
+            assert_eq!(Authenticator::default().add_token_file(csv), Err(expected), "{csv:?}");
+        }
+    }
+}

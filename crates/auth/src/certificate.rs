@@ -1,0 +1,265 @@
+//! The server's own certificate authority and its serving certificate.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+};
+use rustls::{
+    RootCertStore, ServerConfig,
+    client::{WebPkiServerVerifier, danger::ServerCertVerifier},
+    crypto::{CryptoProvider, aws_lc_rs},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    sign::CertifiedKey,
+};
+
+/// Signs serving certificates. Lives as long as the data directory, so that a
+/// kubeconfig written once stays good.
+pub struct Authority {
+    certificate: String,
+    key: String,
+}
+
+/// A certificate chain and its key, in PEM.
+pub struct Serving {
+    pub chain: String,
+    pub key: String,
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(20 * 365);
+const SERVING_LIFETIME: Duration = DAY.saturating_mul(2 * 365);
+/// A serving certificate with less than this left is made anew at start.
+pub const RENEW_BEFORE: Duration = DAY.saturating_mul(60);
+/// Certificates are valid from a little before they were made, for clients
+/// whose clocks run behind.
+const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
+
+/// Names that every serving certificate carries: the loopback ones, and those
+/// that in-cluster clients use for the API server.
+const DNS_NAMES: [&str; 4] = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    #[error("cannot make a certificate: {0}")]
+    Make(#[from] rcgen::Error),
+    #[error("not a PEM certificate with its key: {0}")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    #[error("the PEM text holds no certificate")]
+    Empty,
+    #[error("the certificate does not fit: {0}")]
+    Unfit(#[from] rustls::Error),
+    #[error("the certificate authority is unusable: {0}")]
+    Authority(#[from] rustls::client::VerifierBuilderError),
+    #[error("the clock stands before 1970")]
+    Clock,
+}
+
+impl Authority {
+    pub fn make(now: SystemTime) -> Result<Self, CertificateError> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = authority_params();
+        params.not_before = (now - CLOCK_SKEW).into();
+        params.not_after = (now + AUTHORITY_LIFETIME).into();
+        Ok(Self { certificate: params.self_signed(&key)?.pem(), key: key.serialize_pem() })
+    }
+
+    /// Whether both parts belong together shows when a certificate that was
+    /// signed with the key is checked by [`Authority::vouches_for`].
+    pub fn from_pem(certificate: String, key: String) -> Result<Self, CertificateError> {
+        CertificateDer::from_pem_slice(certificate.as_bytes())?;
+        KeyPair::from_pem(&key)?;
+        Ok(Self { certificate, key })
+    }
+
+    /// What clients must trust, in PEM.
+    pub fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
+    /// For the file that holds it, and nothing else.
+    pub fn reveal_key(&self) -> &str {
+        &self.key
+    }
+
+    /// Makes a serving certificate for the loopback names and `address`.
+    pub fn sign_serving(&self, address: IpAddr, now: SystemTime) -> Result<Serving, CertificateError> {
+        let issuer = Issuer::new(authority_params(), KeyPair::from_pem(&self.key)?);
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = CertificateParams::new(
+            DNS_NAMES
+                .iter()
+                .map(ToString::to_string)
+                .chain(addresses(address).map(|address| address.to_string()))
+                .collect::<Vec<_>>(),
+        )?;
+        params.distinguished_name = named("sternpost");
+        params.not_before = (now - CLOCK_SKEW).into();
+        params.not_after = (now + SERVING_LIFETIME).into();
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.signed_by(&key, &issuer)?;
+        Ok(Serving { chain: certificate.pem(), key: key.serialize_pem() })
+    }
+
+    /// Fails unless a client that trusts this authority would accept
+    /// `serving` at `now`, under every name that it should have.
+    pub fn vouches_for(
+        &self,
+        serving: &Serving,
+        address: IpAddr,
+        now: SystemTime,
+    ) -> Result<(), CertificateError> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.certificate.as_bytes())?)?;
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build()?;
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).map_err(|_| CertificateError::Clock)?;
+        let chain = serving.certificates()?;
+        let (own, rest) = chain.split_first().ok_or(CertificateError::Empty)?;
+        let dns_names = DNS_NAMES.iter().filter_map(|name| ServerName::try_from(*name).ok());
+        for name in dns_names.chain(addresses(address).map(ServerName::from)) {
+            verifier.verify_server_cert(own, rest, &name, &[], UnixTime::since_unix_epoch(now))?;
+        }
+        CertifiedKey::from_der(chain, serving.private_key()?, &provider())?;
+        Ok(())
+    }
+}
+
+impl Serving {
+    /// TLS 1.2 and 1.3, with HTTP/2 preferred over HTTP/1.1.
+    pub fn server_config(&self) -> Result<ServerConfig, CertificateError> {
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(self.certificates()?, self.private_key()?)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(config)
+    }
+
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+        let chain: Vec<_> =
+            CertificateDer::pem_slice_iter(self.chain.as_bytes()).collect::<Result<_, _>>()?;
+        if chain.is_empty() { Err(CertificateError::Empty) } else { Ok(chain) }
+    }
+
+    fn private_key(&self) -> Result<PrivateKeyDer<'static>, CertificateError> {
+        Ok(PrivateKeyDer::from_pem_slice(self.key.as_bytes())?)
+    }
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").field("certificate", &self.certificate).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Serving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Serving").field("chain", &self.chain).finish_non_exhaustive()
+    }
+}
+
+/// All that a signature takes from the authority besides its key. A constant,
+/// so that the authority's certificate need not be read back to sign.
+fn authority_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = named("sternpost-ca");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    params
+}
+
+fn named(common_name: &str) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    name
+}
+
+/// A wildcard address is not one that a client can name.
+fn addresses(listen: IpAddr) -> impl Iterator<Item = IpAddr> {
+    let own = Some(listen).filter(|listen| !listen.is_unspecified() && !LOOPBACK.contains(listen));
+    LOOPBACK.into_iter().chain(own)
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCAL: IpAddr = LOOPBACK[0];
+    const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+
+    fn now() -> SystemTime {
+        SystemTime::UNIX_EPOCH + DAY * 20_000
+    }
+
+    #[test]
+    fn a_signed_certificate_is_good_for_its_names_until_it_expires() {
+        let authority = Authority::make(now()).unwrap();
+        let serving = authority.sign_serving(ELSEWHERE, now()).unwrap();
+        for (address, at, good) in [
+            (LOCAL, now(), true),
+            (ELSEWHERE, now(), true),
+            (IpAddr::V4(Ipv4Addr::UNSPECIFIED), now(), true),
+            (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 8)), now(), false),
+            (LOCAL, now() - CLOCK_SKEW, true),
+            (LOCAL, now() - CLOCK_SKEW * 2, false),
+            (LOCAL, now() + SERVING_LIFETIME - DAY, true),
+            (LOCAL, now() + SERVING_LIFETIME + DAY, false),
+        ] {
+            assert_eq!(authority.vouches_for(&serving, address, at).is_ok(), good, "{address} {at:?}");
+        }
+        assert!(serving.server_config().is_ok());
+    }
+
+    #[test]
+    fn an_authority_read_back_signs_for_the_same_clients() {
+        let made = Authority::make(now()).unwrap();
+        let read = Authority::from_pem(made.certificate().into(), made.reveal_key().into()).unwrap();
+        let serving = read.sign_serving(LOCAL, now()).unwrap();
+        assert!(made.vouches_for(&serving, LOCAL, now()).is_ok());
+    }
+
+    #[test]
+    fn parts_that_do_not_belong_together_are_refused() {
+        let (a, b) = (Authority::make(now()).unwrap(), Authority::make(now()).unwrap());
+        let serving = a.sign_serving(LOCAL, now()).unwrap();
+        assert!(b.vouches_for(&serving, LOCAL, now()).is_err());
+        let mixed = Authority::from_pem(a.certificate().into(), b.reveal_key().into()).unwrap();
+        let by_mixed = mixed.sign_serving(LOCAL, now()).unwrap();
+        assert!(mixed.vouches_for(&by_mixed, LOCAL, now()).is_err());
+        let swapped = Serving { chain: serving.chain.clone(), key: by_mixed.key };
+        assert!(a.vouches_for(&swapped, LOCAL, now()).is_err());
+        assert!(swapped.server_config().is_err());
+    }
+
+    #[test]
+    fn text_that_is_no_pem_is_refused() {
+        let good = Authority::make(now()).unwrap();
+        for (certificate, key) in
+            [("", good.reveal_key()), (good.certificate(), ""), ("junk", "junk"), ("", "")]
+        {
+            assert!(Authority::from_pem(certificate.into(), key.into()).is_err());
+            assert!(Serving { chain: certificate.into(), key: key.into() }.server_config().is_err());
+        }
+    }
+
+    #[test]
+    fn debug_output_shows_no_key() {
+        let authority = Authority::make(now()).unwrap();
+        let serving = authority.sign_serving(LOCAL, now()).unwrap();
+        assert!(!format!("{authority:?}{serving:?}").contains("PRIVATE"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Bearer tokens: secrets that must not leak by printing or by timing.
+
+use std::fmt;
+
+use aws_lc_rs::{
+    digest,
+    rand::{SecureRandom, SystemRandom},
+};
+
+/// A bearer secret. Deliberately neither `Display` nor comparable.
+#[derive(Clone)]
+pub struct Token(String);
+
+/// Random bytes in a generated token: 256 bits.
+const RANDOM_BYTES: usize = 32;
+
+/// The longest token that is accepted; service-account tokens are about 1 KiB.
+pub const MAX_TOKEN_BYTES: usize = 16 * 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    #[error("the system gave no random bytes")]
+    NoRandomness,
+    #[error("a token is made of visible ASCII characters")]
+    NotVisibleAscii,
+    #[error("a token is between 1 and {MAX_TOKEN_BYTES} bytes long")]
+    Length,
+}
+
+impl Token {
+    /// A new secret, as 64 hexadecimal digits.
+    pub fn generate() -> Result<Self, TokenError> {
+        let mut bytes = [0; RANDOM_BYTES];
+        SystemRandom::new().fill(&mut bytes).map_err(|_| TokenError::NoRandomness)?;
+        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+
+    pub fn parse(text: &str) -> Result<Self, TokenError> {
+        if text.is_empty() || text.len() > MAX_TOKEN_BYTES {
+            return Err(TokenError::Length);
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(TokenError::NotVisibleAscii);
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// For the files that hold it, and nothing else.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(self.0.as_bytes())
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+/// SHA-256 of a token. Looking one up leaks at most the digest of what the
+/// caller sent, from which nothing follows about the stored secrets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Fingerprint([u8; digest::SHA256_OUTPUT_LEN]);
+
+impl Fingerprint {
+    pub(crate) fn of(token: &[u8]) -> Self {
+        let mut bytes = [0; digest::SHA256_OUTPUT_LEN];
+        for (byte, value) in bytes.iter_mut().zip(digest::digest(&digest::SHA256, token).as_ref()) {
+            *byte = *value;
+        }
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fingerprint(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_token_has_256_bits_and_does_not_repeat() {
+        let (a, b) = (Token::generate().unwrap(), Token::generate().unwrap());
+        assert_eq!(a.reveal().len(), 64);
+        assert!(a.reveal().bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_ne!(a.reveal(), b.reveal());
+        assert!(Token::parse(a.reveal()).is_ok());
+    }
+
+    #[test]
+    fn debug_output_shows_no_secret() {
+        let token = Token::parse("s3cret").unwrap();
+        assert_eq!(format!("{token:?} {:?}", token.fingerprint()), "Token(..) Fingerprint(..)");
+    }
+
+    #[test]
+    fn tokens_are_visible_ascii_within_the_limit() {
+        for (text, expected) in [
+            ("", Some(TokenError::Length)),
+            ("a b", Some(TokenError::NotVisibleAscii)),
+            ("a\n", Some(TokenError::NotVisibleAscii)),
+            ("é", Some(TokenError::NotVisibleAscii)),
+            ("a.b-c_d~+/=", None),
+        ] {
+            assert_eq!(Token::parse(text).err(), expected, "{text:?}");
+        }
+        assert!(Token::parse(&"a".repeat(MAX_TOKEN_BYTES)).is_ok());
+        assert_eq!(Token::parse(&"a".repeat(MAX_TOKEN_BYTES + 1)).err(), Some(TokenError::Length));
+    }
+}

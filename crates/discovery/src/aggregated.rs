@@ -1,0 +1,138 @@
+//! `APIGroupDiscoveryList` of `apidiscovery.k8s.io/v2`.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use serde::Serialize;
+use sha2::{Digest, Sha512};
+use sternpost_meta::resource::{Group, Resource, Scope, Subresource, Version};
+
+use crate::{Aggregated, Verbs, json, legacy::foreign};
+
+const TYPE: &[u8] = br#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","#;
+
+pub(crate) fn encode<'a>(groups: impl Iterator<Item = &'a Group>) -> Aggregated {
+    let list = json(&List { metadata: Metadata { name: "" }, items: groups.map(Item::new).collect() });
+    // The entity tag is that of the list before its type is written, so that
+    // it is the same as upstream's for the same resources.
+    let mut etag = String::with_capacity(128);
+    for byte in Sha512::digest(&list) {
+        // Writing to a string cannot fail.
+        let _ = write!(etag, "{byte:02X}");
+    }
+    let mut body = Vec::with_capacity(TYPE.len() + list.len());
+    body.extend_from_slice(TYPE);
+    body.extend(list.into_iter().skip(1));
+    body.push(b'\n');
+    Aggregated { body: body.into(), etag: etag.into() }
+}
+
+#[derive(Serialize)]
+struct List<'a> {
+    metadata: Metadata<'a>,
+    items: Vec<Item<'a>>,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct Item<'a> {
+    metadata: Metadata<'a>,
+    versions: Vec<VersionItem<'a>>,
+}
+
+impl<'a> Item<'a> {
+    fn new(group: &'a Group) -> Self {
+        Self {
+            metadata: Metadata { name: &group.name },
+            versions: group.versions.iter().map(VersionItem::new).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct VersionItem<'a> {
+    version: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    resources: Vec<ResourceItem<'a>>,
+    freshness: &'static str,
+}
+
+impl<'a> VersionItem<'a> {
+    fn new(version: &'a Version) -> Self {
+        Self {
+            version: &version.name,
+            resources: version.resources.iter().map(|resource| ResourceItem::new(resource)).collect(),
+            freshness: "Current",
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceItem<'a> {
+    resource: &'a str,
+    response_kind: Kind<'a>,
+    scope: &'static str,
+    singular_resource: &'a str,
+    verbs: Verbs<'a>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    short_names: &'a [Arc<str>],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    categories: &'a [Arc<str>],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    subresources: Vec<SubresourceItem<'a>>,
+}
+
+/// Never left out, as old clients do not survive its absence. Group and version
+/// are empty where they are those of the list.
+#[derive(Serialize)]
+struct Kind<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+}
+
+impl<'a> ResourceItem<'a> {
+    fn new(resource: &'a Resource) -> Self {
+        Self {
+            resource: &resource.plural,
+            response_kind: Kind { group: "", version: "", kind: &resource.kind },
+            scope: match resource.scope {
+                Scope::Namespaced => "Namespaced",
+                Scope::Cluster => "Cluster",
+            },
+            singular_resource: &resource.singular,
+            verbs: Verbs(&resource.verbs),
+            short_names: &resource.short_names,
+            categories: &resource.categories,
+            subresources: resource
+                .subresources
+                .iter()
+                .map(|subresource| SubresourceItem::new(resource, subresource))
+                .collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SubresourceItem<'a> {
+    subresource: &'a str,
+    response_kind: Kind<'a>,
+    verbs: Verbs<'a>,
+}
+
+impl<'a> SubresourceItem<'a> {
+    fn new(resource: &Resource, subresource: &'a Subresource) -> Self {
+        let (group, version) = foreign(&resource.gv, &subresource.kind);
+        Self {
+            subresource: &subresource.name,
+            response_kind: Kind { group, version, kind: &subresource.kind.kind },
+            verbs: Verbs(&subresource.verbs),
+        }
+    }
+}

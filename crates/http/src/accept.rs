@@ -1,0 +1,253 @@
+//! `Accept` and `Accept-Encoding`: what the client would like to get.
+
+use std::cmp::Reverse;
+
+use http::{HeaderMap, HeaderName, header};
+
+/// The clauses of an `Accept` header, best first: by `q`, then the concrete
+/// before the wildcards, then as written.
+///
+/// As upstream, `q=0` only means "last". A header that is absent or blank
+/// stands for `*/*`; one without any usable clause accepts nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accept(Vec<Clause>);
+
+/// One media range. Names are in lower case, parameter values as sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clause {
+    kind: String,
+    subtype: String,
+    params: Vec<(String, String)>,
+    /// In thousandths.
+    q: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Identity,
+    Gzip,
+}
+
+impl Accept {
+    pub fn of(headers: &HeaderMap) -> Self {
+        Self::parse(&joined(headers, &header::ACCEPT))
+    }
+
+    pub fn parse(text: &str) -> Self {
+        if text.trim().is_empty() {
+            return Self::parse("*/*");
+        }
+        let mut clauses: Vec<Clause> =
+            split_outside_quotes(text, ',').into_iter().filter_map(Clause::parse).collect();
+        clauses.sort_by_key(|clause| (Reverse(clause.q), clause.wildcards()));
+        Self(clauses)
+    }
+
+    /// Best first.
+    pub fn clauses(&self) -> &[Clause] {
+        &self.0
+    }
+
+    /// The offer that the best clause covers; among several, the first. Offers
+    /// are `type/subtype` without parameters, and clauses that ask for a
+    /// transformation (`as=`) are passed over.
+    pub fn choose<'a>(&self, offers: &[&'a str]) -> Option<&'a str> {
+        self.0
+            .iter()
+            .filter(|clause| clause.param("as").is_none())
+            .find_map(|clause| offers.iter().find(|offer| clause.covers(offer)).copied())
+    }
+}
+
+impl Clause {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = split_outside_quotes(text, ';').into_iter();
+        let range = parts.next()?.trim().to_ascii_lowercase();
+        let (kind, subtype) = match range.split_once('/') {
+            Some((kind, subtype)) => (kind.trim(), subtype.trim()),
+            None if range == "*" => ("*", "*"),
+            None => return None,
+        };
+        if kind.is_empty() || subtype.is_empty() || (kind == "*" && subtype != "*") {
+            return None;
+        }
+        let mut clause = Self { kind: kind.into(), subtype: subtype.into(), params: vec![], q: 1000 };
+        for part in parts {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().trim_matches('"'));
+            if name == "q" {
+                clause.q = parse_q(value).unwrap_or(1000);
+            } else if !name.is_empty() {
+                clause.params.push((name, value.to_owned()));
+            }
+        }
+        Some(clause)
+    }
+
+    /// `media_type` is `type/subtype`.
+    pub fn covers(&self, media_type: &str) -> bool {
+        let (kind, subtype) = media_type.split_once('/').unwrap_or((media_type, ""));
+        (self.kind == "*" || self.kind.eq_ignore_ascii_case(kind))
+            && (self.subtype == "*" || self.subtype.eq_ignore_ascii_case(subtype))
+    }
+
+    pub fn param(&self, name: &str) -> Option<&str> {
+        self.params.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    fn wildcards(&self) -> u8 {
+        u8::from(self.kind == "*") + u8::from(self.subtype == "*")
+    }
+}
+
+impl Encoding {
+    /// Gzip if the client accepts it and does not prefer the plain form. Here
+    /// `q=0` excludes, as HTTP has it.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let (mut gzip, mut identity, mut any) = (None, None, None);
+        for part in joined(headers, &header::ACCEPT_ENCODING).split(',') {
+            let mut params = part.split(';');
+            let coding = params.next().unwrap_or_default().trim().to_ascii_lowercase();
+            let q = params
+                .filter_map(|param| param.split_once('='))
+                .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
+                .map_or(Some(1000), |(_, value)| parse_q(value.trim()))
+                .unwrap_or(0);
+            match coding.as_str() {
+                "gzip" | "x-gzip" => gzip = Some(q),
+                "identity" => identity = Some(q),
+                "*" => any = Some(q),
+                _ => {}
+            }
+        }
+        let gzip = gzip.or(any).unwrap_or(0);
+        if gzip > 0 && gzip >= identity.unwrap_or(0) { Self::Gzip } else { Self::Identity }
+    }
+}
+
+/// A quality between 0 and 1, in thousandths.
+fn parse_q(text: &str) -> Option<u16> {
+    let q: f32 = text.parse().ok()?;
+    // In range, so neither sign nor fraction is lost by surprise.
+    (0.0..=1.0).contains(&q).then_some((q * 1000.0) as u16)
+}
+
+/// Several headers of one name count as one list.
+fn joined(headers: &HeaderMap, name: &HeaderName) -> String {
+    let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+    if values.is_empty() && headers.contains_key(name) {
+        // Present but not text: must not read as absent.
+        return ",".into();
+    }
+    values.join(",")
+}
+
+fn split_outside_quotes(text: &str, separator: char) -> Vec<&str> {
+    let mut quoted = false;
+    text.split(|char| {
+        quoted ^= char == '"';
+        char == separator && !quoted
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JSON: &str = "application/json";
+    const OLD: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
+
+    #[test]
+    fn the_best_clause_chooses_the_offer() {
+        for (accept, expected) in [
+            ("", Some(JSON)),
+            ("  ", Some(JSON)),
+            ("*/*", Some(JSON)),
+            ("*", Some(JSON)),
+            ("application/*", Some(JSON)),
+            ("APPLICATION/JSON", Some(JSON)),
+            ("application/json;charset=utf-8", Some(JSON)),
+            ("application/com.github.proto-openapi.spec.v3@v1.0+protobuf", Some(OLD)),
+            ("application/json;q=0.4, application/com.github.proto-openapi.spec.v3@v1.0+protobuf;q=0.5", Some(OLD)),
+            // Equal q: the concrete one before the wildcard, else as written.
+            ("*/*, application/com.github.proto-openapi.spec.v3@v1.0+protobuf", Some(OLD)),
+            ("application/json, application/com.github.proto-openapi.spec.v3@v1.0+protobuf", Some(JSON)),
+            ("text/html, application/json;q=0.1", Some(JSON)),
+            // As upstream, not an exclusion.
+            ("application/json;q=0", Some(JSON)),
+            ("application/json;q=nonsense", Some(JSON)),
+            ("application/json;q=7", Some(JSON)),
+            ("text/html", None),
+            ("application/json;as=Table;g=meta.k8s.io;v=v1", None),
+            ("application/json;as=Table;g=meta.k8s.io;v=v1,application/json", Some(JSON)),
+            ("garbage", None),
+            ("garbage;;;==", None),
+            (",,,", None),
+            ("/json", None),
+            ("application/", None),
+            ("*/json", None),
+            ("text/html;x=\"a,application/json\"", None),
+            ("\"", None),
+        ] {
+            assert_eq!(Accept::parse(accept).choose(&[JSON, OLD]), expected, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn several_accept_headers_are_one_list() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(Accept::of(&headers).choose(&[JSON]), Some(JSON));
+        headers.append(header::ACCEPT, "text/html".parse().unwrap());
+        assert_eq!(Accept::of(&headers).choose(&[JSON]), None);
+        headers.append(header::ACCEPT, JSON.parse().unwrap());
+        assert_eq!(Accept::of(&headers).choose(&[JSON]), Some(JSON));
+    }
+
+    #[test]
+    fn an_accept_header_that_is_not_text_accepts_nothing() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, http::HeaderValue::from_bytes(b"\xff\xfe").unwrap());
+        assert_eq!(Accept::of(&headers).choose(&[JSON]), None);
+    }
+
+    #[test]
+    fn parameters_are_found_by_lower_case_name() {
+        let accept = Accept::parse("application/json;G=\"meta.k8s.io\"; v = v1;as=Table");
+        let clause = &accept.clauses()[0];
+        assert_eq!(clause.param("g"), Some("meta.k8s.io"));
+        assert_eq!(clause.param("v"), Some("v1"));
+        assert_eq!(clause.param("as"), Some("Table"));
+        assert_eq!(clause.param("q"), None);
+    }
+
+    #[test]
+    fn gzip_only_where_accepted_and_not_less_liked() {
+        use Encoding::{Gzip, Identity};
+        for (value, expected) in [
+            (None, Identity),
+            (Some(""), Identity),
+            (Some("gzip"), Gzip),
+            (Some("GZIP"), Gzip),
+            (Some("x-gzip"), Gzip),
+            (Some("deflate, gzip;q=1.0, *;q=0.5"), Gzip),
+            (Some("gzip;q=0"), Identity),
+            (Some("gzip;q=0.0, *"), Identity),
+            (Some("*"), Gzip),
+            (Some("*;q=0"), Identity),
+            (Some("identity"), Identity),
+            (Some("identity, gzip;q=0.5"), Identity),
+            (Some("identity;q=0.5, gzip"), Gzip),
+            (Some("identity;q=0, *"), Gzip),
+            (Some("br, zstd"), Identity),
+            (Some("gzip;q=nonsense"), Identity),
+            (Some(";;,=,q"), Identity),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = value {
+                headers.insert(header::ACCEPT_ENCODING, value.parse().unwrap());
+            }
+            assert_eq!(Encoding::of(&headers), expected, "{value:?}");
+        }
+    }
+}

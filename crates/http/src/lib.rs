@@ -1,0 +1,87 @@
+//! The HTTP side of the API server, and the only crate that sees requests.
+//!
+//! Start with [`pipeline::respond`], which shows the whole way of a request in
+//! order, then [`route`] (path → handler). [`server::serve`] owns listener,
+//! TLS and connections; [`Api`] is all the state that handlers read.
+//!
+//! Invariants: handlers are synchronous functions from `(&Api, &Request)` to a
+//! response, and a panic in one costs that request only; every limit has a
+//! name in [`limits`]; neither logs nor metrics carry headers, query strings,
+//! tokens or bodies.
+//!
+//! This crate does not know how objects are stored, nor how documents are
+//! built: it negotiates and sends what others made.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use arc_swap::ArcSwap;
+use sternpost_auth::authenticate::Authenticator;
+use sternpost_discovery::Discovery;
+
+pub mod accept;
+pub mod content;
+mod discovery;
+pub mod health;
+pub mod limits;
+pub mod metrics;
+mod openapi;
+pub mod pipeline;
+mod pretty;
+pub mod request;
+pub mod response;
+mod root_paths;
+pub mod route;
+pub mod server;
+#[cfg(test)]
+mod testing;
+pub mod version;
+
+pub use openapi::{Names, Settings as OpenApiSettings};
+
+use crate::{health::Health, metrics::Metrics};
+
+/// What handlers read. Shared by all connections.
+#[derive(Debug)]
+pub struct Api {
+    pub authenticator: Authenticator,
+    /// Swapped as a whole when the set of served resources changes.
+    pub discovery: ArcSwap<Discovery>,
+    pub health: Health,
+    pub metrics: Metrics,
+    pub openapi: OpenApiSettings,
+    /// `host:port`, as legacy discovery names this server to clients.
+    pub server_address: String,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Api {
+    pub fn new(
+        authenticator: Authenticator,
+        discovery: Discovery,
+        mut health: Health,
+        metrics: Metrics,
+        openapi: OpenApiSettings,
+        server_address: String,
+    ) -> Self {
+        let stopping = Arc::new(AtomicBool::new(false));
+        let seen = stopping.clone();
+        health.add_shutdown(move || seen.load(Ordering::Relaxed));
+        Self {
+            authenticator,
+            discovery: ArcSwap::from_pointee(discovery),
+            health,
+            metrics,
+            openapi,
+            server_address,
+            stopping,
+        }
+    }
+
+    /// From now on `/readyz` fails, so that load balancers look elsewhere.
+    pub fn begin_stopping(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+}

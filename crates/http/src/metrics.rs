@@ -1,0 +1,200 @@
+//! `/metrics`: counters for Prometheus.
+//!
+//! Other crates register theirs in the registry before it is handed over:
+//! from then on it is only read, so no lock is needed.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use http::{HeaderValue, Method, StatusCode};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+use crate::{
+    accept::Accept,
+    request::Request,
+    response::{self, Response},
+};
+
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
+}
+
+/// Label values are taken from fixed sets and from served groups, never from
+/// what a client sent, so that their number is bounded.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    verb: &'static str,
+    group: Arc<str>,
+    subresource: &'static str,
+    code: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DurationLabels {
+    verb: &'static str,
+    group: Arc<str>,
+    subresource: &'static str,
+}
+
+/// What a request was about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// A served group; empty for the core group and for non-resource paths.
+    pub group: Arc<str>,
+    /// The endpoint, for non-resource paths: `/healthz`.
+    pub endpoint: &'static str,
+}
+
+/// Seconds. Upstream's, with finer steps below 5 ms.
+const DURATION_BUCKETS: [f64; 25] = [
+    0.0005, 0.001, 0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
+    10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
+];
+
+const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+impl Metrics {
+    pub fn new(mut registry: Registry, started: SystemTime) -> Self {
+        let requests = Family::default();
+        // The encoder adds `_total`.
+        registry.register("apiserver_request", "Requests answered, by verb, group and code", requests.clone());
+        let new_histogram: fn() -> Histogram = || Histogram::new(DURATION_BUCKETS);
+        let durations = Family::new_with_constructor(new_histogram);
+        registry.register(
+            "apiserver_request_duration_seconds",
+            "Time from the end of a request's headers to its response, in seconds",
+            durations.clone(),
+        );
+        let start = Gauge::<f64, std::sync::atomic::AtomicU64>::default();
+        start.set(started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64());
+        registry.register(
+            "process_start_time_seconds",
+            "Start time of the process since the Unix epoch, in seconds",
+            start,
+        );
+        Self { registry, requests, durations }
+    }
+
+    pub fn observe(&self, method: &Method, subject: &Subject, code: StatusCode, took: Duration) {
+        let verb = verb(method);
+        let (group, subresource) = (subject.group.clone(), subject.endpoint);
+        self.durations
+            .get_or_create(&DurationLabels { verb, group: group.clone(), subresource })
+            .observe(took.as_secs_f64());
+        self.requests.get_or_create(&RequestLabels { verb, group, subresource, code: code.as_u16() }).inc();
+    }
+
+    fn open_metrics(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = text::encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// OpenMetrics for those who ask for it, the older Prometheus text else.
+pub fn serve(metrics: &Metrics, request: &Request) -> Response {
+    let text = metrics.open_metrics();
+    let accept = Accept::of(&request.headers);
+    let (content_type, body) =
+        match accept.choose(&["text/plain", "application/openmetrics-text"]) {
+            Some("application/openmetrics-text") => (OPEN_METRICS, text),
+            _ => (PROMETHEUS_TEXT, prometheus_text(&text)),
+        };
+    response::with_type(StatusCode::OK, HeaderValue::from_static(content_type), body.into())
+}
+
+/// OpenMetrics describes a counter without its `_total`, and ends with a mark;
+/// the older format does neither.
+fn prometheus_text(open_metrics: &str) -> String {
+    let lines: Vec<&str> = open_metrics.lines().collect();
+    let counters: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .collect();
+    let mut out = String::with_capacity(open_metrics.len());
+    for line in lines {
+        if line == "# EOF" || line.starts_with("# UNIT ") {
+            continue;
+        }
+        let described = ["# HELP ", "# TYPE "].iter().find_map(|prefix| {
+            let (name, rest) = line.strip_prefix(prefix)?.split_once(' ')?;
+            counters.contains(&name).then(|| format!("{prefix}{name}_total {rest}"))
+        });
+        out += described.as_deref().unwrap_or(line);
+        out.push('\n');
+    }
+    out
+}
+
+fn verb(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
+        _ => "OTHER",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn metrics() -> Metrics {
+        let mut registry = Registry::default();
+        registry.register("widgets", "Widgets made", Counter::<u64>::default());
+        let metrics = Metrics::new(registry, UNIX_EPOCH + Duration::from_secs(7));
+        let subject = Subject { group: "apps".into(), endpoint: "" };
+        let invented = Method::from_bytes(b"INVENTED").unwrap();
+        for method in [Method::GET, Method::GET, invented] {
+            metrics.observe(&method, &subject, StatusCode::OK, Duration::from_millis(3));
+        }
+        metrics
+    }
+
+    #[test]
+    fn requests_are_counted_under_upstreams_names() {
+        let response = serve(&metrics(), &testing::request(Method::GET, "/metrics", &[]));
+        assert_eq!(testing::header(&response, "content-type"), Some(PROMETHEUS_TEXT));
+        let body = testing::body(&response);
+        for line in [
+            "# TYPE apiserver_request_total counter",
+            r#"apiserver_request_total{verb="GET",group="apps",subresource="",code="200"} 2"#,
+            r#"apiserver_request_total{verb="OTHER",group="apps",subresource="",code="200"} 1"#,
+            "# TYPE apiserver_request_duration_seconds histogram",
+            r#"apiserver_request_duration_seconds_bucket{le="0.001",verb="GET",group="apps",subresource=""} 0"#,
+            r#"apiserver_request_duration_seconds_bucket{le="0.005",verb="GET",group="apps",subresource=""} 2"#,
+            r#"apiserver_request_duration_seconds_count{verb="GET",group="apps",subresource=""} 2"#,
+            "process_start_time_seconds 7.0",
+            "# TYPE widgets_total counter",
+            "widgets_total 0",
+        ] {
+            assert!(body.lines().any(|found| found == line), "{line}\nis not in\n{body}");
+        }
+        assert!(!body.contains("# EOF"));
+    }
+
+    #[test]
+    fn open_metrics_is_sent_to_those_who_ask() {
+        let accept = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
+        let response = serve(&metrics(), &testing::request(Method::GET, "/metrics", &[("accept", accept)]));
+        assert_eq!(testing::header(&response, "content-type"), Some(OPEN_METRICS));
+        let body = testing::body(&response);
+        assert!(body.contains("# TYPE apiserver_request counter\n") && body.ends_with("# EOF\n"));
+    }
+}

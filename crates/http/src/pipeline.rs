@@ -1,0 +1,335 @@
+//! The way of a request, from the end of its headers to the response.
+
+use std::{
+    fmt::Write as _,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Instant,
+};
+
+use aws_lc_rs::rand;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header, request::Parts};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, SizeHint};
+use sternpost_auth::authenticate::{Refusal, User};
+use sternpost_meta::status::Status;
+
+use crate::{
+    Api,
+    limits::{BODY_READ_TIMEOUT, MAX_AUDIT_ID_BYTES, MAX_BODY_BYTES, MAX_LOGGED_PATH_BYTES},
+    metrics::Subject,
+    request::{Query, Request, decode_path, wants_pretty},
+    response::{self, Response, Spacing},
+    route::{Route, dispatch},
+};
+
+/// Answers one request. Never fails: whatever goes wrong is a response.
+pub async fn respond<B>(api: &Api, request: http::Request<B>) -> Response
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let started = Instant::now();
+    let (parts, body) = request.into_parts();
+    let (method, raw_path) = (parts.method.clone(), parts.uri.path().to_owned());
+
+    // An id for the response and the log, first, so that both always have one.
+    let audit_id = audit_id(&parts.headers);
+
+    let Answer { mut response, user, subject } = answer(api, parts, body).await;
+
+    // Headers that every response has, unless the handler knew better.
+    default_headers(response.headers_mut(), &audit_id);
+
+    // A HEAD response is the GET response without its body.
+    if method == Method::HEAD {
+        remove_body(&mut response);
+    }
+
+    // What happened, for metrics and the log: no headers, query or body.
+    let took = started.elapsed();
+    api.metrics.observe(&method, &subject, response.status(), took);
+    let code = response.status().as_u16();
+    let path = logged(&raw_path);
+    let user = user.as_ref().map_or("", |user| user.name.as_str());
+    let audit_id = audit_id.to_str().unwrap_or_default();
+    let micros = took.as_micros();
+    if code >= 500 {
+        tracing::info!(%method, path, code, micros, user, audit_id, "request");
+    } else {
+        tracing::debug!(%method, path, code, micros, user, audit_id, "request");
+    }
+    response
+}
+
+struct Answer {
+    response: Response,
+    user: Option<Arc<User>>,
+    subject: Subject,
+}
+
+async fn answer<B>(api: &Api, parts: Parts, body: B) -> Answer
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    // Request info: path and query are decoded, and the path understood, once.
+    let query = Query::parse(parts.uri.query());
+    let spacing = if wants_pretty(&query, &parts.headers) { Spacing::Pretty } else { Spacing::Compact };
+    let path = decode_path(parts.uri.path());
+    let route = path.as_deref().map_or(Route::Unknown, Route::of);
+    let subject = route.subject(api);
+    let fail = |user, status: &Status| Answer {
+        response: response::status(spacing, status),
+        user,
+        subject: subject.clone(),
+    };
+
+    // Authentication, before anything is told about what exists. A credential
+    // that is wrong is refused on public paths too, as upstream does.
+    let authorization = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let user = match api.authenticator.authenticate(authorization) {
+        Ok(user) => Some(user),
+        Err(Refusal::NoCredential) if route.is_public() => None,
+        Err(_) => return fail(None, &Status::unauthorized()),
+    };
+    let Some(path) = path.as_deref() else {
+        return fail(user, &Status::bad_request("the path of the request URL is not valid"));
+    };
+
+    // The body, whole and bounded, only for callers who are known.
+    let body = if user.is_some() {
+        match read_body(body).await {
+            Ok(body) => body,
+            Err(status) => return fail(user, &status),
+        }
+    } else {
+        Bytes::new()
+    };
+
+    // The handler. A panic in it is a bug that costs this request only.
+    let request = Request {
+        method: parts.method,
+        path: path.to_owned(),
+        query,
+        headers: parts.headers,
+        body,
+        user: user.clone(),
+    };
+    let response = catch_unwind(AssertUnwindSafe(|| dispatch(api, &request, route))).unwrap_or_else(|_| {
+        tracing::error!(path = logged(path), "a handler panicked");
+        response::status(spacing, &Status::internal_error("the request caused a panic, see the log"))
+    });
+    Answer { response, user, subject }
+}
+
+async fn read_body<B>(body: B) -> Result<Bytes, Status>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    let too_large = || Status::request_entity_too_large(MAX_BODY_BYTES);
+    // A length that was announced need not be read to be refused.
+    if SizeHint::lower(&body.size_hint()) > MAX_BODY_BYTES as u64 {
+        return Err(too_large());
+    }
+    let read = Limited::new(body, MAX_BODY_BYTES).collect();
+    match tokio::time::timeout(BODY_READ_TIMEOUT, read).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Status::bad_request("the request body could not be read")),
+        Err(_) => Err(Status::timeout("the request body did not arrive in time")),
+    }
+}
+
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// The client's own id, if it is short and printable, else a new one.
+fn audit_id(headers: &HeaderMap) -> HeaderValue {
+    let usable = |id: &&HeaderValue| {
+        !id.is_empty() && id.len() <= MAX_AUDIT_ID_BYTES && id.to_str().is_ok()
+    };
+    headers.get(AUDIT_ID).filter(usable).cloned().unwrap_or_else(new_audit_id)
+}
+
+/// A random UUID (version 4).
+fn new_audit_id() -> HeaderValue {
+    let mut bytes = [0u8; 16];
+    // Without randomness the id is merely not unique; it guards nothing.
+    let _ = rand::fill(&mut bytes);
+    let mut bits = u128::from_be_bytes(bytes);
+    bits = bits & !(0xf << 76) | (0x4 << 76);
+    bits = bits & !(0b11 << 62) | (0b10 << 62);
+    let mut id = String::with_capacity(36);
+    for (index, shift) in (0..32).map(|digit| 124 - 4 * digit).enumerate() {
+        if matches!(index, 8 | 12 | 16 | 20) {
+            id.push('-');
+        }
+        let _ = write!(id, "{:x}", bits >> shift & 0xf);
+    }
+    HeaderValue::from_str(&id).unwrap_or(HeaderValue::from_static("-"))
+}
+
+fn default_headers(headers: &mut HeaderMap, audit_id: &HeaderValue) {
+    headers.insert(AUDIT_ID, audit_id.clone());
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+}
+
+fn remove_body(response: &mut Response) {
+    let length = response.body().size_hint().exact().unwrap_or_default();
+    if length > 0 {
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    *response.body_mut() = Full::default();
+}
+
+/// Paths are still percent-encoded when they get here, or quoted by the
+/// logger: a client cannot write lines of its own.
+fn logged(path: &str) -> &str {
+    path.get(..MAX_LOGGED_PATH_BYTES).unwrap_or_else(|| {
+        let end = (0..=MAX_LOGGED_PATH_BYTES.min(path.len())).rev().find(|end| path.is_char_boundary(*end));
+        path.get(..end.unwrap_or(0)).unwrap_or_default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        health::{Health, On},
+        testing::{self, TOKEN},
+    };
+
+    async fn send(api: &Api, method: &str, target: &str, pairs: &[(&str, &str)], body: Bytes) -> Response {
+        let mut request =
+            http::Request::builder().method(method).uri(target).body(Full::new(body)).unwrap();
+        *request.headers_mut() = testing::headers(pairs);
+        respond(api, request).await
+    }
+
+    fn bearer() -> String {
+        format!("Bearer {TOKEN}")
+    }
+
+    #[tokio::test]
+    async fn everything_but_health_and_version_wants_the_credential() {
+        let api = testing::api();
+        let good = bearer();
+        for (target, nothing, wrong, right) in [
+            ("/healthz", 200, 401, 200),
+            ("/livez/ping", 200, 401, 200),
+            ("/readyz", 200, 401, 200),
+            ("/version", 200, 401, 200),
+            ("/", 401, 401, 200),
+            ("/metrics", 401, 401, 200),
+            ("/api", 401, 401, 200),
+            ("/apis/apps/v1", 401, 401, 200),
+            ("/api/v1/pods", 401, 401, 404),
+            ("/openapi/v2", 401, 401, 404),
+            ("/nonsense", 401, 401, 404),
+            ("/%zz", 401, 401, 400),
+        ] {
+            for (pairs, code) in [
+                (&[][..], nothing),
+                (&[("authorization", "Bearer wrong")][..], wrong),
+                (&[("authorization", good.as_str())][..], right),
+            ] {
+                let response = send(&api, "GET", target, pairs, Bytes::new()).await;
+                assert_eq!(response.status(), code, "{target} {pairs:?}");
+                if code == 401 {
+                    assert_eq!(
+                        testing::body(&response),
+                        "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"Unauthorized\",\"reason\":\"Unauthorized\",\"code\":401}\n"
+                    );
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_body_limit_is_exact() {
+        let api = testing::api();
+        let pairs = [("authorization", bearer())];
+        let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        for (size, code) in [(0, 404), (MAX_BODY_BYTES, 404), (MAX_BODY_BYTES + 1, 413)] {
+            let body = Bytes::from(vec![b' '; size]);
+            let response = send(&api, "POST", "/api/v1/namespaces", &pairs, body).await;
+            assert_eq!(response.status(), code, "{size}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_unannounced_body_is_cut_at_the_limit() {
+        // Hides its length, like a chunked body.
+        struct Endless;
+        impl Body for Endless {
+            type Data = Bytes;
+            type Error = std::convert::Infallible;
+            fn poll_frame(
+                self: std::pin::Pin<&mut Self>,
+                _: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
+                std::task::Poll::Ready(Some(Ok(hyper::body::Frame::data(Bytes::from_static(&[0; 4096])))))
+            }
+        }
+        assert_eq!(read_body(Endless).await, Err(Status::request_entity_too_large(MAX_BODY_BYTES)));
+    }
+
+    #[tokio::test]
+    async fn a_panic_costs_one_request() {
+        let mut health = Health::default();
+        health.add("bug", On::All, Box::new(|| panic!("a bug")));
+        let api = testing::api_with(health);
+        let broken = send(&api, "GET", "/healthz", &[], Bytes::new()).await;
+        assert_eq!(broken.status(), 500);
+        assert!(testing::body(&broken).contains("InternalError"));
+        assert!(broken.headers().contains_key("audit-id"));
+        assert_eq!(send(&api, "GET", "/version", &[], Bytes::new()).await.status(), 200);
+    }
+
+    #[tokio::test]
+    async fn audit_ids_are_echoed_if_usable() {
+        let api = testing::api();
+        let (at, past) = ("a".repeat(MAX_AUDIT_ID_BYTES), "a".repeat(MAX_AUDIT_ID_BYTES + 1));
+        for (sent, echoed) in [("my-id", true), ("bad id!", true), ("", false), (&at, true), (&past, false)] {
+            let response = send(&api, "GET", "/version", &[("audit-id", sent)], Bytes::new()).await;
+            assert_eq!(testing::header(&response, "audit-id") == Some(sent), echoed, "{sent}");
+            assert_eq!(testing::header(&response, "cache-control"), Some("no-cache, private"));
+        }
+    }
+
+    #[test]
+    fn new_audit_ids_are_random_uuids() {
+        let (a, b) = (new_audit_id(), new_audit_id());
+        assert_ne!(a, b);
+        let text = a.to_str().unwrap();
+        let lengths: Vec<usize> = text.split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12]);
+        assert_eq!(&text[14..15], "4");
+        assert!("89ab".contains(&text[19..20]));
+    }
+
+    #[tokio::test]
+    async fn head_keeps_the_length_and_drops_the_body() {
+        let api = testing::api();
+        let good = bearer();
+        let pairs = [("authorization", good.as_str())];
+        let get = send(&api, "GET", "/apis", &pairs, Bytes::new()).await;
+        let head = send(&api, "HEAD", "/apis", &pairs, Bytes::new()).await;
+        assert_eq!((head.status().as_u16(), testing::body(&head).as_str()), (200, ""));
+        let length = testing::body(&get).len().to_string();
+        assert_eq!(testing::header(&head, "content-length"), Some(length.as_str()));
+    }
+
+    #[test]
+    fn long_paths_are_cut_between_characters() {
+        assert_eq!(logged("/a"), "/a");
+        assert_eq!(logged(&"a".repeat(MAX_LOGGED_PATH_BYTES + 1)).len(), MAX_LOGGED_PATH_BYTES);
+        assert_eq!(logged(&"é".repeat(MAX_LOGGED_PATH_BYTES)).len(), MAX_LOGGED_PATH_BYTES);
+        assert_eq!(logged(&format!("a{}", "é".repeat(MAX_LOGGED_PATH_BYTES))).len(), MAX_LOGGED_PATH_BYTES - 1);
+    }
+}

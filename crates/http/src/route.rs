@@ -1,0 +1,303 @@
+//! From a path to its handler. One parser for every path, no router.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Method, StatusCode};
+use sternpost_meta::{gvk::GroupVersion, status::Status};
+
+use crate::{
+    Api, discovery,
+    health::{self, Endpoint},
+    metrics::{self, Subject},
+    openapi,
+    request::Request,
+    response::{self, JSON, Response, Spacing},
+    root_paths, version,
+};
+
+/// What a path means, before it is known whether that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route<'a> {
+    RootPaths,
+    Version,
+    Health(Endpoint),
+    HealthCheck(Endpoint, &'a str),
+    Metrics,
+    /// `/openapi/v2`, `/openapi/v3` and `/openapi/v3/KEY`.
+    OpenApi,
+    /// `/apis/GROUP/openapi/v3`: one document for all versions of a group.
+    GroupOpenApi(&'a str),
+    /// `/api`.
+    Core,
+    /// `/apis`.
+    Groups,
+    Group(&'a str),
+    /// The core group is the empty one.
+    GroupVersion(&'a str, &'a str),
+    /// Anything below a group-version.
+    Resource(&'a str, &'a str),
+    Unknown,
+}
+
+impl<'a> Route<'a> {
+    pub fn of(path: &'a str) -> Self {
+        let Some(path) = path.strip_prefix('/') else { return Self::Unknown };
+        // Discovery and version are also served with a slash at their end;
+        // deeper down an empty segment is not a name.
+        let segments: Vec<&str> = path.split('/').collect();
+        match segments.as_slice() {
+            [""] => Self::RootPaths,
+            ["version"] | ["version", ""] => Self::Version,
+            ["metrics"] => Self::Metrics,
+            ["healthz"] => Self::Health(Endpoint::Healthz),
+            ["livez"] => Self::Health(Endpoint::Livez),
+            ["readyz"] => Self::Health(Endpoint::Readyz),
+            ["healthz", ..] => Self::HealthCheck(Endpoint::Healthz, after_first(path)),
+            ["livez", ..] => Self::HealthCheck(Endpoint::Livez, after_first(path)),
+            ["readyz", ..] => Self::HealthCheck(Endpoint::Readyz, after_first(path)),
+            ["openapi", "v2"] | ["openapi", "v3", ..] => Self::OpenApi,
+            ["api"] | ["api", ""] => Self::Core,
+            ["api", version] | ["api", version, ""] => Self::GroupVersion("", version),
+            ["api", version, ..] => Self::Resource("", version),
+            ["apis"] | ["apis", ""] => Self::Groups,
+            ["apis", "", ..] => Self::Unknown,
+            ["apis", group] | ["apis", group, ""] => Self::Group(group),
+            ["apis", group, "openapi", "v3"] => Self::GroupOpenApi(group),
+            ["apis", group, version] | ["apis", group, version, ""] => Self::GroupVersion(group, version),
+            ["apis", group, version, ..] => Self::Resource(group, version),
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Whether callers without any credential may read it.
+    pub fn is_public(self) -> bool {
+        matches!(self, Self::Version | Self::Health(_) | Self::HealthCheck(..))
+    }
+
+    /// What metrics count a request under.
+    pub fn subject(self, api: &Api) -> Subject {
+        let endpoint = match self {
+            Self::RootPaths => "/",
+            Self::Version => "/version",
+            Self::Health(endpoint) | Self::HealthCheck(endpoint, _) => match endpoint {
+                Endpoint::Healthz => "/healthz",
+                Endpoint::Livez => "/livez",
+                Endpoint::Readyz => "/readyz",
+            },
+            Self::Metrics => "/metrics",
+            Self::OpenApi | Self::GroupOpenApi(_) => "/openapi",
+            Self::Core => "/api",
+            Self::Groups => "/apis",
+            Self::Group(_) | Self::GroupVersion(..) | Self::Resource(..) | Self::Unknown => "",
+        };
+        let group: Arc<str> = match self {
+            Self::Group(name)
+            | Self::GroupVersion(name, _)
+            | Self::Resource(name, _)
+            | Self::GroupOpenApi(name) => {
+                let discovery = api.discovery.load();
+                let served = discovery.groups().iter().find(|group| *group.name == *name);
+                served.map_or_else(|| "".into(), |group| group.name.clone())
+            }
+            _ => "".into(),
+        };
+        Subject { group, endpoint }
+    }
+}
+
+/// Calls the handler that `route` names.
+pub fn dispatch(api: &Api, request: &Request, route: Route<'_>) -> Response {
+    match route {
+        // Upstream answers health to any method, and probes rely on little.
+        Route::Health(endpoint) => health::all(&api.health, endpoint, request),
+        Route::HealthCheck(endpoint, check) => health::one(&api.health, endpoint, check),
+        Route::RootPaths => get_or_head(request, |_| raw_json(root_paths::document(api))),
+        Route::Version => get(request, |_| raw_json(version::document())),
+        Route::Metrics => get_or_head(request, |request| metrics::serve(&api.metrics, request)),
+        Route::OpenApi => openapi::handle(api, request),
+        Route::GroupOpenApi(group) if is_served(api, group) => openapi::handle(api, request),
+        Route::Core => get(request, |request| discovery::core(api, request)),
+        Route::Groups => get_or_head(request, |request| discovery::groups(api, request)),
+        Route::Group(group) => match discovery::group(api, request, group) {
+            Some(found) => get_or_head(request, |_| found),
+            None => response::page_not_found(),
+        },
+        Route::GroupVersion(group, version) => {
+            match discovery::group_version(api, request, &GroupVersion::new(group, version)) {
+                Some(found) => get(request, |_| found),
+                None => no_such_resource(api, request, group),
+            }
+        }
+        Route::Resource(group, _) => no_such_resource(api, request, group),
+        Route::GroupOpenApi(_) | Route::Unknown => response::page_not_found(),
+    }
+}
+
+/// Upstream has no HEAD where it routes by method.
+fn get(request: &Request, handler: impl FnOnce(&Request) -> Response) -> Response {
+    if request.method == Method::GET {
+        handler(request)
+    } else {
+        response::method_not_allowed(request, "GET")
+    }
+}
+
+fn get_or_head(request: &Request, handler: impl FnOnce(&Request) -> Response) -> Response {
+    if request.method == Method::GET || request.method == Method::HEAD {
+        handler(request)
+    } else {
+        response::method_not_allowed(request, "GET, HEAD")
+    }
+}
+
+/// Inside a served group the answer is a `Status`; outside there is no API.
+fn no_such_resource(api: &Api, request: &Request, group: &str) -> Response {
+    if group.is_empty() || is_served(api, group) {
+        response::status(Spacing::wanted_by(request), &Status::no_such_resource())
+    } else {
+        response::page_not_found()
+    }
+}
+
+fn is_served(api: &Api, group: &str) -> bool {
+    api.discovery.load().groups().iter().any(|served| *served.name == *group)
+}
+
+fn raw_json(document: bytes::Bytes) -> Response {
+    response::with_type(StatusCode::OK, HeaderValue::from_static(JSON), document)
+}
+
+fn after_first(path: &str) -> &str {
+    path.split_once('/').map_or("", |(_, rest)| rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn paths_mean_what_they_mean_upstream() {
+        use Endpoint::{Livez, Readyz};
+        for (path, expected) in [
+            ("/", Route::RootPaths),
+            ("", Route::Unknown),
+            ("*", Route::Unknown),
+            ("//", Route::Unknown),
+            ("//api", Route::Unknown),
+            ("/version", Route::Version),
+            ("/version/", Route::Version),
+            ("/version/x", Route::Unknown),
+            ("/livez", Route::Health(Livez)),
+            ("/livez/", Route::HealthCheck(Livez, "")),
+            ("/readyz/poststarthook/a", Route::HealthCheck(Readyz, "poststarthook/a")),
+            ("/healthzz", Route::Unknown),
+            ("/openapi", Route::Unknown),
+            ("/openapi/v2", Route::OpenApi),
+            ("/openapi/v2/x", Route::Unknown),
+            ("/openapi/v3", Route::OpenApi),
+            ("/openapi/v3/apis/apps/v1", Route::OpenApi),
+            ("/openapi/v4", Route::Unknown),
+            ("/api", Route::Core),
+            ("/api/", Route::Core),
+            ("/api/v1", Route::GroupVersion("", "v1")),
+            ("/api/v1/", Route::GroupVersion("", "v1")),
+            ("/api/v1/pods", Route::Resource("", "v1")),
+            ("/apis", Route::Groups),
+            ("/apis/", Route::Groups),
+            ("/apis//v1", Route::Unknown),
+            ("/apis/apps", Route::Group("apps")),
+            ("/apis/apps/", Route::Group("apps")),
+            ("/apis/apps/v1", Route::GroupVersion("apps", "v1")),
+            ("/apis/apps/v1/", Route::GroupVersion("apps", "v1")),
+            ("/apis/apps/openapi/v3", Route::GroupOpenApi("apps")),
+            ("/apis/apps/v1/deployments/x/scale", Route::Resource("apps", "v1")),
+            ("/apiss", Route::Unknown),
+        ] {
+            assert_eq!(Route::of(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn only_health_and_version_are_public() {
+        for (path, expected) in [
+            ("/healthz", true),
+            ("/livez/ping", true),
+            ("/readyz", true),
+            ("/version", true),
+            ("/", false),
+            ("/metrics", false),
+            ("/api", false),
+            ("/apis/apps/v1", false),
+            ("/openapi/v2", false),
+            ("/nonsense", false),
+        ] {
+            assert_eq!(Route::of(path).is_public(), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn methods_and_missing_things_answer_as_upstream() {
+        const STATUS_404: &str = "the server could not find the requested resource";
+        const STATUS_405: &str = "the server does not allow this method on the requested resource";
+        const PLAIN_404: &str = "404 page not found\n";
+        let api = testing::api();
+        for (method, path, code, text) in [
+            ("GET", "/api", 200, "APIVersions"),
+            ("GET", "/api/v1", 200, "APIResourceList"),
+            ("GET", "/apis", 200, "APIGroupList"),
+            ("GET", "/apis/apps", 200, "APIGroup"),
+            ("GET", "/apis/apps/v1/", 200, "APIResourceList"),
+            ("GET", "/version", 200, "gitVersion"),
+            ("GET", "/", 200, "paths"),
+            ("GET", "/metrics", 200, "apiserver_request_total"),
+            ("POST", "/healthz", 200, "ok"),
+            ("HEAD", "/apis", 200, "APIGroupList"),
+            ("HEAD", "/apis/apps", 200, "APIGroup"),
+            ("HEAD", "/api", 405, STATUS_405),
+            ("HEAD", "/version", 405, STATUS_405),
+            ("POST", "/version", 405, STATUS_405),
+            ("POST", "/api", 405, STATUS_405),
+            ("DELETE", "/api/v1", 405, STATUS_405),
+            ("PUT", "/apis/apps/v1", 405, STATUS_405),
+            ("POST", "/apis", 405, STATUS_405),
+            ("POST", "/apis/apps", 405, STATUS_405),
+            ("DELETE", "/metrics", 405, STATUS_405),
+            ("POST", "/", 405, STATUS_405),
+            ("GET", "/api/v2", 404, STATUS_404),
+            ("GET", "/api/v1/nonsense", 404, STATUS_404),
+            ("POST", "/api/v1/namespaces/x/nonsense", 404, STATUS_404),
+            ("GET", "/apis/apps/v9", 404, STATUS_404),
+            ("GET", "/apis/apps/v1/nonsense", 404, STATUS_404),
+            ("GET", "/apis/nope", 404, PLAIN_404),
+            ("GET", "/apis/nope/v1", 404, PLAIN_404),
+            ("GET", "/apis/nope/openapi/v3", 404, PLAIN_404),
+            ("GET", "/apis/nope/v1/things", 404, PLAIN_404),
+            ("POST", "/nonsense", 404, PLAIN_404),
+            ("GET", "/livez/nonsense", 404, PLAIN_404),
+        ] {
+            let request = testing::request(method.parse().unwrap(), path, &[]);
+            let response = dispatch(&api, &request, Route::of(path));
+            let body = testing::body(&response);
+            assert_eq!(response.status(), code, "{method} {path}: {body}");
+            assert!(body.contains(text), "{method} {path}: {body}");
+            assert_eq!(body == PLAIN_404, text == PLAIN_404, "{method} {path}: {body}");
+            assert_eq!(response.headers().contains_key("allow"), code == 405);
+        }
+    }
+
+    #[test]
+    fn metrics_count_only_served_groups() {
+        let api = testing::api();
+        for (path, group, endpoint) in [
+            ("/apis/apps/v1/x", "apps", ""),
+            ("/apis/nope/v1/x", "", ""),
+            ("/api/v1/x", "", ""),
+            ("/livez/nonsense", "", "/livez"),
+            ("/openapi/v3/x", "", "/openapi"),
+            ("/nonsense", "", ""),
+        ] {
+            assert_eq!(Route::of(path).subject(&api), Subject { group: group.into(), endpoint }, "{path}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The listener: TLS, connections, and an orderly stop.
+
+use std::{convert::Infallible, pin::pin, sync::Arc};
+
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::graceful::GracefulConnection,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
+
+use crate::{
+    Api,
+    limits::{
+        ACCEPT_RETRY, HEADER_READ_TIMEOUT, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT, MAX_CONNECTIONS,
+        MAX_HEADER_BYTES, MAX_HTTP2_LOCAL_RESETS, MAX_HTTP2_PENDING_RESETS, MAX_HTTP2_STREAMS,
+        SHUTDOWN_GRACE, TLS_HANDSHAKE_TIMEOUT,
+    },
+    pipeline,
+};
+
+/// Serves until `stop` is ready, then ends: no new connections, requests in
+/// flight finished within [`SHUTDOWN_GRACE`].
+pub async fn serve(listener: TcpListener, tls: ServerConfig, api: Arc<Api>, stop: impl Future<Output = ()>) {
+    let tls = TlsAcceptor::from(Arc::new(tls));
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let (stopping, seen) = watch::channel(false);
+    // Owns every connection: none outlives this function.
+    let mut connections = JoinSet::new();
+
+    let mut stop = pin!(stop);
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = &mut stop => break,
+            next = accept(&listener, &slots) => next,
+        };
+        while connections.try_join_next().is_some() {}
+        match next {
+            Ok((stream, slot)) => {
+                connections.spawn(connection(stream, tls.clone(), api.clone(), seen.clone(), slot));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                sleep(ACCEPT_RETRY).await;
+            }
+        }
+    }
+
+    api.begin_stopping();
+    drop(listener);
+    // Fails only when there is no connection left to tell.
+    let _ = stopping.send(true);
+    let drained = timeout(SHUTDOWN_GRACE, async { while connections.join_next().await.is_some() {} }).await;
+    if drained.is_err() {
+        tracing::warn!(connections = connections.len(), "requests still in flight are cut off");
+        connections.shutdown().await;
+    }
+}
+
+/// Takes a slot first: with all slots taken, connections wait in the kernel.
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let slot = slots.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, slot))
+}
+
+async fn connection(
+    stream: TcpStream,
+    tls: TlsAcceptor,
+    api: Arc<Api>,
+    mut stopping: watch::Receiver<bool>,
+    _slot: OwnedSemaphorePermit,
+) {
+    // Responses are written whole; waiting to fill packets only adds latency.
+    let _ = stream.set_nodelay(true);
+    let handshake = timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream));
+    let stream = tokio::select! {
+        biased;
+        _ = stopping.wait_for(|stopping| *stopping) => return,
+        stream = handshake => match stream {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
+            Err(_) => return tracing::debug!("TLS handshake timed out"),
+        },
+    };
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let api = api.clone();
+        async move { Ok::<_, Infallible>(pipeline::respond(&api, request).await) }
+    });
+    if is_http2 {
+        drive(http2_builder().serve_connection(TokioIo::new(stream), service), stopping).await;
+    } else {
+        drive(http1_builder().serve_connection(TokioIo::new(stream), service), stopping).await;
+    }
+}
+
+/// Runs a connection to its end; asked to stop, it finishes what it has begun.
+async fn drive<C>(connection: C, mut stopping: watch::Receiver<bool>)
+where
+    C: GracefulConnection,
+    C::Error: std::fmt::Display,
+{
+    let mut connection = pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        _ = stopping.wait_for(|stopping| *stopping) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "connection ended early");
+    }
+}
+
+/// The number of headers stays at hyper's own [`crate::limits::MAX_HTTP1_HEADERS`]:
+/// setting it, even to the same number, costs an allocation per request.
+fn http1_builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_READ_TIMEOUT)
+        .max_header_size(MAX_HEADER_BYTES)
+        .keep_alive(true);
+    builder
+}
+
+fn http2_builder() -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_HTTP2_STREAMS)
+        .max_header_list_size(u32::try_from(MAX_HEADER_BYTES).unwrap_or(u32::MAX))
+        .max_pending_accept_reset_streams(MAX_HTTP2_PENDING_RESETS)
+        .max_local_error_reset_streams(MAX_HTTP2_LOCAL_RESETS)
+        .keep_alive_interval(HTTP2_PING_INTERVAL)
+        .keep_alive_timeout(HTTP2_PING_TIMEOUT);
+    builder
+}

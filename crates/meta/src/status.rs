@@ -1,0 +1,475 @@
+//! The one error model of the API: every failure a client sees is a [`Status`].
+//!
+//! Each constructor builds one row of the table of upstream texts. Clients
+//! branch on `reason`, then on `code`; people and scripts match on `message`.
+//! So the texts live here and nowhere else.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// `metav1.Status`, in upstream's field order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Status {
+    kind: &'static str,
+    #[serde(rename = "apiVersion")]
+    api_version: &'static str,
+    metadata: EmptyMeta,
+    status: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
+    /// The HTTP status code. Zero, and not sent, on success.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub code: u16,
+}
+
+/// What a client may branch on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum Reason {
+    BadRequest,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    NotAcceptable,
+    AlreadyExists,
+    Conflict,
+    Expired,
+    RequestEntityTooLarge,
+    UnsupportedMediaType,
+    Invalid,
+    TooManyRequests,
+    InternalError,
+    ServerTimeout,
+    ServiceUnavailable,
+    Timeout,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Details {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// The plural resource, except in `Invalid`, where it is the kind.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+    /// Also sent as the `Retry-After` header when above zero.
+    #[serde(rename = "retryAfterSeconds", skip_serializing_if = "is_zero")]
+    pub retry_after_seconds: u16,
+}
+
+/// One reason why an object was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// `None` in internal errors, whose cause is only a message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<CauseReason>,
+    pub message: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum CauseReason {
+    FieldValueNotFound,
+    FieldValueRequired,
+    FieldValueDuplicate,
+    FieldValueInvalid,
+    FieldValueNotSupported,
+    FieldValueForbidden,
+    FieldValueTooLong,
+    FieldValueTooMany,
+    FieldValueTooFew,
+    FieldValueTooShort,
+    FieldValueTypeInvalid,
+    FieldManagerConflict,
+}
+
+/// A resource as error texts name it: `deployments.apps`, or `pods` in core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourceName<'a> {
+    pub group: &'a str,
+    pub resource: &'a str,
+}
+
+impl fmt::Display for ResourceName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.resource)?;
+        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
+    }
+}
+
+/// What an authoriser refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt<'a> {
+    pub user: &'a str,
+    pub verb: &'a str,
+    pub resource: ResourceName<'a>,
+    /// Empty, or the part after the slash of `pods/log`.
+    pub subresource: &'a str,
+    /// `None` at the cluster scope.
+    pub namespace: Option<&'a str>,
+    /// Empty for requests on a collection.
+    pub name: &'a str,
+    /// Why, in the authoriser's words; may be empty.
+    pub why: &'a str,
+}
+
+impl Status {
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::failure(400, Reason::BadRequest, message)
+    }
+
+    /// Says nothing of the cause: the caller is not known yet.
+    pub fn unauthorized() -> Self {
+        Self::failure(401, Reason::Unauthorized, "Unauthorized")
+    }
+
+    pub fn forbidden(attempt: Attempt<'_>) -> Self {
+        let Attempt { user, verb, resource, subresource, namespace, name, why } = attempt;
+        let mut message = resource.to_string();
+        if !name.is_empty() {
+            message += &format!(" {name:?}");
+        }
+        message += &format!(" is forbidden: User {user:?} cannot {verb} resource \"{}", resource.resource);
+        if !subresource.is_empty() {
+            message += &format!("/{subresource}");
+        }
+        message += &format!("\" in API group {:?}", resource.group);
+        match namespace {
+            Some(namespace) => message += &format!(" in the namespace {namespace:?}"),
+            None => message += " at the cluster scope",
+        }
+        if !why.is_empty() {
+            message += &format!(": {why}");
+        }
+        Self::failure(403, Reason::Forbidden, message).with_details(Details::of(resource, name))
+    }
+
+    pub fn forbidden_path(user: &str, verb: &str, path: &str) -> Self {
+        let message = format!("forbidden: User {user:?} cannot {verb} path {path:?}");
+        Self::failure(403, Reason::Forbidden, message).with_details(Details::default())
+    }
+
+    pub fn not_found(resource: ResourceName<'_>, name: &str) -> Self {
+        Self::failure(404, Reason::NotFound, format!("{resource} {name:?} not found"))
+            .with_details(Details::of(resource, name))
+    }
+
+    /// For a path under a served group that leads nowhere.
+    pub fn no_such_resource() -> Self {
+        let message = "the server could not find the requested resource";
+        Self::failure(404, Reason::NotFound, message).with_details(Details::default())
+    }
+
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::failure(405, Reason::MethodNotAllowed, message).with_details(Details::default())
+    }
+
+    pub fn verb_not_supported(resource: ResourceName<'_>, verb: &str) -> Self {
+        let message = format!("{verb} is not supported on resources of kind \"{resource}\"");
+        Self::failure(405, Reason::MethodNotAllowed, message).with_details(Details::of(resource, ""))
+    }
+
+    pub fn not_acceptable(media_types: &[&str]) -> Self {
+        let message = format!("only the following media types are accepted: {}", media_types.join(", "));
+        Self::failure(406, Reason::NotAcceptable, message)
+    }
+
+    pub fn already_exists(resource: ResourceName<'_>, name: &str) -> Self {
+        Self::failure(409, Reason::AlreadyExists, format!("{resource} {name:?} already exists"))
+            .with_details(Details::of(resource, name))
+    }
+
+    pub fn conflict(resource: ResourceName<'_>, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
+        Self::failure(409, Reason::Conflict, message).with_details(Details::of(resource, name))
+    }
+
+    /// The text that clients' retry loops look for.
+    pub const MODIFIED: &str =
+        "the object has been modified; please apply your changes to the latest version and try again";
+
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::failure(410, Reason::Expired, message)
+    }
+
+    pub fn request_entity_too_large(limit: usize) -> Self {
+        let message = format!("Request entity too large: limit is {limit}");
+        Self::failure(413, Reason::RequestEntityTooLarge, message)
+    }
+
+    pub fn unsupported_media_type(media_types: &[&str]) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            media_types.join(", ")
+        );
+        Self::failure(415, Reason::UnsupportedMediaType, message)
+    }
+
+    /// `causes` stand in the message in their order: as they are when there is
+    /// one, bracketed when there are more.
+    pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+        let texts: Vec<String> = causes
+            .iter()
+            .map(|cause| {
+                if cause.field.is_empty() {
+                    cause.message.clone()
+                } else {
+                    format!("{}: {}", cause.field, cause.message)
+                }
+            })
+            .collect();
+        let subject = ResourceName { group, resource: kind };
+        let mut message = format!("{subject} {name:?} is invalid");
+        match texts.as_slice() {
+            [] => {}
+            [one] => message += &format!(": {one}"),
+            many => message += &format!(": [{}]", many.join(", ")),
+        }
+        Self::failure(422, Reason::Invalid, message)
+            .with_details(Details { causes, ..Details::of(subject, name) })
+    }
+
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u16) -> Self {
+        Self::failure(429, Reason::TooManyRequests, message)
+            .with_details(Details { retry_after_seconds, ..Details::default() })
+    }
+
+    pub fn internal_error(cause: &str) -> Self {
+        let causes = vec![Cause { reason: None, message: cause.into(), field: String::new() }];
+        Self::failure(500, Reason::InternalError, format!("Internal error occurred: {cause}"))
+            .with_details(Details { causes, ..Details::default() })
+    }
+
+    pub fn server_timeout(resource: ResourceName<'_>, operation: &str, retry_after_seconds: u16) -> Self {
+        let message = format!(
+            "The {operation} operation against {resource} could not be completed at this time, please try again."
+        );
+        Self::failure(500, Reason::ServerTimeout, message)
+            .with_details(Details { retry_after_seconds, ..Details::of(resource, operation) })
+    }
+
+    pub fn service_unavailable(message: impl Into<String>) -> Self {
+        Self::failure(503, Reason::ServiceUnavailable, message)
+    }
+
+    pub fn timeout(message: &str) -> Self {
+        Self::failure(504, Reason::Timeout, format!("Timeout: {message}")).with_details(Details::default())
+    }
+
+    /// Seconds for the `Retry-After` header, if the client should come again.
+    pub fn retry_after(&self) -> Option<u16> {
+        self.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
+    }
+
+    fn failure(code: u16, reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            kind: "Status",
+            api_version: "v1",
+            metadata: EmptyMeta {},
+            status: "Failure",
+            message: message.into(),
+            reason: Some(reason),
+            details: None,
+            code,
+        }
+    }
+
+    fn with_details(self, details: Details) -> Self {
+        Self { details: Some(details), ..self }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Status {}
+
+impl Details {
+    fn of(resource: ResourceName<'_>, name: &str) -> Self {
+        Self {
+            name: name.into(),
+            group: resource.group.into(),
+            kind: resource.resource.into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Lists carry metadata; a `Status` only ever carries an empty one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct EmptyMeta {}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over by reference")]
+fn is_zero(number: &u16) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PODS: ResourceName<'_> = ResourceName { group: "", resource: "pods" };
+    const DEPLOYMENTS: ResourceName<'_> = ResourceName { group: "apps", resource: "deployments" };
+
+    #[track_caller]
+    fn check(status: &Status, expected: &str) {
+        assert_eq!(serde_json::to_string(status).unwrap(), expected);
+    }
+
+    /// `tail` is what follows the fields that all failures share.
+    #[track_caller]
+    fn check_failure(status: &Status, tail: &str) {
+        let head = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"#;
+        check(status, &format!("{head}{tail}"));
+    }
+
+    // The recorded answers of kube-apiserver 1.36.4.
+    #[test]
+    fn bytes_equal_those_of_kube_apiserver() {
+        check(
+            &Status::unauthorized(),
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#,
+        );
+        check_failure(
+            &Status::forbidden_path("system:anonymous", "get", "/api"),
+            r#""forbidden: User \"system:anonymous\" cannot get path \"/api\"","reason":"Forbidden","details":{},"code":403}"#,
+        );
+        check_failure(
+            &Status::forbidden(Attempt {
+                user: "system:anonymous",
+                verb: "get",
+                resource: DEPLOYMENTS,
+                subresource: "scale",
+                namespace: Some("default"),
+                name: "a",
+                why: "",
+            }),
+            r#""deployments.apps \"a\" is forbidden: User \"system:anonymous\" cannot get resource \"deployments/scale\" in API group \"apps\" in the namespace \"default\"","reason":"Forbidden","details":{"name":"a","group":"apps","kind":"deployments"},"code":403}"#,
+        );
+        check_failure(
+            &Status::forbidden(Attempt {
+                user: "system:anonymous",
+                verb: "list",
+                resource: ResourceName { group: "", resource: "nodes" },
+                subresource: "",
+                namespace: None,
+                name: "",
+                why: "",
+            }),
+            r#""nodes is forbidden: User \"system:anonymous\" cannot list resource \"nodes\" in API group \"\" at the cluster scope","reason":"Forbidden","details":{"kind":"nodes"},"code":403}"#,
+        );
+        check_failure(
+            &Status::not_found(DEPLOYMENTS, "nope"),
+            r#""deployments.apps \"nope\" not found","reason":"NotFound","details":{"name":"nope","group":"apps","kind":"deployments"},"code":404}"#,
+        );
+        check_failure(
+            &Status::no_such_resource(),
+            r#""the server could not find the requested resource","reason":"NotFound","details":{},"code":404}"#,
+        );
+        check_failure(
+            &Status::method_not_allowed(),
+            r#""the server does not allow this method on the requested resource","reason":"MethodNotAllowed","details":{},"code":405}"#,
+        );
+        check_failure(
+            &Status::not_acceptable(&["application/json", "application/yaml"]),
+            r#""only the following media types are accepted: application/json, application/yaml","reason":"NotAcceptable","code":406}"#,
+        );
+        check_failure(
+            &Status::already_exists(ResourceName { group: "", resource: "namespaces" }, "default"),
+            r#""namespaces \"default\" already exists","reason":"AlreadyExists","details":{"name":"default","kind":"namespaces"},"code":409}"#,
+        );
+        check_failure(
+            &Status::request_entity_too_large(3_145_728),
+            r#""Request entity too large: limit is 3145728","reason":"RequestEntityTooLarge","code":413}"#,
+        );
+        check_failure(
+            &Status::unsupported_media_type(&["application/json", "application/yaml"]),
+            r#""the body of the request was in an unknown format - accepted media types include: application/json, application/yaml","reason":"UnsupportedMediaType","code":415}"#,
+        );
+    }
+
+    #[test]
+    fn messages_name_their_subject() {
+        for (status, code, message) in [
+            (Status::bad_request("no"), 400, "no"),
+            (
+                Status::verb_not_supported(PODS, "create"),
+                405,
+                r#"create is not supported on resources of kind "pods""#,
+            ),
+            (
+                Status::conflict(PODS, "a", Status::MODIFIED),
+                409,
+                r#"Operation cannot be fulfilled on pods "a": the object has been modified; please apply your changes to the latest version and try again"#,
+            ),
+            (Status::expired("too old resource version: 1 (640)"), 410, "too old resource version: 1 (640)"),
+            (
+                Status::server_timeout(PODS, "list", 1),
+                500,
+                "The list operation against pods could not be completed at this time, please try again.",
+            ),
+            (Status::service_unavailable("starting"), 503, "starting"),
+            (
+                Status::timeout("request did not complete within the allotted timeout"),
+                504,
+                "Timeout: request did not complete within the allotted timeout",
+            ),
+        ] {
+            assert_eq!((status.code, status.to_string().as_str()), (code, message));
+        }
+    }
+
+    #[test]
+    fn invalid_brackets_several_causes_and_only_those() {
+        let cause = |field: &str| Cause {
+            reason: Some(CauseReason::FieldValueRequired),
+            message: "Required value".into(),
+            field: field.into(),
+        };
+        let invalid = |causes| Status::invalid("apps", "Deployment", "a", causes);
+        assert_eq!(invalid(vec![]).message, r#"Deployment.apps "a" is invalid"#);
+        assert_eq!(
+            invalid(vec![cause("spec.x")]).message,
+            r#"Deployment.apps "a" is invalid: spec.x: Required value"#
+        );
+        let status = invalid(vec![cause("spec.x"), cause("spec.y")]);
+        check_failure(
+            &status,
+            r#""Deployment.apps \"a\" is invalid: [spec.x: Required value, spec.y: Required value]","reason":"Invalid","details":{"name":"a","group":"apps","kind":"Deployment","causes":[{"reason":"FieldValueRequired","message":"Required value","field":"spec.x"},{"reason":"FieldValueRequired","message":"Required value","field":"spec.y"}]},"code":422}"#,
+        );
+    }
+
+    #[test]
+    fn only_a_positive_delay_asks_the_client_back() {
+        assert_eq!(Status::too_many_requests("later", 3).retry_after(), Some(3));
+        assert_eq!(Status::too_many_requests("later", 0).retry_after(), None);
+        assert_eq!(Status::unauthorized().retry_after(), None);
+        check_failure(
+            &Status::too_many_requests("later", 1),
+            r#""later","reason":"TooManyRequests","details":{"retryAfterSeconds":1},"code":429}"#,
+        );
+    }
+
+    #[test]
+    fn the_cause_of_an_internal_error_is_only_a_message() {
+        check_failure(
+            &Status::internal_error("boom"),
+            r#""Internal error occurred: boom","reason":"InternalError","details":{"causes":[{"message":"boom"}]},"code":500}"#,
+        );
+    }
+}

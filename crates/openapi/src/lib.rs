@@ -1,0 +1,22 @@
+//! OpenAPI documents: built from the catalogue, written as v2 and v3, read
+//! back, and published.
+//!
+//! [`served::Subject`] says which documents the server has and builds each as a
+//! [`document::Document`], the one model behind both versions. [`v3`] and [`v2`]
+//! write it, [`read`] reads either back. [`publisher::Publisher`] keeps what was
+//! written: per document, per spelling, per form, each made once, when first
+//! asked for.
+//!
+//! Equal documents give equal bytes and therefore equal hashes, on every
+//! replica and after every restart.
+//!
+//! This crate does not know HTTP or storage.
+
+pub mod document;
+pub mod names;
+pub mod served;
+pub mod v3;
+
+mod operations;
+mod parameters;
+mod wrappers;

@@ -1,0 +1,250 @@
+//! JSON value to YAML text: block style, four-space indentation, no folding.
+
+use serde_json::{Map, Value};
+
+use super::resolve::{Scalar, resolve};
+
+/// The text of one document, with its final line break.
+pub(crate) fn write(value: &Value) -> String {
+    let mut writer = Writer { out: String::new(), line_start: 0, indentation: true };
+    writer.node(value, None, Place::Root);
+    writer.new_line(0);
+    writer.out
+}
+
+const INDENT: usize = 4;
+
+/// Keys longer than this, or of several lines, take the `? key` form.
+const MAX_SIMPLE_KEY_BYTES: usize = 128;
+
+/// Where a node stands, which decides how far its content is indented.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    SequenceItem,
+    MappingValue,
+    SimpleKey,
+}
+
+struct Writer {
+    out: String,
+    /// Where the current line starts in `out`.
+    line_start: usize,
+    /// Whether only indentation and `-`, `?`, `:` markers stand on the current
+    /// line, so that a nested collection may start on it.
+    indentation: bool,
+}
+
+impl Writer {
+    /// `parent` is the column of the collection that the node stands in.
+    fn node(&mut self, value: &Value, parent: Option<usize>, place: Place) {
+        match value {
+            Value::Object(object) if !object.is_empty() => self.mapping(object, inner(parent, place, 0)),
+            Value::Array(values) if !values.is_empty() => self.sequence(values, inner(parent, place, 0)),
+            Value::Object(_) => self.token("{}"),
+            Value::Array(_) => self.token("[]"),
+            Value::Null => self.token("null"),
+            Value::Bool(true) => self.token("true"),
+            Value::Bool(false) => self.token("false"),
+            Value::Number(number) => self.token(&number.to_string()),
+            Value::String(text) => self.string(text, parent, place),
+        }
+    }
+
+    fn mapping(&mut self, object: &Map<String, Value>, column: usize) {
+        for (key, value) in object {
+            self.new_line(column);
+            if key.len() <= MAX_SIMPLE_KEY_BYTES && !key.contains(BREAKS) {
+                self.string(key, Some(column), Place::SimpleKey);
+                self.out.push(':');
+            } else {
+                self.marker('?');
+                self.string(key, Some(column), Place::MappingValue);
+                self.new_line(column);
+                self.marker(':');
+            }
+            self.node(value, Some(column), Place::MappingValue);
+        }
+    }
+
+    fn sequence(&mut self, values: &[Value], column: usize) {
+        for value in values {
+            self.new_line(column);
+            self.marker('-');
+            self.node(value, Some(column), Place::SequenceItem);
+        }
+    }
+
+    fn string(&mut self, text: &str, parent: Option<usize>, place: Place) {
+        let content = inner(parent, place, INDENT);
+        match style(text, place) {
+            Style::Plain => self.token(text),
+            Style::SingleQuoted => self.token(&format!("'{}'", text.replace('\'', "''"))),
+            Style::DoubleQuoted => self.token(&double_quoted(text)),
+            // The hint says four columns whatever the indentation is; where
+            // that is wrong, no reader would get the text back.
+            Style::Literal
+                if text.starts_with([' ', '\n']) && content != parent.map_or(0, |at| at) + INDENT =>
+            {
+                self.token(&double_quoted(text));
+            }
+            Style::Literal => self.literal(text, content),
+        }
+    }
+
+    fn literal(&mut self, text: &str, column: usize) {
+        self.token("|");
+        if text.starts_with([' ', '\n']) {
+            self.out.push('4');
+        }
+        if !text.ends_with('\n') {
+            self.out.push('-');
+        } else if text == "\n" || text.ends_with("\n\n") {
+            self.out.push('+');
+        }
+        self.line_break();
+        for line in text.split_inclusive('\n') {
+            if line != "\n" {
+                self.out.extend(std::iter::repeat_n(' ', column));
+                self.indentation = false;
+            }
+            self.out.push_str(line.trim_end_matches('\n'));
+            if line.ends_with('\n') {
+                self.line_break();
+            }
+        }
+    }
+
+    /// Moves to a column, on this line if nothing but indentation stands
+    /// before it.
+    fn new_line(&mut self, column: usize) {
+        let at = self.out.len() - self.line_start;
+        if !self.indentation || at > column {
+            self.line_break();
+        }
+        let at = self.out.len() - self.line_start;
+        self.out.extend(std::iter::repeat_n(' ', column.saturating_sub(at)));
+    }
+
+    fn line_break(&mut self) {
+        self.out.push('\n');
+        self.line_start = self.out.len();
+        self.indentation = true;
+    }
+
+    fn marker(&mut self, marker: char) {
+        self.separate();
+        self.out.push(marker);
+    }
+
+    fn token(&mut self, text: &str) {
+        self.separate();
+        self.out.push_str(text);
+        self.indentation = false;
+    }
+
+    fn separate(&mut self) {
+        if self.out.len() > self.line_start && !self.out.ends_with(' ') {
+            self.out.push(' ');
+        }
+    }
+}
+
+/// The column of a node's content, given that of the collection around it.
+fn inner(parent: Option<usize>, place: Place, root: usize) -> usize {
+    match (parent, place) {
+        (None, _) => root,
+        (Some(column), Place::SequenceItem) => column + 2,
+        (Some(column), _) => (column + INDENT) / INDENT * INDENT,
+    }
+}
+
+enum Style {
+    Plain,
+    SingleQuoted,
+    DoubleQuoted,
+    Literal,
+}
+
+/// What YAML takes for line breaks.
+const BREAKS: [char; 5] = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
+
+fn style(text: &str, place: Place) -> Style {
+    // Breaks other than `\n` survive only as escapes.
+    let escaped = text.chars().any(|c| c != '\n' && c != '\t' && (!is_printable(c) || BREAKS.contains(&c)));
+    if escaped {
+        return Style::DoubleQuoted;
+    }
+    if text.contains('\n') {
+        let literal = place != Place::SimpleKey && !text.ends_with(' ') && !text.contains(" \n");
+        return if literal { Style::Literal } else { Style::DoubleQuoted };
+    }
+    if resolve(text) != Scalar::Text || text.contains('\t') {
+        return Style::DoubleQuoted;
+    }
+    if is_plain(text) { Style::Plain } else { Style::SingleQuoted }
+}
+
+/// Whether a non-empty, printable, one-line text needs no quotes.
+fn is_plain(text: &str) -> bool {
+    let first = text.as_bytes().first().copied().unwrap_or_default();
+    let blank_second = text.as_bytes().get(1).is_none_or(|second| *second == b' ');
+    let indicator = match first {
+        b'#' | b',' | b'[' | b']' | b'{' | b'}' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"' | b'%'
+        | b'@' | b'`' => true,
+        b'?' | b':' | b'-' => blank_second,
+        _ => false,
+    };
+    !(indicator
+        || text.starts_with("---")
+        || text.starts_with("...")
+        || text.starts_with(' ')
+        || text.ends_with(' ')
+        || text.ends_with(':')
+        || text.contains(": ")
+        || text.contains(" #"))
+}
+
+fn is_printable(c: char) -> bool {
+    matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{feff}'
+}
+
+fn double_quoted(text: &str) -> String {
+    // Once a text starts with a byte order mark, go-yaml escapes all of it.
+    let all = text.starts_with('\u{feff}');
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        if !all && is_printable(c) && !BREAKS.contains(&c) && c != '"' && c != '\\' {
+            out.push(c);
+            continue;
+        }
+        out.push('\\');
+        match c {
+            '\0' => out.push('0'),
+            '\u{7}' => out.push('a'),
+            '\u{8}' => out.push('b'),
+            '\t' => out.push('t'),
+            '\n' => out.push('n'),
+            '\u{b}' => out.push('v'),
+            '\u{c}' => out.push('f'),
+            '\r' => out.push('r'),
+            '\u{1b}' => out.push('e'),
+            '"' | '\\' => out.push(c),
+            '\u{85}' => out.push('N'),
+            '\u{a0}' => out.push('_'),
+            '\u{2028}' => out.push('L'),
+            '\u{2029}' => out.push('P'),
+            _ => {
+                let code = u32::from(c);
+                out.push_str(&match code {
+                    0..=0xff => format!("x{code:02X}"),
+                    0x100..=0xffff => format!("u{code:04X}"),
+                    _ => format!("U{code:08X}"),
+                });
+            }
+        }
+    }
+    out.push('"');
+    out
+}
