@@ -6,7 +6,10 @@
 use serde_json::{Map, Value, json};
 use sternpost_meta::resource::{Group, Verb};
 
-use crate::facts::{Attributes, TypeFacts, TypeFile};
+use crate::{
+    facts::Attributes,
+    type_facts::{TypeFacts, TypeFile},
+};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const APIEXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
@@ -177,6 +180,7 @@ fn apply_property(schema: &mut Map<String, Value>, attributes: &Attributes<'_>) 
             "map" => insert(schema, "x-kubernetes-map-type", json!(value))?,
             "default" => insert(schema, "default", parse(value)?)?,
             "each-default" => insert(each(schema)?, "default", parse(value)?)?,
+            "inner-default" => insert(each(each(schema)?)?, "default", parse(value)?)?,
             "each-enum" => insert(each(schema)?, "enum", enum_values(value).collect())?,
             "enum" => {
                 describe_enum(schema, value);
@@ -292,11 +296,11 @@ fn parse(text: &str) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts;
+    use crate::type_facts;
 
     fn check(facts: &str, expected: &str) {
         let text = format!("package p\n{facts}");
-        let file = facts::types(&text).map_err(|error| error.to_string());
+        let file = type_facts::types(&text).map_err(|error| error.to_string());
         let mut definitions: Definitions = [(
             "p.T".to_owned(),
             json!({"type": "object", "properties": {"a": {"type": "string"}, "l": {"type": "array", "items": {"type": "string"}}}}),

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 #[allow(dead_code)]
 mod facts;
 mod join;
+mod type_facts;
 mod upstream;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -23,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let texts = read_folder("facts/types")?;
     let mut files = Vec::new();
     for (name, text) in &texts {
-        files.push(facts::types(text).map_err(|error| format!("facts/types/{name}: {error}"))?);
+        files.push(type_facts::types(text).map_err(|error| format!("facts/types/{name}: {error}"))?);
     }
     let mut definitions = upstream::definitions();
     join::join(&mut definitions, &files, &kinds.groups)?;

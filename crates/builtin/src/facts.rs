@@ -4,12 +4,16 @@
 //! - `types/PACKAGE`: what OpenAPI says of a type beyond its structure. A line
 //!   at the margin is a type, an indented one a property, then `key=value`
 //!   attributes: `required`, `list`, `keys`, `patch`, `merge-key`, `map`,
-//!   `default`, `each-default`, `enum`, `each-enum` (of items or map values;
-//!   `~` stands for a space, `|` parts values), `union`.
+//!   `default`, `enum` (`~` stands for a space, `|` parts values), the same
+//!   for items or map values as `each-default` and `each-enum`, for items of
+//!   map values as `inner-default`, and `union`.
 //! - `messages/PACKAGE`: protobuf. `NUMBER JSON-NAME [repeated|map] TYPE
 //!   [inline]`; `inline` fields are messages whose fields stand in the parent's
 //!   JSON; `wire-only` messages have no definition of their own.
 //! - `kinds`: groups, versions, resources and subresources in discovery order.
+//!
+//! - `registered`: every version of every group that upstream knows, served or
+//!   not; types that belong to all of them list them.
 //!
 //! The build script reads them with this same code and stops at the first
 //! line that says something about a type or property that does not exist.
@@ -36,45 +40,6 @@ impl fmt::Display for FactError {
 impl std::error::Error for FactError {}
 
 pub type Attributes<'a> = Vec<(&'a str, &'a str)>;
-
-/// All a `types/` file says.
-#[derive(Debug)]
-pub struct TypeFile<'a> {
-    pub package: &'a str,
-    pub types: Vec<TypeFacts<'a>>,
-}
-
-#[derive(Debug)]
-pub struct TypeFacts<'a> {
-    pub line: usize,
-    pub name: &'a str,
-    pub attributes: Attributes<'a>,
-    pub properties: Vec<PropertyFacts<'a>>,
-}
-
-#[derive(Debug)]
-pub struct PropertyFacts<'a> {
-    pub line: usize,
-    pub name: &'a str,
-    pub attributes: Attributes<'a>,
-}
-
-pub fn types(text: &str) -> Result<TypeFile<'_>, FactError> {
-    let mut lines = lines(text);
-    let package = package(&mut lines)?;
-    let mut types: Vec<TypeFacts<'_>> = Vec::new();
-    for (line, text) in lines {
-        let mut words = text.split_whitespace();
-        let name = words.next().unwrap_or_default();
-        let attributes = attributes(line, words)?;
-        match (text.starts_with(' '), types.last_mut()) {
-            (true, Some(parent)) => parent.properties.push(PropertyFacts { line, name, attributes }),
-            (true, None) => return error(line, "a property before any type"),
-            (false, _) => types.push(TypeFacts { line, name, attributes, properties: Vec::new() }),
-        }
-    }
-    Ok(TypeFile { package, types })
-}
 
 /// A protobuf message as the wire has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -300,6 +265,16 @@ fn subresource(
     Ok(subresource)
 }
 
+/// All the `registered` file says: group, then its versions.
+pub fn registered(text: &str) -> Vec<GroupVersion> {
+    let versions = |line: &str| {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let group = words.next().filter(|group| group != "core").unwrap_or_default();
+        words.map(move |version| GroupVersion::new(group.as_str(), version)).collect::<Vec<_>>()
+    };
+    text.lines().flat_map(versions).collect()
+}
+
 fn verbs(line: usize, value: &str) -> Result<Vec<Verb>, FactError> {
     let unknown = |verb: &str| FactError { line, problem: format!("`{verb}` is not a verb") };
     value.split(',').map(|verb| Verb::parse(verb).ok_or_else(|| unknown(verb))).collect()
@@ -313,12 +288,15 @@ fn number(line: usize, attributes: &Attributes<'_>, key: &str) -> Result<Option<
     }
 }
 
-fn attributes<'a>(line: usize, words: impl Iterator<Item = &'a str>) -> Result<Attributes<'a>, FactError> {
+pub fn attributes<'a>(
+    line: usize,
+    words: impl Iterator<Item = &'a str>,
+) -> Result<Attributes<'a>, FactError> {
     let bare = |word: &str| FactError { line, problem: format!("`{word}` is not `key=value`") };
     words.map(|word| word.split_once('=').ok_or_else(|| bare(word))).collect()
 }
 
-fn package<'a>(lines: &mut impl Iterator<Item = (usize, &'a str)>) -> Result<&'a str, FactError> {
+pub fn package<'a>(lines: &mut impl Iterator<Item = (usize, &'a str)>) -> Result<&'a str, FactError> {
     match lines.next().map(|(line, text)| (line, text.strip_prefix("package "))) {
         Some((_, Some(package))) => Ok(package),
         Some((line, None)) => error(line, "expected `package NAME`"),
@@ -326,13 +304,13 @@ fn package<'a>(lines: &mut impl Iterator<Item = (usize, &'a str)>) -> Result<&'a
     }
 }
 
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()
         .map(|(index, line)| (index + 1, line))
         .filter(|(_, line)| !line.trim().is_empty())
 }
 
-fn error<T>(line: usize, problem: impl Into<String>) -> Result<T, FactError> {
+pub fn error<T>(line: usize, problem: impl Into<String>) -> Result<T, FactError> {
     Err(FactError { line, problem: problem.into() })
 }

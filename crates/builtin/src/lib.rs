@@ -34,6 +34,10 @@ mod facts;
 #[allow(dead_code)]
 #[path = "../build/join.rs"]
 mod join;
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../build/type_facts.rs"]
+mod type_facts;
 
 pub use facts::{Field, FieldType, Label, Message};
 
@@ -49,6 +53,11 @@ pub fn groups() -> &'static [Group] {
 /// the aggregator's own has none.
 pub fn priorities() -> &'static [(GroupVersion, Option<(u32, u32)>)] {
     &KINDS.priorities
+}
+
+/// Every group-version that upstream knows, served or not.
+pub fn registered_versions() -> Vec<GroupVersion> {
+    facts::registered(include_str!("../facts/registered"))
 }
 
 /// The schema of a type by its full name.

@@ -17,6 +17,9 @@ pub struct Document {
     pub schemas: BTreeMap<Arc<str>, Arc<Schema>>,
     /// `securitySchemes` in v3, `securityDefinitions` in v2.
     pub security_schemes: BTreeMap<Arc<str>, Value>,
+    /// Sections of `components` other than schemas, parameters, bodies,
+    /// responses and security schemes.
+    pub components_rest: BTreeMap<Arc<str>, Value>,
     /// Every other key of `info`.
     pub info_rest: BTreeMap<Arc<str>, Value>,
     /// Every other key of the document.
@@ -134,17 +137,35 @@ impl Location {
 pub struct Body {
     pub description: Option<Arc<str>>,
     pub required: bool,
-    /// Schema by media type.
-    pub content: BTreeMap<Arc<str>, Option<Schema>>,
+    pub content: Content,
     pub rest: BTreeMap<Arc<str>, Value>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Response {
     pub description: Arc<str>,
-    /// Schema by media type.
-    pub content: BTreeMap<Arc<str>, Option<Schema>>,
+    pub content: Content,
     pub rest: BTreeMap<Arc<str>, Value>,
+}
+
+/// By media type.
+pub type Content = BTreeMap<Arc<str>, Media>;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Media {
+    pub schema: Option<Schema>,
+    pub rest: BTreeMap<Arc<str>, Value>,
+}
+
+/// The same schema for each of the types.
+pub fn content<'a>(types: impl IntoIterator<Item = &'a str>, schema: &Schema) -> Content {
+    let media = |_| Media { schema: Some(schema.clone()), rest: BTreeMap::new() };
+    types.into_iter().map(|name| (name.into(), media(name))).collect()
+}
+
+/// The schema of the first type that has one.
+pub fn any_schema(content: &Content) -> Option<&Schema> {
+    content.values().find_map(|media| media.schema.as_ref())
 }
 
 impl Document {
@@ -171,8 +192,8 @@ impl Document {
 impl Operation {
     fn schemas(&self) -> impl Iterator<Item = &Schema> {
         let parameters = self.parameters.iter().map(|parameter| &parameter.schema);
-        let body = self.body.iter().flat_map(|body| body.content.values().flatten());
-        let responses = self.responses.values().flat_map(|response| response.content.values().flatten());
-        parameters.chain(body).chain(responses)
+        let bodies = self.body.iter().map(|body| &body.content);
+        let contents = bodies.chain(self.responses.values().map(|response| &response.content));
+        parameters.chain(contents.flat_map(BTreeMap::values).filter_map(|media| media.schema.as_ref()))
     }
 }

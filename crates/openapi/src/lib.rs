@@ -14,7 +14,10 @@
 
 pub mod document;
 pub mod names;
+pub mod publisher;
+pub mod read;
 pub mod served;
+pub mod v2;
 pub mod v3;
 
 mod operations;

@@ -10,12 +10,13 @@ use sternpost_meta::{
 use sternpost_schema::Schema;
 
 use crate::{
-    document::{Body, Method, Operation, Parameter, PathItem, Response},
+    document::{Body, Method, Operation, Parameter, PathItem, Response, content},
     parameters,
 };
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
-const OBJECT_TYPES: [&str; 3] = ["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"];
+const OBJECT_TYPES: [&str; 3] =
+    ["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"];
 const STREAM_TYPES: [&str; 5] = [
     "application/json",
     "application/json;stream=watch",
@@ -76,7 +77,7 @@ pub fn resource(paths: &mut Paths, resource: &Resource) {
         format!("list objects of kind {kind}")
     };
     let list_operation = |id: String, parameters: Vec<Parameter>| {
-        Builder::new(&namer, "list", &gvk, list_text.clone(), id)
+        operation(&namer, "list", &gvk, list_text.clone(), id)
             .parameters(with(parameters, LIST_PARAMETERS))
             .answers("200", "OK", &list, &STREAM_TYPES)
     };
@@ -94,7 +95,7 @@ pub fn resource(paths: &mut Paths, resource: &Resource) {
     }
     if resource.allows(Verb::Create) {
         let text = format!("create {}", with_article(kind));
-        let operation = Builder::new(&namer, "post", &gvk, text, namer.id("create", &subject))
+        let operation = operation(&namer, "post", &gvk, text, namer.id("create", &subject))
             .parameters(with(pretty(), WRITE_PARAMETERS))
             .body(&object, &["*/*"], true)
             .answers("200", "OK", &object, &OBJECT_TYPES)
@@ -103,10 +104,11 @@ pub fn resource(paths: &mut Paths, resource: &Resource) {
         collection.push((Method::Post, operation));
     }
     if resource.allows(Verb::DeleteCollection) {
-        let listing = LIST_PARAMETERS.into_iter().filter(|name| !["allowWatchBookmarks", "watch"].contains(name));
+        let listing =
+            LIST_PARAMETERS.into_iter().filter(|name| !["allowWatchBookmarks", "watch"].contains(name));
         let text = format!("delete collection of {kind}");
         let id = namer.id("delete", &format!("Collection{subject}"));
-        let operation = Builder::new(&namer, "deletecollection", &gvk, text, id)
+        let operation = operation(&namer, "deletecollection", &gvk, text, id)
             .parameters(with(with(pretty(), DELETE_PARAMETERS), listing))
             .body(&meta("DeleteOptions"), &["*/*"], false)
             .answers("200", "OK", &meta("Status"), &OBJECT_TYPES);
@@ -122,7 +124,7 @@ pub fn resource(paths: &mut Paths, resource: &Resource) {
     let mut item = Vec::new();
     if resource.allows(Verb::Get) {
         let text = format!("read the specified {kind}");
-        let operation = Builder::new(&namer, "get", &gvk, text, namer.id("read", &subject))
+        let operation = operation(&namer, "get", &gvk, text, namer.id("read", &subject))
             .parameters(named())
             .answers("200", "OK", &object, &OBJECT_TYPES);
         item.push((Method::Get, operation));
@@ -139,7 +141,7 @@ pub fn resource(paths: &mut Paths, resource: &Resource) {
         // Kinds that are handed back when deleted are published so.
         let answer = if returns_deleted_object(&gvk) { object.clone() } else { meta("Status") };
         let text = format!("delete {}", with_article(kind));
-        let operation = Builder::new(&namer, "delete", &gvk, text, namer.id("delete", &subject))
+        let operation = operation(&namer, "delete", &gvk, text, namer.id("delete", &subject))
             .parameters(with(named(), DELETE_PARAMETERS))
             .body(&meta("DeleteOptions"), &["*/*"], false)
             .answers("200", "OK", &answer, &OBJECT_TYPES)
@@ -172,7 +174,7 @@ fn watches(paths: &mut Paths, resource: &Resource, namer: &Namer) {
                 "watch individual changes to a list of {kind}. deprecated: use the 'watch' parameter with a list operation instead."
             )
         };
-        let operation = Builder::new(namer, action, &gvk, text, id)
+        let operation = operation(namer, action, &gvk, text, id)
             .parameters(with(with(parameters, ["pretty"]), LIST_PARAMETERS))
             .answers("200", "OK", &meta("WatchEvent"), &STREAM_TYPES);
         insert(paths, path, vec![(Method::Get, operation)]);
@@ -220,14 +222,14 @@ fn subresource(
             Verb::Get if &**name == "log" => {
                 let types = [&OBJECT_TYPES[..], &["text/plain"]].concat();
                 let text = format!("read log of the specified {parent}");
-                let operation = Builder::new(namer, "get", gvk, text, namer.id("read", &subject))
+                let operation = operation(namer, "get", gvk, text, namer.id("read", &subject))
                     .parameters([parameters(), parameters::log()].concat())
-                    .answers_schema("200", "OK", &Schema::of(sternpost_schema::Type::String), &types);
+                    .answers("200", "OK", &Schema::of(sternpost_schema::Type::String), &types);
                 operations.push((Method::Get, operation));
             }
             Verb::Get => {
                 let text = format!("read {name} of the specified {parent}");
-                let operation = Builder::new(namer, "get", gvk, text, namer.id("read", &subject))
+                let operation = operation(namer, "get", gvk, text, namer.id("read", &subject))
                     .parameters(parameters())
                     .answers("200", "OK", &object, &OBJECT_TYPES);
                 operations.push((Method::Get, operation));
@@ -244,7 +246,7 @@ fn subresource(
             }
             Verb::Create => {
                 let text = format!("create {name} of {}", with_article(parent));
-                let operation = Builder::new(namer, "post", gvk, text, namer.id("create", &subject))
+                let operation = operation(namer, "post", gvk, text, namer.id("create", &subject))
                     .parameters(with(parameters(), WRITE_PARAMETERS))
                     .body(&object, &["*/*"], true)
                     .answers("200", "OK", &object, &OBJECT_TYPES)
@@ -281,15 +283,19 @@ fn connect(
             );
             let id = namer.id("connect", &format!("{}{subject}", capitalise(method.as_str())));
             let parameters = [scope, &[parameters::name(&gvk.kind)], extra].concat();
-            let operation = Builder::new(namer, "connect", gvk, text, id)
+            let operation = operation(namer, "connect", gvk, text, id)
                 .parameters([parameters, parameters::connect(&gvk.kind)].concat())
-                .answers_schema("200", "OK", &Schema::of(sternpost_schema::Type::String), &["*/*"]);
+                .answers("200", "OK", &Schema::of(sternpost_schema::Type::String), &["*/*"]);
             (*method, operation)
         };
         methods.iter().map(operation).collect()
     };
     if proxy {
-        insert(paths, format!("{path}/{{path}}"), operations(&format!("{subject}WithPath"), &[parameters::path()]));
+        insert(
+            paths,
+            format!("{path}/{{path}}"),
+            operations(&format!("{subject}WithPath"), &[parameters::path()]),
+        );
     }
     insert(paths, path, operations(subject, &[]));
 }
@@ -302,7 +308,7 @@ fn put(
     parameters: Vec<Parameter>,
     object: &Schema,
 ) -> Operation {
-    Builder::new(namer, "put", gvk, text, id)
+    operation(namer, "put", gvk, text, id)
         .parameters(with(parameters, WRITE_PARAMETERS))
         .body(object, &["*/*"], true)
         .answers("200", "OK", object, &OBJECT_TYPES)
@@ -319,7 +325,7 @@ fn patch(
 ) -> Operation {
     let mut parameters = with(parameters, ["dryRun", "fieldValidation", "force"]);
     parameters.push(parameters::patch_field_manager());
-    Builder::new(namer, "patch", gvk, text, id)
+    operation(namer, "patch", gvk, text, id)
         .parameters(parameters)
         .body(&meta("Patch"), &PATCH_TYPES, true)
         .answers("200", "OK", object, &OBJECT_TYPES)
@@ -425,34 +431,38 @@ fn with_article(kind: &str) -> String {
 /// Kinds whose DELETE answers with the object instead of a Status.
 fn returns_deleted_object(gvk: &GroupVersionKind) -> bool {
     match &*gvk.group {
-        "" => ["PersistentVolume", "PersistentVolumeClaim", "Pod", "PodTemplate", "ResourceQuota", "Service", "ServiceAccount"]
-            .contains(&&*gvk.kind),
+        "" => [
+            "PersistentVolume",
+            "PersistentVolumeClaim",
+            "Pod",
+            "PodTemplate",
+            "ResourceQuota",
+            "Service",
+            "ServiceAccount",
+        ]
+        .contains(&&*gvk.kind),
         "storage.k8s.io" => &*gvk.kind != "CSIStorageCapacity",
         "resource.k8s.io" => true,
         _ => false,
     }
 }
 
-struct Builder;
-
-impl Builder {
-    fn new(namer: &Namer, action: &str, gvk: &GroupVersionKind, text: String, id: String) -> Operation {
-        let mut rest: BTreeMap<Arc<str>, Value> = BTreeMap::new();
-        rest.insert("x-kubernetes-action".into(), action.into());
-        rest.insert(
-            "x-kubernetes-group-version-kind".into(),
-            json!({"group": &*gvk.group, "version": &*gvk.version, "kind": &*gvk.kind}),
-        );
-        let mut operation = Operation {
-            tags: vec![namer.tag.as_str().into()],
-            description: Some(text.into()),
-            operation_id: Some(id.into()),
-            rest,
-            ..Operation::default()
-        };
-        add_response(&mut operation, "401", "Unauthorized", None, &[]);
-        operation
-    }
+fn operation(namer: &Namer, action: &str, gvk: &GroupVersionKind, text: String, id: String) -> Operation {
+    let mut rest: BTreeMap<Arc<str>, Value> = BTreeMap::new();
+    rest.insert("x-kubernetes-action".into(), action.into());
+    rest.insert(
+        "x-kubernetes-group-version-kind".into(),
+        json!({"group": &*gvk.group, "version": &*gvk.version, "kind": &*gvk.kind}),
+    );
+    let mut operation = Operation {
+        tags: vec![namer.tag.as_str().into()],
+        description: Some(text.into()),
+        operation_id: Some(id.into()),
+        rest,
+        ..Operation::default()
+    };
+    add_response(&mut operation, "401", "Unauthorized", None, &[]);
+    operation
 }
 
 impl Operation {
@@ -462,23 +472,19 @@ impl Operation {
     }
 
     fn body(mut self, schema: &Schema, types: &[&str], required: bool) -> Self {
-        let content = types.iter().map(|media| ((*media).into(), Some(schema.clone()))).collect();
+        let content = content(types.iter().copied(), schema);
         self.body = Some(Body { content, required, ..Body::default() });
         self
     }
 
-    fn answers(self, code: &str, text: &str, schema: &Schema, types: &[&str]) -> Self {
-        self.answers_schema(code, text, schema, types)
-    }
-
-    fn answers_schema(mut self, code: &str, text: &str, schema: &Schema, types: &[&str]) -> Self {
+    fn answers(mut self, code: &str, text: &str, schema: &Schema, types: &[&str]) -> Self {
         add_response(&mut self, code, text, Some(schema), types);
         self
     }
 }
 
 fn add_response(operation: &mut Operation, code: &str, text: &str, schema: Option<&Schema>, types: &[&str]) {
-    let content = types.iter().map(|media| ((*media).into(), schema.cloned())).collect();
+    let content = schema.map(|schema| content(types.iter().copied(), schema)).unwrap_or_default();
     operation.responses.insert(code.into(), Response { description: text.into(), content, rest: [].into() });
 }
 

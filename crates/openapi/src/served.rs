@@ -94,15 +94,25 @@ impl Subject {
         match self {
             Subject::CoreVersions => {
                 let text = "get available API versions";
-                let mut item =
-                    operations::plain_get("core", text, "getCoreAPIVersions", meta("APIVersions"), &DISCOVERY_TYPES);
+                let mut item = operations::plain_get(
+                    "core",
+                    text,
+                    "getCoreAPIVersions",
+                    meta("APIVersions"),
+                    &DISCOVERY_TYPES,
+                );
                 operations::discovery_media(&mut item);
                 one("/api/", item)
             }
             Subject::Groups => {
                 let text = "get available API versions";
-                let mut item =
-                    operations::plain_get("apis", text, "getAPIVersions", meta("APIGroupList"), &DISCOVERY_TYPES);
+                let mut item = operations::plain_get(
+                    "apis",
+                    text,
+                    "getAPIVersions",
+                    meta("APIGroupList"),
+                    &DISCOVERY_TYPES,
+                );
                 operations::discovery_media(&mut item);
                 one("/apis/", item)
             }

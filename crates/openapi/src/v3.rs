@@ -14,7 +14,7 @@ use sternpost_schema::{
 };
 
 use crate::{
-    document::{Body, Document, Method, Operation, Parameter, PathItem, Response},
+    document::{Body, Content, Document, Method, Operation, Parameter, PathItem, Response},
     names::Naming,
     wrappers,
 };
@@ -68,18 +68,22 @@ impl Writer {
     fn has_components(&self, document: &Document) -> bool {
         !(document.schemas.is_empty()
             && document.security_schemes.is_empty()
+            && document.components_rest.is_empty()
             && self.shared.by_name.is_empty())
     }
 
     fn components(&self, out: &mut Vec<u8>, document: &Document, naming: Naming) {
         let mut object = Object::open(out);
+        let mut rest = document.components_rest.iter().peekable();
         if !self.shared.by_name.is_empty() {
+            object.rest_before("parameters", &mut rest);
             object.field("parameters", |out| {
                 let parameters = self.shared.by_name.iter().map(|(name, json)| (&**name, json));
                 write::object(out, parameters, |out, json| out.extend_from_slice(json));
             });
         }
         if !document.schemas.is_empty() {
+            object.rest_before("schemas", &mut rest);
             object.field("schemas", |out| {
                 // Spelling changes names, so it changes their order.
                 let schemas: BTreeMap<Cow<'_, str>, (&Arc<str>, &Arc<Schema>)> =
@@ -95,11 +99,13 @@ impl Writer {
             });
         }
         if !document.security_schemes.is_empty() {
+            object.rest_before("securitySchemes", &mut rest);
             object.field("securitySchemes", |out| {
                 let schemes = document.security_schemes.iter().map(|(name, json)| (&**name, json));
                 write::object(out, schemes, write::value);
             });
         }
+        object.rest(rest);
     }
 
     fn path_item(&self, out: &mut Vec<u8>, item: &PathItem) {
@@ -149,7 +155,8 @@ impl Writer {
         });
         if !operation.tags.is_empty() {
             object.rest_before("tags", &mut rest);
-            object.field("tags", |out| write::array(out, &operation.tags, |out, tag| write::string(out, tag)));
+            object
+                .field("tags", |out| write::array(out, &operation.tags, |out, tag| write::string(out, tag)));
         }
         object.rest(rest);
     }
@@ -195,13 +202,16 @@ impl Writer {
         object.rest(rest);
     }
 
-    fn content(&self, out: &mut Vec<u8>, content: &BTreeMap<Arc<str>, Option<Schema>>) {
-        let content = content.iter().map(|(media, schema)| (&**media, schema));
-        write::object(out, content, |out, schema| {
+    fn content(&self, out: &mut Vec<u8>, content: &Content) {
+        let content = content.iter().map(|(name, media)| (&**name, media));
+        write::object(out, content, |out, media| {
             let mut object = Object::open(out);
-            if let Some(schema) = schema {
+            let mut rest = media.rest.iter().peekable();
+            if let Some(schema) = &media.schema {
+                object.rest_before("schema", &mut rest);
                 object.field("schema", |out| write::schema(out, schema, self.style));
             }
+            object.rest(rest);
         });
     }
 }
@@ -269,7 +279,11 @@ impl Shared {
             let digits = digits.get(..length).unwrap_or(&digits);
             format!("{}.{}.{digits}", parameter.location.as_str(), parameter.name)
         });
-        names.clone().find(|name| !self.by_name.contains_key(name)).or_else(|| names.last()).unwrap_or_default()
+        names
+            .clone()
+            .find(|name| !self.by_name.contains_key(name))
+            .or_else(|| names.last())
+            .unwrap_or_default()
     }
 
     fn reference(&self, parameter: &Parameter, method: Option<Method>, style: Style) -> Option<&str> {

@@ -1,0 +1,75 @@
+//! The crates use each other as `docs/architecture.md` says, and no other way.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    process::Command,
+};
+
+use serde_json::Value;
+
+type Arrows = BTreeMap<String, BTreeSet<String>>;
+
+#[test]
+fn every_arrow_is_in_the_architecture_page() {
+    let declared = declared(&fs::read_to_string(root().join("docs/architecture.md")).unwrap());
+    let real = real();
+    assert!(real.len() >= 10, "{real:?}");
+    assert_eq!(
+        real.keys().collect::<Vec<_>>(),
+        declared.keys().collect::<Vec<_>>(),
+        "crates that exist, and crates in the table"
+    );
+    for (name, uses) in &real {
+        assert_eq!(uses, &declared[name], "what `{name}` uses, and what the table says");
+    }
+}
+
+#[test]
+fn the_table_is_read_as_written() {
+    let page = "| crate | one line | may use |\n|---|---|---|\n| `a` | x | – |\n| `b` | y | `a` `c-d` |\n\ntext `e`\n";
+    let arrows = declared(page);
+    assert_eq!(arrows["a"], BTreeSet::new());
+    assert_eq!(arrows["b"], ["a".to_owned(), "c-d".to_owned()].into());
+    assert_eq!(arrows.len(), 2);
+}
+
+fn declared(page: &str) -> Arrows {
+    let table = page.lines().skip_while(|line| !line.starts_with("| crate |")).skip(2);
+    let rows = table.take_while(|line| line.starts_with('|'));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
+        (cells[1].trim_matches('`').to_owned(), names(cells[3]))
+    })
+    .collect()
+}
+
+/// Arrows between crates of the workspace; those of tests do not count.
+fn real() -> Arrows {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let short = |name: &str| name.strip_prefix("sternpost-").unwrap_or(name).to_owned();
+    let packages = metadata["packages"].as_array().unwrap();
+    packages
+        .iter()
+        .map(|package| {
+            let dependencies = package["dependencies"].as_array().unwrap();
+            let uses = dependencies
+                .iter()
+                .filter(|dependency| dependency["kind"] != "dev")
+                .map(|dependency| dependency["name"].as_str().unwrap())
+                .filter(|name| name.starts_with("sternpost-"));
+            (short(package["name"].as_str().unwrap()), uses.map(short).collect())
+        })
+        .collect()
+}
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
