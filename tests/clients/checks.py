@@ -1,8 +1,10 @@
 """Counting for the Python suites: check() as often as there is something to
-check, finish() once at the end."""
+check, finish() once at the end. An exception in a part() is a failed check and
+leaves the other parts to run."""
 
 import pathlib
 import sys
+import traceback
 
 RECORDED = pathlib.Path(__file__).parent / "recorded"
 RESOURCE_COLUMNS = (
@@ -31,6 +33,15 @@ def same_set(what, got, expected, most=20):
         for label, lines in (("unexpected", got - expected), ("missing", expected - got)):
             for line in sorted(lines, key=str)[:most]:
                 print(f"  {label}: {line}")
+
+
+def part(function, *arguments):
+    try:
+        return function(*arguments)
+    except Exception as problem:
+        traceback.print_exc()
+        check(False, f"{function.__name__}: {problem!r}"[:500])
+        return None
 
 
 def recorded_resources():

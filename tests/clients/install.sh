@@ -44,8 +44,8 @@ install_old_kubectl() {
         command -v apt-get >/dev/null || { reason="no apt-get"; return 1; }
         mkdir -p "$folder"
         if [ "$(id -u)" = 0 ]; then try "apt-get update" apt-get update || return 1; fi
-        (cd "$folder" && rm -f ./*.deb && try "apt-get download" apt-get download kubernetes-client) ||
-            { reason=${reason:-"apt-get download kubernetes-client failed"}; return 1; }
+        rm -f "$folder"/*.deb
+        try "apt-get download" env -C "$folder" apt-get download kubernetes-client || return 1
         try "dpkg" dpkg -x "$folder"/kubernetes-client_*.deb "$folder" || return 1
     fi
     case $("$old_kubectl" version --client --short 2>/dev/null) in

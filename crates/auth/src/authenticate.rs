@@ -164,7 +164,9 @@ mod tests {
     fn token_file_rows_become_users() {
         let mut authenticator = authenticator();
         authenticator
-            .add_token_file("t1,alice,1000\nt2,bob,,\"dev,\"\"ops\"\", system:authenticated\"\n\nt1,carol,7,one\n")
+            .add_token_file(
+                "t1,alice,1000\nt2,bob,,\"dev,\"\"ops\"\", system:authenticated\"\n\nt1,carol,7,one\n",
+            )
             .unwrap();
         let user = |token: &str| {
             authenticator.authenticate(Some(format!("Bearer {token}").as_bytes())).map(|user| (*user).clone())

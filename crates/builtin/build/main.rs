@@ -1,6 +1,12 @@
 //! Makes the catalogue: structure and prose from the `k8s-openapi` crate,
 //! joined with the tables under `facts/`, one compressed blob a package.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "cargo talks to build scripts through standard output and the environment"
+)]
+
 use std::{collections::BTreeMap, env, error::Error, fs, io::Write, path::Path};
 
 use flate2::{Compression, write::DeflateEncoder};

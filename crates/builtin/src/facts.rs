@@ -130,6 +130,9 @@ fn field(line: usize, package: &str, words: &[&str]) -> Result<Field, FactError>
     Ok(Field { number, json_name: (*json_name).into(), label, kind, inline })
 }
 
+/// A resource by group-version and plural.
+pub type ResourceKey = (GroupVersion, Arc<str>);
+
 /// All the `kinds` file says.
 #[derive(Debug, Default)]
 pub struct Kinds {
@@ -140,9 +143,9 @@ pub struct Kinds {
     pub priorities: Vec<(GroupVersion, Option<(u32, u32)>)>,
     /// The group/version/kind each stored resource is stored as, where it is
     /// not the one it is served as, by group-version and plural.
-    pub stored_as: Vec<((GroupVersion, Arc<str>), Arc<str>)>,
+    pub stored_as: Vec<(ResourceKey, Arc<str>)>,
     /// Resources that are never stored.
-    pub unstored: Vec<(GroupVersion, Arc<str>)>,
+    pub unstored: Vec<ResourceKey>,
 }
 
 pub fn kinds(text: &str) -> Result<Kinds, FactError> {

@@ -1,6 +1,8 @@
 //! Exact bodies for a small server: a core group, a group of two versions with
 //! a subresource of a foreign kind, and a group that has no versions.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 
 use sternpost_discovery::{Discovery, Which};

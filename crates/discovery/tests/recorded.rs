@@ -3,6 +3,8 @@
 //! aggregated form. Read back into resources and written again, each must be
 //! the same to the byte.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
 use std::{collections::HashMap, fs, path::Path, sync::Arc};
 
 use serde_json::Value;
@@ -34,6 +36,12 @@ fn recorded_documents_are_written_as_they_were_read() {
     for (name, body) in written {
         assert_eq!(String::from_utf8_lossy(&body), recorded[&name], "{name}");
     }
+}
+
+/// The catalogue and the recorded server serve the same things, in the same order.
+#[test]
+fn the_catalogue_is_what_the_recorded_server_serves() {
+    assert_eq!(sternpost_builtin::groups(), groups(&recorded()));
 }
 
 #[test]

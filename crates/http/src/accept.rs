@@ -169,7 +169,10 @@ mod tests {
             ("APPLICATION/JSON", Some(JSON)),
             ("application/json;charset=utf-8", Some(JSON)),
             ("application/com.github.proto-openapi.spec.v3@v1.0+protobuf", Some(OLD)),
-            ("application/json;q=0.4, application/com.github.proto-openapi.spec.v3@v1.0+protobuf;q=0.5", Some(OLD)),
+            (
+                "application/json;q=0.4, application/com.github.proto-openapi.spec.v3@v1.0+protobuf;q=0.5",
+                Some(OLD),
+            ),
             // Equal q: the concrete one before the wildcard, else as written.
             ("*/*, application/com.github.proto-openapi.spec.v3@v1.0+protobuf", Some(OLD)),
             ("application/json, application/com.github.proto-openapi.spec.v3@v1.0+protobuf", Some(JSON)),

@@ -47,11 +47,8 @@ pub fn serve(request: &Request, representation: &Representation) -> Response {
             } else {
                 Bytes::new()
             };
-            let mut response = response::with_type(
-                StatusCode::PARTIAL_CONTENT,
-                representation.content_type.clone(),
-                part,
-            );
+            let mut response =
+                response::with_type(StatusCode::PARTIAL_CONTENT, representation.content_type.clone(), part);
             insert(&mut response, header::CONTENT_RANGE, &content_range);
             response
         }
@@ -206,7 +203,8 @@ impl WantedRange {
 
 /// HTTP dates have no fractions.
 fn whole_seconds(time: SystemTime) -> SystemTime {
-    time.duration_since(UNIX_EPOCH).map_or(UNIX_EPOCH, |since| UNIX_EPOCH + Duration::from_secs(since.as_secs()))
+    time.duration_since(UNIX_EPOCH)
+        .map_or(UNIX_EPOCH, |since| UNIX_EPOCH + Duration::from_secs(since.as_secs()))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
@@ -236,9 +234,7 @@ mod tests {
             content_type: HeaderValue::from_static("text/plain"),
             content_encoding: None,
             etag: "abc".into(),
-            last_modified: Some(
-                httpdate::parse_http_date(MODIFIED).unwrap() + Duration::from_millis(300),
-            ),
+            last_modified: Some(httpdate::parse_http_date(MODIFIED).unwrap() + Duration::from_millis(300)),
             vary: Some(HeaderValue::from_static("Accept")),
         }
     }
@@ -353,10 +349,8 @@ mod tests {
 
     #[test]
     fn an_encoded_form_says_so_unless_nothing_is_sent() {
-        let gzipped = Representation {
-            content_encoding: Some(HeaderValue::from_static("gzip")),
-            ..representation()
-        };
+        let gzipped =
+            Representation { content_encoding: Some(HeaderValue::from_static("gzip")), ..representation() };
         for (headers, expected) in [(&[][..], Some("gzip")), (&[("if-none-match", "*")][..], None)] {
             let response = serve(&testing::request(Method::GET, "/x", headers), &gzipped);
             assert_eq!(testing::header(&response, "content-encoding"), expected);
@@ -368,5 +362,26 @@ mod tests {
         let nothing = Representation { bytes: Bytes::new(), ..representation() };
         let request = testing::request(Method::GET, "/x", &[("range", "bytes=0-")]);
         assert_eq!(serve(&request, &nothing).status(), 416);
+    }
+
+    mod hostile_input {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        proptest! {
+            /// Any `Range` gives the whole, a true part, or an honest refusal.
+            #[test]
+            fn never_gets_other_bytes(range in "bytes=[0-9,-]{0,12}") {
+                let response =
+                    serve(&testing::request(Method::GET, "/x", &[("range", &range)]), &representation());
+                let body = testing::body(&response);
+                match response.status().as_u16() {
+                    200 => prop_assert_eq!(body, "0123456789"),
+                    206 => prop_assert!(!body.is_empty() && "0123456789".contains(&body)),
+                    code => prop_assert_eq!(code, 416),
+                }
+            }
+        }
     }
 }

@@ -138,11 +138,8 @@ mod tests {
         assert_eq!(testing::header(&first, "cache-control"), Some("public"));
         let etag = testing::header(&first, "etag").unwrap();
         assert!(etag.starts_with('"') && etag.ends_with('"') && etag.len() == 130, "{etag}");
-        let again = testing::request(
-            Method::GET,
-            "/apis",
-            &[("accept", AGGREGATED_JSON), ("if-none-match", etag)],
-        );
+        let again =
+            testing::request(Method::GET, "/apis", &[("accept", AGGREGATED_JSON), ("if-none-match", etag)]);
         let second = groups(&api, &again);
         assert_eq!((second.status().as_u16(), testing::body(&second).as_str()), (304, ""));
         assert_eq!(testing::header(&second, "etag"), Some(etag));

@@ -180,7 +180,11 @@ mod tests {
         ] {
             let target = format!("/{}{query}", endpoint.name());
             let response = all(&health(), endpoint, &testing::request(Method::GET, &target, &[]));
-            assert_eq!((response.status().as_u16(), testing::body(&response).as_str()), (code, body), "{target}");
+            assert_eq!(
+                (response.status().as_u16(), testing::body(&response).as_str()),
+                (code, body),
+                "{target}"
+            );
             assert_eq!(testing::header(&response, "x-content-type-options"), Some("nosniff"));
         }
     }
@@ -194,7 +198,11 @@ mod tests {
             (Endpoint::Livez, "", 404, "404 page not found\n"),
         ] {
             let response = one(&health(), endpoint, name);
-            assert_eq!((response.status().as_u16(), testing::body(&response).as_str()), (code, body), "{name}");
+            assert_eq!(
+                (response.status().as_u16(), testing::body(&response).as_str()),
+                (code, body),
+                "{name}"
+            );
         }
     }
 }

@@ -28,6 +28,7 @@ pub mod health;
 pub mod limits;
 pub mod metrics;
 mod openapi;
+mod openapi_metrics;
 pub mod pipeline;
 mod pretty;
 pub mod request;
@@ -39,7 +40,8 @@ pub mod server;
 mod testing;
 pub mod version;
 
-pub use openapi::{Names, Settings as OpenApiSettings};
+pub use openapi::OpenApi;
+pub use openapi_metrics::OpenApiMetrics;
 
 use crate::{health::Health, metrics::Metrics};
 
@@ -51,7 +53,7 @@ pub struct Api {
     pub discovery: ArcSwap<Discovery>,
     pub health: Health,
     pub metrics: Metrics,
-    pub openapi: OpenApiSettings,
+    pub openapi: OpenApi,
     /// `host:port`, as legacy discovery names this server to clients.
     pub server_address: String,
     stopping: Arc<AtomicBool>,
@@ -63,7 +65,7 @@ impl Api {
         discovery: Discovery,
         mut health: Health,
         metrics: Metrics,
-        openapi: OpenApiSettings,
+        openapi: OpenApi,
         server_address: String,
     ) -> Self {
         let stopping = Arc::new(AtomicBool::new(false));

@@ -12,6 +12,10 @@ pub const MAX_HTTP1_HEADERS: usize = 100;
 /// A request body. Beyond it the answer is 413. Upstream's figure.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
+/// What is read of a body beyond its limit, and thrown away, so that clients
+/// that are a little over get to read the answer.
+pub const MAX_DISCARDED_BODY_BYTES: usize = 1024 * 1024;
+
 /// From the end of the headers to the end of the body.
 pub const BODY_READ_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -45,6 +49,10 @@ pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 /// How long to wait before accepting again when the system has no file
 /// descriptors or memory left.
 pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// Documents smaller than this fit a packet and are not worth compressing.
+/// Upstream's figure.
+pub const MIN_GZIP_BYTES: usize = 1400;
 
 /// An `Audit-Id` sent by the client. A longer one is replaced.
 pub const MAX_AUDIT_ID_BYTES: usize = 256;

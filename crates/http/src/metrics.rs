@@ -67,7 +67,11 @@ impl Metrics {
     pub fn new(mut registry: Registry, started: SystemTime) -> Self {
         let requests = Family::default();
         // The encoder adds `_total`.
-        registry.register("apiserver_request", "Requests answered, by verb, group and code", requests.clone());
+        registry.register(
+            "apiserver_request",
+            "Requests answered, by verb, group and code",
+            requests.clone(),
+        );
         let new_histogram: fn() -> Histogram = || Histogram::new(DURATION_BUCKETS);
         let durations = Family::new_with_constructor(new_histogram);
         registry.register(
@@ -106,22 +110,20 @@ impl Metrics {
 pub fn serve(metrics: &Metrics, request: &Request) -> Response {
     let text = metrics.open_metrics();
     let accept = Accept::of(&request.headers);
-    let (content_type, body) =
-        match accept.choose(&["text/plain", "application/openmetrics-text"]) {
-            Some("application/openmetrics-text") => (OPEN_METRICS, text),
-            _ => (PROMETHEUS_TEXT, prometheus_text(&text)),
-        };
+    let (content_type, body) = match accept.choose(&["text/plain", "application/openmetrics-text"]) {
+        Some("application/openmetrics-text") => (OPEN_METRICS, text),
+        _ => (PROMETHEUS_TEXT, prometheus_text(&text)),
+    };
     response::with_type(StatusCode::OK, HeaderValue::from_static(content_type), body.into())
 }
 
 /// OpenMetrics describes a counter without its `_total`, and ends with a mark;
-/// the older format does neither.
+/// the older format does neither. There a counter that upstream calls `…_count`
+/// keeps that name.
 fn prometheus_text(open_metrics: &str) -> String {
     let lines: Vec<&str> = open_metrics.lines().collect();
-    let counters: Vec<&str> = lines
-        .iter()
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
-        .collect();
+    let counters: Vec<&str> =
+        lines.iter().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
     let mut out = String::with_capacity(open_metrics.len());
     for line in lines {
         if line == "# EOF" || line.starts_with("# UNIT ") {
@@ -129,9 +131,10 @@ fn prometheus_text(open_metrics: &str) -> String {
         }
         let described = ["# HELP ", "# TYPE "].iter().find_map(|prefix| {
             let (name, rest) = line.strip_prefix(prefix)?.split_once(' ')?;
-            counters.contains(&name).then(|| format!("{prefix}{name}_total {rest}"))
+            let counted = counters.contains(&name) && !name.ends_with("_count");
+            counted.then(|| format!("{prefix}{name}_total {rest}"))
         });
-        out += described.as_deref().unwrap_or(line);
+        out += &described.unwrap_or_else(|| line.replacen("_count_total", "_count", 1));
         out.push('\n');
     }
     out

@@ -1,35 +1,423 @@
 //! `/openapi/v2`, `/openapi/v3`, `/openapi/v3/KEY` and `/apis/GROUP/openapi/v3`.
+//!
+//! The publisher has the bytes; here the form is negotiated, and the caching
+//! promised: a URL with the right hash may be kept for ever, one with a hash
+//! that is no longer right is redirected, everything else is revalidated.
+
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderValue, Method, StatusCode, header};
+use sternpost_meta::status::Status;
+use sternpost_openapi::{
+    names::Naming,
+    publisher::{Coding, Format, Publisher, Rendition},
+};
 
 use crate::{
     Api,
+    accept::{Accept, Encoding},
+    content::{self, Representation},
+    limits::MIN_GZIP_BYTES,
     request::Request,
-    response::{self, Response},
+    response::{self, JSON, Response, Spacing},
 };
 
-/// How OpenAPI documents are published.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+/// What is published, and how.
+#[derive(Debug)]
+pub struct OpenApi {
+    pub publisher: Publisher,
     /// The feature gate `OpenAPIV3`: off, the v3 endpoints do not exist.
     pub v3: bool,
-    pub names: Names,
+    /// Documents are made from what the process holds, so they are as old as it.
+    pub since: SystemTime,
 }
 
-/// The form of definition names and parameters when a request asks for none.
+/// Which document a path asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Names {
-    /// `core.v1.ConfigMap`, parameters shared.
-    Short,
-    /// `io.k8s.api.core.v1.ConfigMap`, parameters inline.
-    Upstream,
+pub enum Target<'a> {
+    V2,
+    Root,
+    Document(&'a str),
+    Group(&'a str),
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        Self { v3: true, names: Names::Short }
+/// The media types of one OpenAPI version. Protobuf has two names: clients
+/// ask by either, and the first is the one answered.
+struct MediaTypes {
+    protobuf: &'static str,
+    protobuf_old: &'static str,
+}
+
+const V2: MediaTypes = MediaTypes {
+    protobuf: "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    protobuf_old: "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+};
+const V3: MediaTypes = MediaTypes {
+    protobuf: "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+    protobuf_old: "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+};
+
+const ONE_YEAR: Duration = Duration::from_secs(31_536_000);
+const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+
+pub fn handle(api: &Api, request: &Request, target: Target<'_>) -> Response {
+    if target != Target::V2 && !api.openapi.v3 {
+        return response::page_not_found();
+    }
+    if request.method != Method::GET && request.method != Method::HEAD {
+        return response::method_not_allowed(request, "GET, HEAD");
+    }
+    let snapshot = api.openapi.publisher.snapshot();
+    if target == Target::V2 {
+        return document(api, request, snapshot.v2(), &V2);
+    }
+    let naming = match naming(api, request) {
+        Ok(naming) => naming,
+        Err(status) => return response::status(Spacing::wanted_by(request), &status),
+    };
+    let found = match target {
+        // Always JSON, whatever is accepted: clients that fetch the root ask
+        // for all sorts of things and read JSON.
+        Target::Root => {
+            return send(api, request, snapshot.root(naming), Format::Json, JSON, "Accept-Encoding");
+        }
+        Target::Document(key) => snapshot.document(key, naming),
+        Target::Group(group) => snapshot.group(group, naming),
+        Target::V2 => None,
+    };
+    let Some(rendition) = found else {
+        // Below `/apis`, what is no group is no API at all.
+        if let Target::Group(_) = target {
+            return response::page_not_found();
+        }
+        return response::status(Spacing::wanted_by(request), &Status::no_such_resource());
+    };
+    match (hash(request), target) {
+        // Negotiated before, so that no redirect leads to a 406.
+        (Some(wanted), Target::Document(key)) if wanted != rendition.hash() => {
+            match negotiate(request, &V3) {
+                Ok(_) => moved(&snapshot.url(key, naming, rendition), rendition),
+                Err(refused) => *refused,
+            }
+        }
+        (Some(_), Target::Document(_)) => {
+            let mut response = document(api, request, rendition, &V3);
+            let cacheable = [StatusCode::OK, StatusCode::PARTIAL_CONTENT, StatusCode::NOT_MODIFIED];
+            if cacheable.contains(&response.status()) {
+                let expires = httpdate::fmt_http_date(SystemTime::now() + ONE_YEAR);
+                response.headers_mut().insert(header::CACHE_CONTROL, FOR_EVER);
+                if let Ok(expires) = HeaderValue::from_str(&expires) {
+                    response.headers_mut().insert(header::EXPIRES, expires);
+                }
+            }
+            response
+        }
+        _ => document(api, request, rendition, &V3),
     }
 }
 
-/// All OpenAPI paths come here; methods are not checked before.
-pub fn handle(_api: &Api, _request: &Request) -> Response {
-    response::page_not_found()
+/// `names=short|upstream`, or what the server was started with.
+fn naming(api: &Api, request: &Request) -> Result<Naming, Status> {
+    match request.query.first("names") {
+        None | Some("") => Ok(api.openapi.publisher.default_naming()),
+        Some(text) => Naming::parse(text).ok_or_else(|| {
+            Status::bad_request("names: Unsupported value: supported values: \"short\", \"upstream\"")
+        }),
+    }
+}
+
+/// The hash the client has in its URL. `etag` is what the proposal called it.
+fn hash(request: &Request) -> Option<&str> {
+    ["hash", "etag"].into_iter().filter_map(|name| request.query.first(name)).find(|hash| !hash.is_empty())
+}
+
+fn moved(location: &str, rendition: &Rendition) -> Response {
+    let mut response = response::empty(StatusCode::MOVED_PERMANENTLY);
+    let headers = [
+        (header::LOCATION, location.to_owned()),
+        (header::ETAG, format!("\"{}\"", rendition.hash())),
+        (header::VARY, "Accept, Accept-Encoding".to_owned()),
+    ];
+    for (name, value) in headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+fn document(api: &Api, request: &Request, rendition: &Rendition, types: &MediaTypes) -> Response {
+    match negotiate(request, types) {
+        Ok((format, media_type)) => {
+            send(api, request, rendition, format, media_type, "Accept, Accept-Encoding")
+        }
+        Err(refused) => *refused,
+    }
+}
+
+fn negotiate(request: &Request, types: &MediaTypes) -> Result<(Format, &'static str), Box<Response>> {
+    let offers = [JSON, types.protobuf, types.protobuf_old];
+    match Accept::of(&request.headers).choose(&offers) {
+        Some(JSON) => Ok((Format::Json, JSON)),
+        Some(_) => Ok((Format::Protobuf, types.protobuf)),
+        None => {
+            let mut response = response::not_acceptable(&Status::not_acceptable(&offers));
+            response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+            Err(Box::new(response))
+        }
+    }
+}
+
+fn send(
+    api: &Api,
+    request: &Request,
+    rendition: &Rendition,
+    format: Format,
+    media_type: &'static str,
+    vary: &'static str,
+) -> Response {
+    let plain = match rendition.form(format, Coding::Identity) {
+        Ok(plain) => plain,
+        Err(error) => {
+            tracing::error!(%error, "a document has no protobuf form");
+            let status = Status::internal_error("the document has no protobuf form");
+            return response::status(Spacing::wanted_by(request), &status);
+        }
+    };
+    let coding = match Encoding::of(&request.headers) {
+        Encoding::Gzip if plain.bytes.len() >= MIN_GZIP_BYTES => Coding::Gzip,
+        _ => Coding::Identity,
+    };
+    let form = match coding {
+        Coding::Gzip => rendition.form(format, Coding::Gzip).unwrap_or(plain),
+        Coding::Identity => plain,
+    };
+    let representation = Representation {
+        bytes: form.bytes,
+        content_type: HeaderValue::from_static(media_type),
+        content_encoding: (coding == Coding::Gzip).then_some(HeaderValue::from_static("gzip")),
+        etag: form.etag,
+        last_modified: Some(api.openapi.since),
+        vary: Some(HeaderValue::from_static(vary)),
+    };
+    content::serve(request, &representation)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{
+        pipeline,
+        testing::{self, header as header_of},
+    };
+
+    /// By the way of the pipeline's router, as a client would.
+    fn get(target: &str, headers: &[(&str, &str)]) -> Response {
+        send_to(&testing::api(), Method::GET, target, headers)
+    }
+
+    fn send_to(api: &Api, method: Method, target: &str, headers: &[(&str, &str)]) -> Response {
+        let mut request = http::Request::builder().method(method).uri(target);
+        request = request.header("authorization", format!("Bearer {}", testing::TOKEN));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
+        testing::now(pipeline::respond(api, request))
+    }
+
+    fn root(target: &str) -> Value {
+        serde_json::from_slice(&testing::body_bytes(&get(target, &[]))).unwrap()
+    }
+
+    fn url(key: &str) -> String {
+        root("/openapi/v3")["paths"][key]["serverRelativeURL"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn the_root_lists_every_document_with_its_hash() {
+        let response = get("/openapi/v3", &[]);
+        assert_eq!(response.status(), 200);
+        assert_eq!(header_of(&response, "content-type"), Some("application/json"));
+        assert_eq!(header_of(&response, "cache-control"), Some("no-cache, private"));
+        let root = root("/openapi/v3");
+        assert_eq!(root.as_object().unwrap().len(), 1);
+        let paths = root["paths"].as_object().unwrap();
+        assert_eq!(paths.len(), 47);
+        for (key, entry) in paths {
+            let url = entry["serverRelativeURL"].as_str().unwrap();
+            let response = get(url, &[]);
+            assert_eq!(response.status(), 200, "{key}");
+            let hash = url.rsplit('=').next().unwrap();
+            assert_eq!(header_of(&response, "etag"), Some(&*format!("\"{hash}\"")));
+        }
+        let etag = header_of(&response, "etag").unwrap();
+        assert_eq!(get("/openapi/v3", &[("if-none-match", etag)]).status(), 304);
+        // Whatever is accepted: the root is JSON.
+        assert_eq!(get("/openapi/v3", &[("accept", "text/html")]).status(), 200);
+    }
+
+    #[test]
+    fn the_right_hash_may_be_kept_for_ever_and_none_may_not() {
+        let response = get(&url("apis/apps/v1"), &[]);
+        assert_eq!(header_of(&response, "cache-control"), Some("public, max-age=31536000, immutable"));
+        assert!(header_of(&response, "expires").unwrap().ends_with(" GMT"));
+        assert_eq!(header_of(&response, "vary"), Some("Accept, Accept-Encoding"));
+        let etag = header_of(&response, "etag").unwrap();
+        let unchanged = get(&url("apis/apps/v1"), &[("if-none-match", etag)]);
+        assert_eq!(unchanged.status(), 304);
+        assert_eq!(header_of(&unchanged, "cache-control"), Some("public, max-age=31536000, immutable"));
+        for target in ["/openapi/v3/apis/apps/v1", "/openapi/v3/apis/apps/v1?hash="] {
+            let response = get(target, &[]);
+            assert_eq!(header_of(&response, "cache-control"), Some("no-cache, private"), "{target}");
+            assert_eq!(header_of(&response, "expires"), None);
+        }
+    }
+
+    #[test]
+    fn a_stale_hash_is_redirected_to_the_current_one() {
+        let current = url("apis/apps/v1");
+        let long = format!("/openapi/v3/apis/apps/v1?hash={}", "F".repeat(4000));
+        for target in ["/openapi/v3/apis/apps/v1?hash=ABC", "/openapi/v3/apis/apps/v1?etag=ABC", &long] {
+            let response = get(target, &[]);
+            assert_eq!(response.status(), 301, "{target}");
+            assert_eq!(header_of(&response, "location"), Some(&*current));
+            assert_eq!(header_of(&response, "cache-control"), Some("no-cache, private"));
+            assert_eq!(testing::body(&response), "");
+        }
+        let alias = current.replace("hash=", "etag=");
+        assert_eq!(get(&alias, &[]).status(), 200);
+        // A hash of the other spelling is stale in this one, and stays in its own.
+        let upstream = get("/openapi/v3/apis/apps/v1?names=upstream&hash=ABC", &[]);
+        let location = header_of(&upstream, "location").unwrap().to_owned();
+        assert!(location.starts_with("/openapi/v3/apis/apps/v1?names=upstream&hash="), "{location}");
+        assert_eq!(get(&location, &[]).status(), 200);
+        assert_eq!(get(&location.replace("names=upstream&", ""), &[]).status(), 301);
+    }
+
+    #[test]
+    fn both_spellings_are_to_be_had_by_request_and_by_setting() {
+        let names = |api: &Api, target: &str| -> Vec<String> {
+            let body = testing::body_bytes(&send_to(api, Method::GET, target, &[]));
+            let json: Value = serde_json::from_slice(&body).unwrap();
+            json["components"]["schemas"].as_object().unwrap().keys().cloned().collect()
+        };
+        let api = testing::api();
+        let short = names(&api, "/openapi/v3/apis/apps/v1");
+        let long = names(&api, "/openapi/v3/apis/apps/v1?names=upstream");
+        assert!(short.contains(&"apps.v1.Deployment".to_owned()));
+        assert!(long.contains(&"io.k8s.api.apps.v1.Deployment".to_owned()));
+        let api = testing::api_named(Naming::Upstream);
+        assert_eq!(names(&api, "/openapi/v3/apis/apps/v1"), long);
+        assert_eq!(names(&api, "/openapi/v3/apis/apps/v1?names=short"), short);
+        for target in ["/openapi/v3", "/openapi/v3?names=short", "/openapi/v3?names=upstream"] {
+            let listed = testing::body_bytes(&send_to(&api, Method::GET, target, &[]));
+            let listed: Value = serde_json::from_slice(&listed).unwrap();
+            let url = listed["paths"]["api/v1"]["serverRelativeURL"].as_str().unwrap();
+            assert_eq!(send_to(&api, Method::GET, url, &[]).status(), 200, "{url}");
+        }
+        let bad = get("/openapi/v3?names=french", &[]);
+        assert_eq!(bad.status(), 400);
+        assert!(testing::body(&bad).contains("names: Unsupported value"));
+    }
+
+    #[test]
+    fn protobuf_is_asked_for_by_either_name_and_answered_by_the_new_one() {
+        for version in ["v2", "v3"] {
+            let target = if version == "v2" { "/openapi/v2" } else { "/openapi/v3/apis/apps/v1" };
+            for spelling in ["@", "."] {
+                let accept =
+                    format!("application/com.github.proto-openapi.spec.{version}{spelling}v1.0+protobuf");
+                let response = get(target, &[("accept", &accept)]);
+                let answered = format!("application/com.github.proto-openapi.spec.{version}.v1.0+protobuf");
+                assert_eq!(header_of(&response, "content-type"), Some(&*answered));
+                let etag = header_of(&response, "etag").unwrap();
+                assert!(etag.ends_with(".pb\""), "{etag}");
+            }
+        }
+    }
+
+    #[test]
+    fn gzip_is_the_same_document_under_its_own_etag() {
+        for target in ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"] {
+            let plain = get(target, &[]);
+            let packed = get(target, &[("accept-encoding", "gzip")]);
+            assert_eq!(header_of(&packed, "content-encoding"), Some("gzip"));
+            assert_ne!(header_of(&plain, "etag"), header_of(&packed, "etag"));
+            let mut unpacked = Vec::new();
+            let bytes = testing::body_bytes(&packed);
+            flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut unpacked).unwrap();
+            assert_eq!(unpacked, testing::body_bytes(&plain));
+            assert!(header_of(&packed, "vary").unwrap().contains("Accept-Encoding"));
+        }
+        // Not worth it below a packet.
+        let small = get("/openapi/v3/openid/v1/jwks", &[("accept-encoding", "gzip")]);
+        assert_eq!(header_of(&small, "content-encoding"), None);
+    }
+
+    #[test]
+    fn head_and_range_work_on_documents() {
+        let api = testing::api();
+        let whole = get("/openapi/v3/version", &[]);
+        let length = testing::body_bytes(&whole).len();
+        let head = send_to(&api, Method::HEAD, "/openapi/v3/version", &[]);
+        assert_eq!((head.status().as_u16(), testing::body(&head).len()), (200, 0));
+        assert_eq!(header_of(&head, "content-length"), Some(&*length.to_string()));
+        let part = get("/openapi/v3/version", &[("range", "bytes=0-3")]);
+        assert_eq!((part.status().as_u16(), testing::body_bytes(&part).len()), (206, 4));
+    }
+
+    #[test]
+    fn what_cannot_be_answered_is_a_status_that_nobody_caches() {
+        for (method, target, accept, code) in [
+            ("GET", "/openapi/v3/apis/nope/v1", "*/*", 404),
+            ("GET", "/openapi/v3/", "*/*", 404),
+            ("GET", "/openapi/v3/apis/apps/v1/", "*/*", 404),
+            ("GET", "/openapi/v3/../../etc/passwd", "*/*", 404),
+            ("GET", "/openapi/v3/apis/apps/v1", "text/html", 406),
+            ("GET", "/openapi/v3/apis/apps/v1", "garbage", 406),
+            ("GET", "/openapi/v3/apis/apps/v1?hash=ABC", "garbage", 406),
+            ("GET", "/openapi/v2", ";;", 406),
+            ("POST", "/openapi/v2", "*/*", 405),
+            ("DELETE", "/openapi/v3", "*/*", 405),
+            ("PUT", "/openapi/v3/apis/apps/v1", "*/*", 405),
+            ("POST", "/apis/apps/openapi/v3", "*/*", 405),
+        ] {
+            let method: Method = method.parse().unwrap();
+            let response = send_to(&testing::api(), method.clone(), target, &[("accept", accept)]);
+            assert_eq!(response.status(), code, "{method} {target} {accept}");
+            let status: Value = serde_json::from_slice(&testing::body_bytes(&response)).unwrap();
+            assert_eq!(status["kind"], "Status", "{method} {target}");
+            assert_eq!(status["code"], code);
+            assert_eq!(header_of(&response, "cache-control"), Some("no-cache, private"));
+            assert_eq!(header_of(&response, "etag"), None);
+        }
+    }
+
+    #[test]
+    fn a_group_has_one_document_for_all_its_versions() {
+        let response = get("/apis/autoscaling/openapi/v3", &[]);
+        assert_eq!(response.status(), 200);
+        let json: Value = serde_json::from_slice(&testing::body_bytes(&response)).unwrap();
+        assert!(json["paths"]["/apis/autoscaling/v1/"].is_object());
+        assert!(json["paths"]["/apis/autoscaling/v2/"].is_object());
+    }
+
+    #[test]
+    fn the_feature_gate_takes_v3_away_and_leaves_v2() {
+        let mut api = testing::api();
+        api.openapi.v3 = false;
+        for target in ["/openapi/v3", "/openapi/v3/api/v1", "/apis/apps/openapi/v3"] {
+            assert_eq!(send_to(&api, Method::GET, target, &[]).status(), 404, "{target}");
+        }
+        assert_eq!(send_to(&api, Method::GET, "/openapi/v2", &[]).status(), 200);
+        let paths = testing::body(&send_to(&api, Method::GET, "/", &[]));
+        assert!(!paths.contains("/openapi/v3") && paths.contains("/openapi/v2"), "{paths}");
+        api.openapi.v3 = true;
+        assert_eq!(send_to(&api, Method::GET, "/openapi/v3", &[]).status(), 200);
+    }
 }

@@ -2,7 +2,7 @@
 
 /// Indents compact JSON without reading it into values, so that the order of
 /// keys and the spelling of numbers stay as they are. Empty objects and arrays
-/// stay on one line. Total: on text that is not JSON the output is merely ugly.
+/// stay on one line, and there is no newline at the end. Total: on text that is not JSON the output is merely ugly.
 pub fn indent(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 2);
     let mut depth = 0usize;
@@ -42,7 +42,7 @@ pub fn indent(json: &[u8]) -> Vec<u8> {
                 new_line(&mut out, depth);
             }
             b':' => out.extend(b": "),
-            b' ' | b'\t' | b'\r' => {}
+            b' ' | b'\t' | b'\r' | b'\n' => {}
             _ => out.push(byte),
         }
     }
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn indents_as_go_does() {
-        check("{}\n", "{}\n");
+        check("{}\n", "{}");
         check("[]", "[]");
         check(r#"{"a":{},"b":[],"c":1.50}"#, "{\n  \"a\": {},\n  \"b\": [],\n  \"c\": 1.50\n}");
         check(r#"[1,[true,null]]"#, "[\n  1,\n  [\n    true,\n    null\n  ]\n]");

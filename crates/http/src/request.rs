@@ -39,8 +39,7 @@ pub fn wants_pretty(query: &Query, headers: &HeaderMap) -> bool {
         return matches!(pretty, "1" | "t" | "T" | "true" | "TRUE" | "True");
     }
     let agent = headers.get(header::USER_AGENT).map_or(b"".as_slice(), |agent| agent.as_bytes());
-    let by_person =
-        ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person.as_bytes()));
+    let by_person = ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person.as_bytes()));
     by_person || Accept::of(headers).clauses().iter().any(|clause| clause.param("pretty") == Some("1"))
 }
 
@@ -76,7 +75,7 @@ impl Query {
         self.all(name).next()
     }
 
-    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub fn all<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a str> + use<'a, 'n> {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }

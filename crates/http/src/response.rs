@@ -12,7 +12,8 @@ pub type Response = http::Response<Full<Bytes>>;
 pub const JSON: &str = "application/json";
 pub const TEXT: &str = "text/plain; charset=utf-8";
 
-/// How a JSON document is spaced.
+/// How a JSON document is spaced. As upstream, only the compact form ends with
+/// a newline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
     Compact,

@@ -9,7 +9,7 @@ use crate::{
     Api, discovery,
     health::{self, Endpoint},
     metrics::{self, Subject},
-    openapi,
+    openapi::{self, Target},
     request::Request,
     response::{self, JSON, Response, Spacing},
     root_paths, version,
@@ -23,10 +23,8 @@ pub enum Route<'a> {
     Health(Endpoint),
     HealthCheck(Endpoint, &'a str),
     Metrics,
-    /// `/openapi/v2`, `/openapi/v3` and `/openapi/v3/KEY`.
-    OpenApi,
-    /// `/apis/GROUP/openapi/v3`: one document for all versions of a group.
-    GroupOpenApi(&'a str),
+    /// `/openapi/v2`, `/openapi/v3`, `/openapi/v3/KEY` and `/apis/GROUP/openapi/v3`.
+    OpenApi(Target<'a>),
     /// `/api`.
     Core,
     /// `/apis`.
@@ -55,14 +53,16 @@ impl<'a> Route<'a> {
             ["healthz", ..] => Self::HealthCheck(Endpoint::Healthz, after_first(path)),
             ["livez", ..] => Self::HealthCheck(Endpoint::Livez, after_first(path)),
             ["readyz", ..] => Self::HealthCheck(Endpoint::Readyz, after_first(path)),
-            ["openapi", "v2"] | ["openapi", "v3", ..] => Self::OpenApi,
+            ["openapi", "v2"] => Self::OpenApi(Target::V2),
+            ["openapi", "v3"] => Self::OpenApi(Target::Root),
+            ["openapi", "v3", ..] => Self::OpenApi(Target::Document(after_first(after_first(path)))),
             ["api"] | ["api", ""] => Self::Core,
             ["api", version] | ["api", version, ""] => Self::GroupVersion("", version),
             ["api", version, ..] => Self::Resource("", version),
             ["apis"] | ["apis", ""] => Self::Groups,
             ["apis", "", ..] => Self::Unknown,
             ["apis", group] | ["apis", group, ""] => Self::Group(group),
-            ["apis", group, "openapi", "v3"] => Self::GroupOpenApi(group),
+            ["apis", group, "openapi", "v3"] => Self::OpenApi(Target::Group(group)),
             ["apis", group, version] | ["apis", group, version, ""] => Self::GroupVersion(group, version),
             ["apis", group, version, ..] => Self::Resource(group, version),
             _ => Self::Unknown,
@@ -85,7 +85,7 @@ impl<'a> Route<'a> {
                 Endpoint::Readyz => "/readyz",
             },
             Self::Metrics => "/metrics",
-            Self::OpenApi | Self::GroupOpenApi(_) => "/openapi",
+            Self::OpenApi(_) => "/openapi",
             Self::Core => "/api",
             Self::Groups => "/apis",
             Self::Group(_) | Self::GroupVersion(..) | Self::Resource(..) | Self::Unknown => "",
@@ -94,7 +94,7 @@ impl<'a> Route<'a> {
             Self::Group(name)
             | Self::GroupVersion(name, _)
             | Self::Resource(name, _)
-            | Self::GroupOpenApi(name) => {
+            | Self::OpenApi(Target::Group(name)) => {
                 let discovery = api.discovery.load();
                 let served = discovery.groups().iter().find(|group| *group.name == *name);
                 served.map_or_else(|| "".into(), |group| group.name.clone())
@@ -114,8 +114,7 @@ pub fn dispatch(api: &Api, request: &Request, route: Route<'_>) -> Response {
         Route::RootPaths => get_or_head(request, |_| raw_json(root_paths::document(api))),
         Route::Version => get(request, |_| raw_json(version::document())),
         Route::Metrics => get_or_head(request, |request| metrics::serve(&api.metrics, request)),
-        Route::OpenApi => openapi::handle(api, request),
-        Route::GroupOpenApi(group) if is_served(api, group) => openapi::handle(api, request),
+        Route::OpenApi(target) => openapi::handle(api, request, target),
         Route::Core => get(request, |request| discovery::core(api, request)),
         Route::Groups => get_or_head(request, |request| discovery::groups(api, request)),
         Route::Group(group) => match discovery::group(api, request, group) {
@@ -129,7 +128,7 @@ pub fn dispatch(api: &Api, request: &Request, route: Route<'_>) -> Response {
             }
         }
         Route::Resource(group, _) => no_such_resource(api, request, group),
-        Route::GroupOpenApi(_) | Route::Unknown => response::page_not_found(),
+        Route::Unknown => response::page_not_found(),
     }
 }
 
@@ -193,10 +192,11 @@ mod tests {
             ("/readyz/poststarthook/a", Route::HealthCheck(Readyz, "poststarthook/a")),
             ("/healthzz", Route::Unknown),
             ("/openapi", Route::Unknown),
-            ("/openapi/v2", Route::OpenApi),
+            ("/openapi/v2", Route::OpenApi(Target::V2)),
             ("/openapi/v2/x", Route::Unknown),
-            ("/openapi/v3", Route::OpenApi),
-            ("/openapi/v3/apis/apps/v1", Route::OpenApi),
+            ("/openapi/v3", Route::OpenApi(Target::Root)),
+            ("/openapi/v3/", Route::OpenApi(Target::Document(""))),
+            ("/openapi/v3/apis/apps/v1", Route::OpenApi(Target::Document("apis/apps/v1"))),
             ("/openapi/v4", Route::Unknown),
             ("/api", Route::Core),
             ("/api/", Route::Core),
@@ -210,7 +210,7 @@ mod tests {
             ("/apis/apps/", Route::Group("apps")),
             ("/apis/apps/v1", Route::GroupVersion("apps", "v1")),
             ("/apis/apps/v1/", Route::GroupVersion("apps", "v1")),
-            ("/apis/apps/openapi/v3", Route::GroupOpenApi("apps")),
+            ("/apis/apps/openapi/v3", Route::OpenApi(Target::Group("apps"))),
             ("/apis/apps/v1/deployments/x/scale", Route::Resource("apps", "v1")),
             ("/apiss", Route::Unknown),
         ] {
@@ -250,7 +250,7 @@ mod tests {
             ("GET", "/apis/apps/v1/", 200, "APIResourceList"),
             ("GET", "/version", 200, "gitVersion"),
             ("GET", "/", 200, "paths"),
-            ("GET", "/metrics", 200, "apiserver_request_total"),
+            ("GET", "/metrics", 200, "process_start_time_seconds"),
             ("POST", "/healthz", 200, "ok"),
             ("HEAD", "/apis", 200, "APIGroupList"),
             ("HEAD", "/apis/apps", 200, "APIGroup"),

@@ -1,6 +1,13 @@
 //! The listener: TLS, connections, and an orderly stop.
 
-use std::{convert::Infallible, pin::pin, sync::Arc};
+use std::{
+    convert::Infallible,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use hyper::{
     body::Incoming,
@@ -90,7 +97,7 @@ async fn connection(
     let handshake = timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream));
     let stream = tokio::select! {
         biased;
-        _ = stopping.wait_for(|stopping| *stopping) => return,
+        () = asked_to_stop(&mut stopping) => return,
         stream = handshake => match stream {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
@@ -98,19 +105,23 @@ async fn connection(
         },
     };
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let begun = Arc::new(AtomicBool::new(false));
+    let seen = begun.clone();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
+        begun.store(true, Ordering::Relaxed);
         let api = api.clone();
         async move { Ok::<_, Infallible>(pipeline::respond(&api, request).await) }
     });
     if is_http2 {
-        drive(http2_builder().serve_connection(TokioIo::new(stream), service), stopping).await;
+        drive(http2_builder().serve_connection(TokioIo::new(stream), service), &seen, stopping).await;
     } else {
-        drive(http1_builder().serve_connection(TokioIo::new(stream), service), stopping).await;
+        drive(http1_builder().serve_connection(TokioIo::new(stream), service), &seen, stopping).await;
     }
 }
 
 /// Runs a connection to its end; asked to stop, it finishes what it has begun.
-async fn drive<C>(connection: C, mut stopping: watch::Receiver<bool>)
+/// One that never sent a request is dropped: hyper would wait for its first.
+async fn drive<C>(connection: C, begun: &AtomicBool, mut stopping: watch::Receiver<bool>)
 where
     C: GracefulConnection,
     C::Error: std::fmt::Display,
@@ -118,7 +129,10 @@ where
     let mut connection = pin!(connection);
     let result = tokio::select! {
         result = connection.as_mut() => result,
-        _ = stopping.wait_for(|stopping| *stopping) => {
+        () = asked_to_stop(&mut stopping) => {
+            if !begun.load(Ordering::Relaxed) {
+                return;
+            }
             connection.as_mut().graceful_shutdown();
             connection.await
         }
@@ -126,6 +140,11 @@ where
     if let Err(error) = result {
         tracing::debug!(%error, "connection ended early");
     }
+}
+
+async fn asked_to_stop(stopping: &mut watch::Receiver<bool>) {
+    // Fails only when the server is gone, which is a stop as well.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
 /// The number of headers stays at hyper's own [`crate::limits::MAX_HTTP1_HEADERS`]:

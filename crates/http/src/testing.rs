@@ -16,8 +16,13 @@ use sternpost_meta::{
     resource::{Group, Resource, Scope, Verb, Version},
 };
 
+use sternpost_openapi::{
+    names::Naming,
+    publisher::{Publisher, Unobserved},
+};
+
 use crate::{
-    Api, OpenApiSettings,
+    Api, OpenApi,
     health::Health,
     metrics::Metrics,
     request::{Query, Request},
@@ -32,6 +37,14 @@ pub fn api() -> Api {
 }
 
 pub fn api_with(health: Health) -> Api {
+    api_of(health, Naming::Short)
+}
+
+pub fn api_named(naming: Naming) -> Api {
+    api_of(Health::default(), naming)
+}
+
+fn api_of(health: Health, naming: Naming) -> Api {
     let mut authenticator = Authenticator::default();
     authenticator.add(&Token::parse(TOKEN).unwrap(), User::admin());
     let discovery = Discovery::new(vec![group("", "pods"), group("apps", "deployments")]);
@@ -40,7 +53,11 @@ pub fn api_with(health: Health) -> Api {
         discovery,
         health,
         Metrics::new(Registry::default(), std::time::UNIX_EPOCH),
-        OpenApiSettings::default(),
+        OpenApi {
+            publisher: Publisher::new(sternpost_builtin::groups(), naming, Arc::new(Unobserved)),
+            v3: true,
+            since: std::time::UNIX_EPOCH,
+        },
         "127.0.0.1:6443".into(),
     )
 }
@@ -89,8 +106,11 @@ pub fn request(method: Method, target: &str, pairs: &[(&str, &str)]) -> Request 
 }
 
 pub fn body(response: &Response) -> String {
-    let body = futures_now(response.body().clone().collect()).unwrap().to_bytes();
-    String::from_utf8(body.into()).unwrap()
+    String::from_utf8(body_bytes(response).into()).unwrap()
+}
+
+pub fn body_bytes(response: &Response) -> Bytes {
+    now(response.body().clone().collect()).unwrap().to_bytes()
 }
 
 pub fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
@@ -98,7 +118,7 @@ pub fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
 }
 
 /// The output of a future that never waits.
-fn futures_now<F: Future>(future: F) -> F::Output {
+pub fn now<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match future.as_mut().poll(&mut context) {

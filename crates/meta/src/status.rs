@@ -21,7 +21,7 @@ pub struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub details: Option<Details>,
+    pub details: Option<Box<Details>>,
     /// The HTTP status code. Zero, and not sent, on success.
     #[serde(skip_serializing_if = "is_zero")]
     pub code: u16,
@@ -287,7 +287,7 @@ impl Status {
     }
 
     fn with_details(self, details: Details) -> Self {
-        Self { details: Some(details), ..self }
+        Self { details: Some(Box::new(details)), ..self }
     }
 }
 

@@ -333,14 +333,14 @@ fn patch(
 }
 
 /// `GET` of something that is not a resource: discovery, version and the like.
-pub fn plain_get(tag: &str, text: &str, id: &str, answer: Schema, types: &[&str]) -> PathItem {
+pub fn plain_get(tag: &str, text: &str, id: &str, answer: &Schema, types: &[&str]) -> PathItem {
     let mut operation = Operation {
         tags: vec![tag.into()],
         description: Some(text.into()),
         operation_id: Some(id.into()),
         ..Operation::default()
     };
-    add_response(&mut operation, "200", "OK", Some(&answer), types);
+    add_response(&mut operation, "200", "OK", Some(answer), types);
     add_response(&mut operation, "401", "Unauthorized", None, &[]);
     PathItem { operations: [(Method::Get, operation)].into(), ..PathItem::default() }
 }
@@ -350,7 +350,7 @@ pub fn discovery(paths: &mut Paths, gv: &GroupVersion) {
     let namer = Namer::of(gv);
     let id = format!("get{}APIResources", namer.camel);
     let mut item =
-        plain_get(&namer.tag, "get available resources", &id, meta("APIResourceList"), &OBJECT_TYPES);
+        plain_get(&namer.tag, "get available resources", &id, &meta("APIResourceList"), &OBJECT_TYPES);
     discovery_media(&mut item);
     paths.insert(format!("/{}/", gv.path()).into(), item);
 }
@@ -360,7 +360,7 @@ pub fn group_discovery(group: &str) -> PathItem {
     let name = camel(group);
     let tag = uncapitalise(&name);
     let id = format!("get{name}APIGroup");
-    let mut item = plain_get(&tag, "get information of a group", &id, meta("APIGroup"), &OBJECT_TYPES);
+    let mut item = plain_get(&tag, "get information of a group", &id, &meta("APIGroup"), &OBJECT_TYPES);
     discovery_media(&mut item);
     item
 }

@@ -98,7 +98,7 @@ impl Subject {
                     "core",
                     text,
                     "getCoreAPIVersions",
-                    meta("APIVersions"),
+                    &meta("APIVersions"),
                     &DISCOVERY_TYPES,
                 );
                 operations::discovery_media(&mut item);
@@ -110,7 +110,7 @@ impl Subject {
                     "apis",
                     text,
                     "getAPIVersions",
-                    meta("APIGroupList"),
+                    &meta("APIGroupList"),
                     &DISCOVERY_TYPES,
                 );
                 operations::discovery_media(&mut item);
@@ -134,7 +134,7 @@ impl Subject {
                 let text = "get the version information for this server";
                 let info = Schema::reference("io.k8s.apimachinery.pkg.version.Info");
                 let mut item =
-                    operations::plain_get("version", text, "getCodeVersion", info, &["application/json"]);
+                    operations::plain_get("version", text, "getCodeVersion", &info, &["application/json"]);
                 for operation in item.operations.values_mut() {
                     operation.v2.consumes = Some(vec!["application/json".into()]);
                 }
@@ -159,7 +159,7 @@ impl Subject {
 }
 
 fn open_id(path: &str, tag: &str, text: &str, id: &str, media: &str) -> Paths {
-    let mut item = operations::plain_get(tag, text, id, Schema::of(Type::String), &[media]);
+    let mut item = operations::plain_get(tag, text, id, &Schema::of(Type::String), &[media]);
     for operation in item.operations.values_mut() {
         operation.v2.consumes = Some(Vec::new());
     }

@@ -275,14 +275,14 @@ impl Shared {
     fn name(&self, json: &[u8], parameter: &Parameter) -> String {
         const SHORTEST: usize = 6;
         let digits: String = Sha1::digest(json).iter().map(|byte| format!("{byte:02x}")).collect();
-        let names = (SHORTEST..=digits.len()).map(|length| {
+        let mut names = (SHORTEST..=digits.len()).map(|length| {
             let digits = digits.get(..length).unwrap_or(&digits);
             format!("{}.{}.{digits}", parameter.location.as_str(), parameter.name)
         });
         names
             .clone()
             .find(|name| !self.by_name.contains_key(name))
-            .or_else(|| names.last())
+            .or_else(|| names.next_back())
             .unwrap_or_default()
     }
 

@@ -8,6 +8,9 @@
 //!
 //! What may differ is listed in [`DECLARED`]; anything else fails.
 
+// Helpers outside `#[test]` functions fail the test the same way.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,

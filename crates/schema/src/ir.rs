@@ -19,7 +19,7 @@ pub struct Schema {
     pub enum_values: Vec<Value>,
     pub items: Option<Box<Schema>>,
     pub properties: BTreeMap<Arc<str>, Schema>,
-    pub additional: Option<Box<Additional>>,
+    pub additional: Option<Additional>,
     /// In the order the author gave.
     pub required: Vec<Arc<str>>,
     pub all_of: Vec<Schema>,
@@ -35,7 +35,7 @@ pub struct Schema {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Additional {
     Allowed(bool),
-    Schema(Schema),
+    Schema(Box<Schema>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,8 +130,8 @@ impl Schema {
     /// As [`Schema::walk`], with leave to change each node before its children are visited.
     pub fn walk_mut(&mut self, visit: &mut impl FnMut(&mut Schema)) {
         visit(self);
-        let additional = match self.additional.as_deref_mut() {
-            Some(Additional::Schema(schema)) => Some(schema),
+        let additional = match &mut self.additional {
+            Some(Additional::Schema(schema)) => Some(&mut **schema),
             _ => None,
         };
         let children = self
@@ -150,8 +150,8 @@ impl Schema {
     }
 
     fn children(&self) -> impl Iterator<Item = &Schema> {
-        let additional = match self.additional.as_deref() {
-            Some(Additional::Schema(schema)) => Some(schema),
+        let additional = match &self.additional {
+            Some(Additional::Schema(schema)) => Some(&**schema),
             _ => None,
         };
         self.items

@@ -110,10 +110,10 @@ fn node(json: &Value, dialect: Dialect, path: &mut Path, depth: usize) -> Result
                     }
                 }
                 "additionalProperties" => {
-                    schema.additional = Some(Box::new(match value {
+                    schema.additional = Some(match value {
                         Value::Bool(allowed) => Additional::Allowed(*allowed),
-                        _ => Additional::Schema(child(value, path)?),
-                    }));
+                        _ => Additional::Schema(Box::new(child(value, path)?)),
+                    });
                 }
                 "required" => schema.required = texts(value, path)?,
                 "allOf" => schema.all_of = list(value, path, &mut child)?,

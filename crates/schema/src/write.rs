@@ -66,7 +66,7 @@ pub fn schema(out: &mut Vec<u8>, schema: &Schema, style: Style) {
     if !schema.properties.is_empty() {
         fields.push(("properties", Part::Properties(schema)));
     }
-    match schema.additional.as_deref() {
+    match &schema.additional {
         Some(Additional::Allowed(true)) => fields.push(("additionalProperties", Part::True)),
         Some(Additional::Allowed(false)) => fields.push(("additionalProperties", Part::False)),
         Some(Additional::Schema(value)) => fields.push(("additionalProperties", Part::Schema(value))),
@@ -77,7 +77,8 @@ pub fn schema(out: &mut Vec<u8>, schema: &Schema, style: Style) {
     }
     for (key, list) in [("allOf", &schema.all_of), ("anyOf", &schema.any_of), ("oneOf", &schema.one_of)] {
         // A wrapped reference already stands under `allOf`; it leads the list.
-        if !list.is_empty() && !(key == "allOf" && fields.iter().any(|(key, _)| *key == "allOf")) {
+        let wrapped = key == "allOf" && fields.iter().any(|(key, _)| *key == "allOf");
+        if !list.is_empty() && !wrapped {
             fields.push((key, Part::Schemas(list)));
         }
     }
@@ -107,8 +108,8 @@ pub fn schema(out: &mut Vec<u8>, schema: &Schema, style: Style) {
         Part::Schemas(list) => array(out, list, |out, child| self::schema(out, child, style)),
         Part::Properties(parent) => {
             object(out, parent.properties.iter().map(|(name, child)| (&**name, child)), |out, child| {
-                self::schema(out, child, style)
-            })
+                self::schema(out, child, style);
+            });
         }
         Part::Required(parent) => array(out, &parent.required, |out, name| string(out, name)),
     });

@@ -1,5 +1,8 @@
 //! The crates use each other as `docs/architecture.md` says, and no other way.
 
+// Helpers outside `#[test]` functions fail the test the same way.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -40,7 +43,8 @@ fn declared(page: &str) -> Arrows {
     let rows = table.take_while(|line| line.starts_with('|'));
     rows.map(|row| {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
+        let names =
+            |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
         (cells[1].trim_matches('`').to_owned(), names(cells[3]))
     })
     .collect()

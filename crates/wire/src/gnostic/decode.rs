@@ -50,6 +50,8 @@ struct Decoder {
 }
 
 impl Decoder {
+    /// Everything that recurses passes here; the work is in functions of its
+    /// own so that a level of nesting costs little stack.
     fn message(
         &mut self,
         message: &'static Message,
@@ -64,33 +66,12 @@ impl Decoder {
             Message::Record { required, fields, .. } => self.record(required, fields, bytes, depth),
             Message::OneOf(alternatives) => self.one_of(alternatives, bytes, depth),
             Message::BooleanOr(message) => self.boolean_or(message, bytes, depth),
-            Message::OneOrMany(message) => {
-                let mut values = Vec::new();
-                for item in Fields(bytes) {
-                    if let (1, wire) = item? {
-                        values.push(self.message(message, wire.bytes(1)?, depth + 1)?);
-                    }
-                }
-                Ok(if values.len() == 1 { values.remove(0) } else { Value::Array(values) })
-            }
-            Message::StringOrStrings => {
-                let mut values = strings(bytes)?;
-                Ok(if values.len() == 1 { values.remove(0) } else { Value::Array(values) })
-            }
-            Message::Strings => Ok(Value::Array(strings(bytes)?)),
+            Message::OneOrMany(message) => self.one_or_many(message, bytes, depth),
+            Message::StringOrStrings => strings(bytes).map(one_or_list),
+            Message::Strings => strings(bytes).map(Value::Array),
             Message::Any => any(bytes),
             Message::Scalar => scalar(bytes),
-            Message::AnyOrExpression(expression) => {
-                let mut value = Value::Object(Map::new());
-                for item in Fields(bytes) {
-                    match item? {
-                        (1, wire) => value = any(wire.bytes(1)?)?,
-                        (2, wire) => value = self.message(expression, wire.bytes(2)?, depth + 1)?,
-                        _ => {}
-                    }
-                }
-                Ok(value)
-            }
+            Message::AnyOrExpression(expression) => self.any_or_expression(expression, bytes, depth),
         }
     }
 
@@ -106,62 +87,45 @@ impl Decoder {
         for item in Fields(bytes) {
             let (number, wire) = item?;
             let Some(field) = fields.iter().find(|field| field.number == number) else { continue };
-            match field.kind {
-                Kind::String(key) => {
-                    let text = wire.text(number)?;
-                    set(&mut object, key, (!text.is_empty()).then(|| text.into()));
-                }
-                Kind::Strings(key) => push(&mut object, key, wire.text(number)?.into()),
-                Kind::Boolean(key) => {
-                    let value = wire.varint(number)? != 0;
-                    set(&mut object, key, value.then_some(Value::Bool(true)));
-                }
-                Kind::Integer(key) => {
-                    let value = wire.varint(number)?.cast_signed();
-                    set(&mut object, key, (value != 0).then(|| value.into()));
-                }
-                Kind::Double(key) => {
-                    let value = wire.double(number)?;
-                    let value = if value.to_bits() == 0 { None } else { Some(from_double(number, value)?) };
-                    set(&mut object, key, value);
-                }
-                Kind::Message(key, message) => {
-                    let value = self.message(message, wire.bytes(number)?, depth + 1)?;
-                    set(&mut object, key, Some(value));
-                }
-                Kind::Messages(key, message) => {
-                    let value = self.message(message, wire.bytes(number)?, depth + 1)?;
-                    push(&mut object, key, value);
-                }
-                Kind::Named(keys, message) => {
-                    let (name, value) = entry(number, keys, wire)?;
-                    let value = match value {
-                        Some(value) => value.bytes(2)?,
-                        None => &[],
-                    };
-                    let value = self.message(message, value, depth + 1)?;
-                    object.insert(name, value);
-                }
-                Kind::NamedStrings(keys) => {
-                    let (name, value) = entry(number, keys, wire)?;
-                    let value = value.map(|value| value.text(2)).transpose()?.unwrap_or_default();
-                    object.insert(name, value.into());
-                }
+            if let Some((key, message, bytes)) = nested(field, wire, &mut object)? {
+                let value = self.message(message, bytes, depth + 1)?;
+                place(field, key, value, &mut object);
             }
         }
-        // A required scalar that is missing on the wire is there and zero.
-        for key in required {
-            if !object.contains_key(*key)
-                && let Some(field) = fields.iter().find(|field| field.takes(key))
-            {
-                match field.kind {
-                    Kind::String(_) => set(&mut object, key, Some("".into())),
-                    Kind::Boolean(_) => set(&mut object, key, Some(false.into())),
-                    _ => {}
-                }
-            }
-        }
+        fill(required, fields, &mut object);
         Ok(Value::Object(object))
+    }
+
+    fn one_or_many(
+        &mut self,
+        message: &'static Message,
+        bytes: &[u8],
+        depth: usize,
+    ) -> Result<Value, DecodeError> {
+        let mut values = Vec::new();
+        for item in Fields(bytes) {
+            if let (1, wire) = item? {
+                values.push(self.message(message, wire.bytes(1)?, depth + 1)?);
+            }
+        }
+        Ok(one_or_list(values))
+    }
+
+    fn any_or_expression(
+        &mut self,
+        expression: &'static Message,
+        bytes: &[u8],
+        depth: usize,
+    ) -> Result<Value, DecodeError> {
+        let mut value = Value::Object(Map::new());
+        for item in Fields(bytes) {
+            match item? {
+                (1, wire) => value = any(wire.bytes(1)?)?,
+                (2, wire) => value = self.message(expression, wire.bytes(2)?, depth + 1)?,
+                _ => {}
+            }
+        }
+        Ok(value)
     }
 
     fn one_of(
@@ -203,6 +167,77 @@ impl Decoder {
             None => Ok(Value::Object(Map::new())),
         }
     }
+}
+
+type Nested<'a> = (String, &'static Message, &'a [u8]);
+
+/// Reads a field that holds no message into `object`; of any other, gives the
+/// key and the message that is to be read.
+fn nested<'a>(
+    field: &'static Field,
+    wire: Wire<'a>,
+    object: &mut Map<String, Value>,
+) -> Result<Option<Nested<'a>>, DecodeError> {
+    let number = field.number;
+    match field.kind {
+        Kind::Message(key, message) | Kind::Messages(key, message) => {
+            return Ok(Some((key.to_owned(), message, wire.bytes(number)?)));
+        }
+        Kind::Named(keys, message) => {
+            let (name, value) = entry(number, keys, wire)?;
+            return Ok(Some((name, message, value.map_or(Ok(&[][..]), |value| value.bytes(2))?)));
+        }
+        Kind::NamedStrings(keys) => {
+            let (name, value) = entry(number, keys, wire)?;
+            object.insert(name, value.map_or(Ok(""), |value| value.text(2))?.into());
+        }
+        Kind::String(key) => {
+            let text = wire.text(number)?;
+            set(object, key, (!text.is_empty()).then(|| text.into()));
+        }
+        Kind::Strings(key) => push(object, key.to_owned(), wire.text(number)?.into()),
+        Kind::Boolean(key) => {
+            let value = wire.varint(number)? != 0;
+            set(object, key, value.then_some(Value::Bool(true)));
+        }
+        Kind::Integer(key) => {
+            let value = wire.varint(number)?.cast_signed();
+            set(object, key, (value != 0).then(|| value.into()));
+        }
+        Kind::Double(key) => {
+            let value = wire.double(number)?;
+            let value = if value.to_bits() == 0 { None } else { Some(from_double(number, value)?) };
+            set(object, key, value);
+        }
+    }
+    Ok(None)
+}
+
+fn place(field: &'static Field, key: String, value: Value, object: &mut Map<String, Value>) {
+    match field.kind {
+        Kind::Messages(..) => push(object, key, value),
+        _ => {
+            object.insert(key, value);
+        }
+    }
+}
+
+/// A required scalar that is missing on the wire is there and zero.
+fn fill(required: &[&str], fields: &[Field], object: &mut Map<String, Value>) {
+    for key in required {
+        if object.contains_key(*key) {
+            continue;
+        }
+        match fields.iter().find(|field| field.takes(key)).map(|field| &field.kind) {
+            Some(Kind::String(_)) => set(object, key, Some("".into())),
+            Some(Kind::Boolean(_)) => set(object, key, Some(false.into())),
+            _ => {}
+        }
+    }
+}
+
+fn one_or_list(mut values: Vec<Value>) -> Value {
+    if values.len() == 1 { values.swap_remove(0) } else { Value::Array(values) }
 }
 
 fn any(bytes: &[u8]) -> Result<Value, DecodeError> {
@@ -263,11 +298,11 @@ fn set(object: &mut Map<String, Value>, key: &str, value: Option<Value>) {
     }
 }
 
-fn push(object: &mut Map<String, Value>, key: &str, value: Value) {
-    match object.get_mut(key) {
+fn push(object: &mut Map<String, Value>, key: String, value: Value) {
+    match object.get_mut(&key) {
         Some(Value::Array(values)) => values.push(value),
         _ => {
-            object.insert(key.to_owned(), Value::Array(vec![value]));
+            object.insert(key, Value::Array(vec![value]));
         }
     }
 }

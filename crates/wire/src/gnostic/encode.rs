@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{
-    MAX_DEPTH,
+    MAX_DEPTH, MAX_VALUE_DEPTH,
     table::{Alternative, Field, Kind, Message, Unknown, When},
     yaml,
 };
@@ -17,7 +17,7 @@ pub enum EncodeError {
     MissingKey { path: String, key: &'static str },
     #[error("`{path}`: expected {expected}")]
     Unfit { path: String, expected: &'static str },
-    #[error("`{path}`: nested deeper than {MAX_DEPTH} messages")]
+    #[error("`{path}`: nested deeper than {MAX_DEPTH} messages, or {MAX_VALUE_DEPTH} values")]
     TooDeep { path: String },
 }
 
@@ -105,7 +105,8 @@ impl<'a> Encoder<'a> {
             },
             Message::Strings => self.strings(1, value, &[]),
             Message::Any => {
-                self.bytes(2, yaml::write(value).as_bytes());
+                let text = yaml::write(value).ok_or(EncodeError::TooDeep { path: String::new() })?;
+                self.bytes(2, text.as_bytes());
                 Ok(())
             }
             Message::Scalar => {

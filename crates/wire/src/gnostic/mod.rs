@@ -1,9 +1,14 @@
 //! OpenAPI documents as the messages of the public protobuf packages
 //! `openapi.v2` and `openapi.v3`.
 //!
-//! The bytes are a pure function of the JSON: fields by number, map entries in
-//! the order of their keys, values without a fixed type as YAML text. For the
-//! documents Kubernetes publishes they equal what kube-apiserver sends.
+//! The bytes are a pure function of the JSON: fields by number, map entries and
+//! keys inside YAML text in the order of their names, values without a fixed
+//! type as YAML text. They are those of the reference parser for the same JSON
+//! with sorted keys, with these exceptions. Text that the reference writes as
+//! YAML it could not read back, or that has Unicode line separators, is quoted.
+//! An `x-` key of a v3 callback is an extension and not a path as well. A list
+//! of v2 or v3 `items` keeps its members. A scalar where an object belongs is an
+//! error, not an empty object.
 //!
 //! A key that the format does not know has no place in it, so it is an error
 //! and not a loss. The format itself loses:
@@ -23,6 +28,8 @@
 mod decode;
 mod encode;
 mod table;
+#[cfg(test)]
+mod tests;
 mod v2;
 mod v3;
 mod yaml;
@@ -42,9 +49,9 @@ pub const MAX_DOCUMENT_BYTES: usize = 64 << 20;
 /// The largest number of messages that is read in one document.
 pub const MAX_MESSAGES: usize = 1 << 20;
 
-/// How deep a value inside an extension, enumeration, default or example may
-/// nest when it is read.
-pub const MAX_VALUE_DEPTH: usize = 120;
+/// How deep collections may nest inside an extension, enumeration, default or
+/// example, in both directions.
+pub const MAX_VALUE_DEPTH: usize = 127;
 
 /// An OpenAPI v2 document as an `openapi.v2.Document`.
 pub fn encode_v2(document: &Value) -> Result<Vec<u8>, EncodeError> {

@@ -42,17 +42,15 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// The node at the current position, which may be any column. `parent` is
-    /// the column of the block collection around it.
+    /// the column of the block collection around it, `depth` the number of
+    /// collections.
     fn node(&mut self, parent: Option<usize>, depth: usize) -> Result<Value> {
-        if depth > MAX_VALUE_DEPTH {
-            return Err("nested too deep");
-        }
         let column = self.column();
         if self.at_marker(b'-') {
-            return self.sequence(column, depth);
+            return self.sequence(column, deeper(depth)?);
         }
         if self.at_marker(b'?') || self.at_key() {
-            return self.mapping(column, depth);
+            return self.mapping(column, deeper(depth)?);
         }
         self.inline(parent, depth)
     }
@@ -123,8 +121,8 @@ impl<'a> Reader<'a> {
         self.skip_spaces();
         if !matches!(self.peek(), None | Some(b'\n' | b'#')) {
             return match after {
-                After::Item => self.node(Some(column), depth + 1),
-                After::Key => self.inline(Some(column), depth + 1),
+                After::Item => self.node(Some(column), depth),
+                After::Key => self.inline(Some(column), depth),
             };
         }
         self.end_line()?;
@@ -134,7 +132,7 @@ impl<'a> Reader<'a> {
         // A list may stand at the column of the key it belongs to.
         let inside =
             self.column() > column || after == After::Key && self.column() == column && self.at_marker(b'-');
-        if inside { self.node(Some(column), depth + 1) } else { Ok(Value::Null) }
+        if inside { self.node(Some(column), depth) } else { Ok(Value::Null) }
     }
 
     /// A simple key; leaves the position at its `:`.
@@ -155,11 +153,9 @@ impl<'a> Reader<'a> {
     }
 
     fn flow(&mut self, depth: usize) -> Result<Value> {
-        if depth > MAX_VALUE_DEPTH {
-            return Err("nested too deep");
-        }
         match self.peek() {
             Some(b'[') => {
+                let depth = deeper(depth)?;
                 self.at += 1;
                 let mut values = Vec::new();
                 loop {
@@ -167,7 +163,7 @@ impl<'a> Reader<'a> {
                     if self.take(b']') {
                         return Ok(Value::Array(values));
                     }
-                    values.push(self.flow(depth + 1)?);
+                    values.push(self.flow(depth)?);
                     self.skip_flow_space();
                     if !self.take(b',') && self.peek() != Some(b']') {
                         return Err("expected `,` or `]`");
@@ -175,6 +171,7 @@ impl<'a> Reader<'a> {
                 }
             }
             Some(b'{') => {
+                let depth = deeper(depth)?;
                 self.at += 1;
                 let mut object = Map::new();
                 loop {
@@ -190,11 +187,7 @@ impl<'a> Reader<'a> {
                     self.skip_flow_space();
                     let value = if self.take(b':') {
                         self.skip_flow_space();
-                        if matches!(self.peek(), Some(b',' | b'}')) {
-                            Value::Null
-                        } else {
-                            self.flow(depth + 1)?
-                        }
+                        if matches!(self.peek(), Some(b',' | b'}')) { Value::Null } else { self.flow(depth)? }
                     } else {
                         Value::Null
                     };
@@ -241,8 +234,9 @@ impl<'a> Reader<'a> {
             }
             previous = byte;
         }
-        self.at += length;
-        Ok(rest.get(..length).unwrap_or_default().trim_end_matches(' '))
+        let text = rest.get(..length).unwrap_or_default().trim_end_matches(' ');
+        self.at += text.len();
+        Ok(text)
     }
 
     fn single_quoted(&mut self) -> Result<String> {
@@ -431,13 +425,17 @@ impl<'a> Reader<'a> {
                     self.line_start = self.at;
                 }
                 Some(b'#') => self.skip_comment(),
-                Some(b'.') if self.column() == 0 && self.rest().trim_end() == "..." => {
+                Some(b'.') if self.column() == 0 && self.at_document_end() => {
                     self.at = self.text.len();
                     return false;
                 }
                 Some(_) => return true,
             }
         }
+    }
+
+    fn at_document_end(&self) -> bool {
+        self.rest().strip_prefix("...").is_some_and(|rest| rest.trim_start().is_empty())
     }
 
     fn skip_comment(&mut self) {
@@ -466,6 +464,11 @@ enum After {
 enum Context {
     Block,
     Flow,
+}
+
+/// One more collection around what follows.
+fn deeper(depth: usize) -> Result<usize> {
+    if depth < MAX_VALUE_DEPTH { Ok(depth + 1) } else { Err("nested too deep") }
 }
 
 fn scalar(text: &str) -> Result<Value> {
@@ -502,4 +505,91 @@ fn fold(lines: &[&str]) -> String {
         blank = 0;
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn documents_are_read_as_yaml() {
+        for (text, expected) in [
+            ("", json!(null)),
+            ("\n# only a comment\n", json!(null)),
+            ("plain text # comment\n", json!("plain text")),
+            ("a#b: c\n", json!({"a#b": "c"})),
+            ("---\na: 1\n...\n", json!({"a": 1})),
+            ("a:\n- 1\n- 2\nb:\n", json!({"a": [1, 2], "b": null})),
+            (
+                "a:\n    - b: 1\n      c:\n        - d\n    -\n    - - e\n",
+                json!({"a": [{"b": 1, "c": ["d"]}, null, ["e"]]}),
+            ),
+            ("- a:\n    b\n", json!([{"a": "b"}])),
+            ("? long\n:   x: 1\n    y: 2\n", json!({"long": {"x": 1, "y": 2}})),
+            ("? |-\n    two\n    lines\n: v\n", json!({"two\nlines": "v"})),
+            ("'it''s': \"\\x41\\u00e9\\U0001F600\\_\\n\"\n", json!({"it's": "Aé😀\u{a0}\n"})),
+            ("a: |\n    x\n      y\n\n    z\nb: 1\n", json!({"a": "x\n  y\n\nz\n", "b": 1})),
+            ("a: |+\n    x\n\nb: |-\n    y\n\n", json!({"a": "x\n\n", "b": "y"})),
+            ("a: |2\n    x\n", json!({"a": "  x\n"})),
+            ("a: >\n    x\n    y\n\n    z\n", json!({"a": "x y\nz\n"})),
+            (
+                "{a: [1, two, \"3\"], 'b': {}, c: , d}",
+                json!({"a": [1, "two", "3"], "b": {}, "c": null, "d": null}),
+            ),
+            ("[a,\n  b: c\n]", json!(null)),
+            ("{\"a\":[1.5,true]}\n", json!({"a": [1.5, true]})),
+            ("url: http://x:80/y\n", json!({"url": "http://x:80/y"})),
+            ("t: 2024-01-02\n", json!({"t": "2024-01-02"})),
+        ] {
+            // A pair in a list without braces is YAML, but nothing writes it.
+            if expected.is_null() && text.starts_with('[') {
+                assert!(read(text).is_err(), "{text:?}");
+            } else {
+                assert_eq!(read(text), Ok(expected), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_an_error() {
+        for text in [
+            "&a b",
+            "*a",
+            "!!str 1",
+            "%YAML 1.1",
+            "@x",
+            "a: b\n  c",
+            "a: b: c",
+            "- a\nb: c",
+            "a: 1\na: 2",
+            "[1",
+            "{a: 1",
+            "\"open",
+            "'open",
+            "\"\\q\"",
+            "\"\\ud800\"",
+            "a: |x\n",
+            ".inf",
+            "{a: 1, a: 2}",
+            "a: 1\n b: 2",
+            "? a\nb",
+            "[a]]",
+            "two\nlines",
+            "a:\tb\n c",
+        ] {
+            assert!(read(text).is_err(), "{text:?} gave {:?}", read(text));
+        }
+    }
+
+    #[test]
+    fn values_nest_to_the_limit_and_no_further() {
+        let flow = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let block = |depth: usize| format!("{}x\n", "- ".repeat(depth));
+        for text in [flow, block] {
+            assert!(read(&text(MAX_VALUE_DEPTH)).is_ok());
+            assert!(read(&text(MAX_VALUE_DEPTH + 1)).is_err());
+        }
+    }
 }

@@ -25,7 +25,9 @@ pub(super) fn resolve(text: &str) -> Scalar {
         _ => {}
     }
     match text.as_bytes().first() {
-        Some(b'.') => float(text).map_or(Scalar::Text, Scalar::Number),
+        Some(b'.') if underscores_separate_digits(text) => {
+            float(&text.replace('_', "")).map_or(Scalar::Text, Scalar::Number)
+        }
         Some(b'+' | b'-' | b'0'..=b'9') => {
             if is_timestamp(text) {
                 return Scalar::Timestamp;
@@ -35,6 +37,12 @@ pub(super) fn resolve(text: &str) -> Scalar {
         }
         _ => Scalar::Text,
     }
+}
+
+fn underscores_separate_digits(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+    bytes.iter().enumerate().all(|(at, b)| *b != b'_' || digit(at.checked_sub(1)) && digit(Some(at + 1)))
 }
 
 fn integer(text: &str) -> Option<Option<Value>> {
@@ -179,6 +187,9 @@ mod tests {
             ("1.5e3", number(1500.0.into())),
             (".5", number(0.5.into())),
             (".", Scalar::Text),
+            (".5_0", number(0.5.into())),
+            (".5_", Scalar::Text),
+            ("._5", Scalar::Text),
             ("1e999", Scalar::Text),
             ("1.2.3", Scalar::Text),
             (".inf", Scalar::Number(None)),

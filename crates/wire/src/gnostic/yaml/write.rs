@@ -2,14 +2,29 @@
 
 use serde_json::{Map, Value};
 
-use super::resolve::{Scalar, resolve};
+use super::{
+    super::MAX_VALUE_DEPTH,
+    resolve::{Scalar, resolve},
+};
 
-/// The text of one document, with its final line break.
-pub(crate) fn write(value: &Value) -> String {
+/// The text of one document, with its final line break; `None` if collections
+/// nest deeper than [`MAX_VALUE_DEPTH`].
+pub(crate) fn write(value: &Value) -> Option<String> {
+    if !fits(value, MAX_VALUE_DEPTH) {
+        return None;
+    }
     let mut writer = Writer { out: String::new(), line_start: 0, indentation: true };
     writer.node(value, None, Place::Root);
     writer.new_line(0);
-    writer.out
+    Some(writer.out)
+}
+
+fn fits(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Array(values) => depth > 0 && values.iter().all(|value| fits(value, depth - 1)),
+        Value::Object(object) => depth > 0 && object.values().all(|value| fits(value, depth - 1)),
+        _ => true,
+    }
 }
 
 const INDENT: usize = 4;
@@ -247,4 +262,67 @@ fn double_quoted(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{super::read, *};
+
+    #[test]
+    fn values_are_spelled_as_go_yaml_spells_them() {
+        for (value, expected) in [
+            (json!(null), "null\n"),
+            (json!(1.5), "1.5\n"),
+            (json!(""), "\"\"\n"),
+            (json!("plain text"), "plain text\n"),
+            (json!("true"), "\"true\"\n"),
+            (json!("2024-01-02"), "\"2024-01-02\"\n"),
+            (json!("yes"), "yes\n"),
+            (json!("a: b"), "'a: b'\n"),
+            (json!("it's: x"), "'it''s: x'\n"),
+            (json!("- x"), "'- x'\n"),
+            (json!("-x"), "-x\n"),
+            (json!(" x"), "' x'\n"),
+            (json!("a\tb"), "\"a\\tb\"\n"),
+            (json!("😀"), "\"\\U0001F600\"\n"),
+            (json!("é"), "é\n"),
+            (json!("two\nlines"), "|-\n    two\n    lines\n"),
+            (json!("two\nlines\n"), "|\n    two\n    lines\n"),
+            (json!("two\n\n"), "|+\n    two\n\n"),
+            (json!("two \nlines"), "\"two \\nlines\"\n"),
+            (json!("\ntwo"), "|4-\n\n    two\n"),
+            (json!({"k": "\ntwo"}), "k: |4-\n\n    two\n"),
+            (json!(["\ntwo"]), "- \"\\ntwo\"\n"),
+            (json!(["two\nlines"]), "- |-\n  two\n  lines\n"),
+            (json!({}), "{}\n"),
+            (json!([]), "[]\n"),
+            (json!([[1, [2]], {"a": 1, "b": [3]}]), "- - 1\n  - - 2\n- a: 1\n  b:\n    - 3\n"),
+            (json!({"a": {"b": {"c": []}}}), "a:\n    b:\n        c: []\n"),
+            (json!({"two\nlines": {"a": 1}}), "? |-\n    two\n    lines\n:   a: 1\n"),
+        ] {
+            assert_eq!(write(&value).as_deref(), Some(expected), "{value}");
+            assert_eq!(read(expected), Ok(value));
+        }
+    }
+
+    #[test]
+    fn a_key_takes_the_long_form_only_past_its_limit() {
+        let key = |length| "k".repeat(length);
+        let at = json!({ key(MAX_SIMPLE_KEY_BYTES): 1 });
+        let past = json!({ key(MAX_SIMPLE_KEY_BYTES + 1): 1 });
+        assert!(write(&at).unwrap().starts_with('k'));
+        assert!(write(&past).unwrap().starts_with("? k"));
+        for value in [at, past] {
+            assert_eq!(read(&write(&value).unwrap()), Ok(value));
+        }
+    }
+
+    #[test]
+    fn values_nest_to_the_limit_and_no_further() {
+        let nested = |depth| (0..depth).fold(json!(1), |value, _| json!([value]));
+        assert!(write(&nested(MAX_VALUE_DEPTH)).is_some());
+        assert!(write(&nested(MAX_VALUE_DEPTH + 1)).is_none());
+    }
 }

@@ -1,0 +1,148 @@
+//! The command line.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The Kubernetes API without the cluster
+#[derive(Debug, Parser)]
+#[command(name = "sternpost", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the Kubernetes API
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
+    /// Print the version of this program and of the Kubernetes API it serves
+    Version,
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  # Serve on https://127.0.0.1:6443, keep data in the platform's data directory
+  sternpost serve
+
+  # A throw-away server on a free port; the ready line tells the address
+  sternpost serve --in-memory --listen 127.0.0.1:0 --kubeconfig ./kubeconfig
+  kubectl --kubeconfig ./kubeconfig version";
+
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6443")]
+    pub listen: SocketAddr,
+
+    /// Directory for data, certificates and the admin token [default: the platform's data directory]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+
+    /// Keep nothing: new certificates and token on every start
+    #[arg(long, conflicts_with = "data_dir")]
+    pub in_memory: bool,
+
+    /// Where to write the admin kubeconfig [default: admin.kubeconfig in the data directory]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Serving certificate chain (PEM) to use instead of a self-made one
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    pub tls_cert_file: Option<PathBuf>,
+
+    /// Private key (PEM) of --tls-cert-file
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub tls_private_key_file: Option<PathBuf>,
+
+    /// Further users: a CSV file with lines of token,user,uid[,"group1,group2"]
+    #[arg(long, value_name = "FILE")]
+    pub token_auth_file: Option<PathBuf>,
+
+    /// Feature gates to switch: OpenAPIV3=true|false
+    #[arg(long, value_name = "GATE=BOOL", value_delimiter = ',', value_parser = parse_gate)]
+    pub feature_gates: Vec<Gate>,
+
+    /// Definition names in OpenAPI v3 documents
+    #[arg(long, value_enum, default_value_t = OpenApiNames::Short)]
+    pub openapi_names: OpenApiNames,
+
+    /// Form of log lines on stderr
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+
+    /// The least important log lines to write; requests are logged at debug
+    #[arg(long, value_enum, default_value_t = LogLevel::Info)]
+    pub log_level: LogLevel,
+}
+
+/// A feature gate that can be switched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    OpenApiV3(bool),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OpenApiNames {
+    /// core.v1.ConfigMap, with shared parameters
+    Short,
+    /// io.k8s.api.core.v1.ConfigMap, with inline parameters
+    Upstream,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+fn parse_gate(text: &str) -> Result<Gate, String> {
+    let (name, value) = text.split_once('=').ok_or("want GATE=true or GATE=false")?;
+    let value = match value.trim().to_ascii_lowercase().as_str() {
+        "true" | "t" | "1" => true,
+        "false" | "f" | "0" => false,
+        _ => return Err(format!("`{value}` is neither true nor false")),
+    };
+    match name.trim() {
+        "OpenAPIV3" => Ok(Gate::OpenApiV3(value)),
+        _ => Err("unknown feature gate; known: OpenAPIV3".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn gates_are_read_as_kube_apiserver_reads_them() {
+        for (text, expected) in [
+            ("OpenAPIV3=false", Some(Gate::OpenApiV3(false))),
+            ("OpenAPIV3=TRUE", Some(Gate::OpenApiV3(true))),
+            (" OpenAPIV3 = 1", Some(Gate::OpenApiV3(true))),
+            ("OpenAPIV3", None),
+            ("OpenAPIV3=", None),
+            ("OpenAPIV3=maybe", None),
+            ("openapiv3=true", None),
+            ("Other=true", None),
+        ] {
+            assert_eq!(parse_gate(text).ok(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! How failures are told: what went wrong, and what to do about it.
+
+use std::fmt;
+
+/// A failure whose remedy is known.
+#[derive(Debug)]
+pub struct Hinted {
+    pub message: String,
+    pub hint: String,
+}
+
+impl fmt::Display for Hinted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Hinted {}
+
+/// `error: what: why`, and a `hint:` line when there is one.
+pub fn report(error: &anyhow::Error) -> String {
+    let mut report = format!("error: {error:#}\n");
+    if let Some(hinted) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
+        report += &format!("hint: {}\n", hinted.hint);
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn the_hint_stands_below_the_chain_of_causes() {
+        let plain = Err::<(), _>(anyhow!("why")).context("what").unwrap_err();
+        assert_eq!(report(&plain), "error: what: why\n");
+        let hinted = Hinted { message: "why".into(), hint: "do this".into() };
+        let hinted = Err::<(), _>(hinted).context("what").unwrap_err();
+        assert_eq!(report(&hinted), "error: what: why\nhint: do this\n");
+    }
+}

@@ -1,0 +1,38 @@
+//! Structured logs on stderr.
+
+use std::io::{self, IsTerminal};
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+
+use crate::cli::{LogFormat, LogLevel};
+
+/// To be called once. Colours only for people, and only if they want them.
+///
+/// `level` is for our own crates. From others only warnings pass: the HTTP/2
+/// library would write headers, and with them tokens, into its trace.
+pub fn init(format: LogFormat, level: LogLevel) {
+    let targets = Targets::new().with_default(LevelFilter::WARN).with_target("sternpost", filter(level));
+    // A log that cannot be written must not end the server.
+    let lines = fmt::layer().with_writer(io::stderr).with_target(false).log_internal_errors(false);
+    let subscriber = tracing_subscriber::registry().with(targets);
+    match format {
+        LogFormat::Text => subscriber.with(lines.with_ansi(colours_wanted())).init(),
+        LogFormat::Json => subscriber.with(lines.json().flatten_event(true)).init(),
+    }
+}
+
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "NO_COLOR is a convention of the environment")]
+fn colours_wanted() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

@@ -1,0 +1,242 @@
+//! `sternpost serve`: builds the server from its parts and runs it.
+
+use std::{
+    fs,
+    io::{self, ErrorKind, Write},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    process::exit,
+    sync::Arc,
+    thread::available_parallelism,
+    time::{Instant, SystemTime},
+};
+
+use anyhow::Context;
+use prometheus_client::registry::Registry;
+use sternpost_auth::authenticate::{Authenticator, User};
+use sternpost_discovery::Discovery;
+use sternpost_http::{Api, OpenApi, OpenApiMetrics, health::Health, metrics::Metrics, server};
+use sternpost_openapi::{names::Naming, publisher::Publisher};
+use tokio::net::TcpListener;
+
+use crate::{
+    cli::{Gate, OpenApiNames, ServeArgs},
+    credentials::{self, Credentials},
+    data_dir::{self, DataDir},
+    error::Hinted,
+    kubeconfig, logging,
+};
+
+/// Requests take microseconds and wait little: more threads than this only
+/// cost memory.
+const MAX_WORKERS: usize = 8;
+
+/// For the odd call that blocks; requests do not.
+const MAX_BLOCKING_THREADS: usize = 4;
+
+pub fn run(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
+    logging::init(args.log_format, args.log_level);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(available_parallelism().map_or(1, usize::from).min(MAX_WORKERS))
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?
+        .block_on(serve(args, started))
+}
+
+async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
+    // Before anything that takes time, so that a signal is never lost.
+    let stop = Signals::new().context("cannot listen for signals")?;
+
+    let dir = match (&args.data_dir, args.in_memory) {
+        (_, true) => None,
+        (Some(path), false) => Some(DataDir::open(path)?),
+        (None, false) => Some(DataDir::open(&data_dir::default_path()?)?),
+    };
+    let listener =
+        TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(args.listen, &error))?;
+    let address = listener.local_addr().context("cannot read the listening address")?;
+    let now = SystemTime::now();
+
+    let Credentials { token, mut serving, mut trusted } = match &dir {
+        Some(dir) => credentials::in_dir(dir, address.ip(), now)?,
+        None => credentials::in_memory(address.ip(), now)?,
+    };
+    if let (Some(certificate), Some(key)) = (&args.tls_cert_file, &args.tls_private_key_file) {
+        serving = credentials::serving_from_files(certificate, key)?;
+        trusted = serving.chain.clone();
+    }
+    let tls = serving.server_config()?;
+
+    let mut authenticator = Authenticator::default();
+    authenticator.add(&token, User::admin());
+    if let Some(path) = &args.token_auth_file {
+        let csv = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        authenticator.add_token_file(&csv).with_context(|| format!("cannot use `{}`", path.display()))?;
+    }
+
+    let reachable = reachable(address);
+    let mut registry = Registry::default();
+    let openapi = openapi(args, &mut registry, now);
+    let api = Api::new(
+        authenticator,
+        Discovery::new(sternpost_builtin::groups().to_vec()),
+        Health::default(),
+        Metrics::new(registry, now),
+        openapi,
+        reachable.to_string(),
+    );
+
+    let url = format!("https://{reachable}");
+    let (kubeconfig, _temporary) = kubeconfig_place(args, dir.as_ref())?;
+    data_dir::write_private(&kubeconfig, &kubeconfig::admin(&url, &trusted, &token))?;
+
+    // Connections are accepted by the kernel since `bind`. Not a log line: it
+    // is what whoever started the server waits for, at any log level. If nobody
+    // reads it, the server serves all the same.
+    let took = started.elapsed().as_millis();
+    let _ = writeln!(
+        io::stderr(),
+        "sternpost is ready on {url} in {took} ms; kubeconfig: {}",
+        kubeconfig.display()
+    );
+
+    server::serve(listener, tls, Arc::new(api), stop.first()).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The admin kubeconfig goes where the user says, else to the data directory,
+/// else, for a server that keeps nothing, to a directory that ends with it.
+fn kubeconfig_place(
+    args: &ServeArgs,
+    dir: Option<&DataDir>,
+) -> anyhow::Result<(PathBuf, Option<TemporaryDir>)> {
+    const NAME: &str = "admin.kubeconfig";
+    match (&args.kubeconfig, dir) {
+        (Some(path), _) => Ok((path.clone(), None)),
+        (None, Some(dir)) => Ok((dir.file(NAME), None)),
+        (None, None) => {
+            let temporary = TemporaryDir::create()?;
+            Ok((temporary.0.join(NAME), Some(temporary)))
+        }
+    }
+}
+
+/// Removed with all that is in it when dropped.
+struct TemporaryDir(PathBuf);
+
+impl TemporaryDir {
+    fn create() -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("sternpost-{}", std::process::id()));
+        // Fails if it exists: it would be somebody else's.
+        data_dir::private_dirs()
+            .create(&path)
+            .with_context(|| format!("cannot create `{}`", path.display()))
+            .map(|()| Self(path))
+    }
+}
+
+impl Drop for TemporaryDir {
+    fn drop(&mut self) {
+        // It holds nothing that outlives the server; left behind it is harmless.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn openapi(args: &ServeArgs, registry: &mut Registry, now: SystemTime) -> OpenApi {
+    let naming = match args.openapi_names {
+        OpenApiNames::Short => Naming::Short,
+        OpenApiNames::Upstream => Naming::Upstream,
+    };
+    let observer = Arc::new(OpenApiMetrics::register(registry));
+    let v3 = args.feature_gates.iter().fold(true, |_, Gate::OpenApiV3(on)| *on);
+    OpenApi { publisher: Publisher::new(sternpost_builtin::groups(), naming, observer), v3, since: now }
+}
+
+/// The address as a client on this machine can use it.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+fn cannot_listen(address: SocketAddr, error: &io::Error) -> anyhow::Error {
+    let hint = match error.kind() {
+        ErrorKind::AddrInUse => {
+            "another server has that port; choose one with --listen, or port 0 for a free one"
+        }
+        ErrorKind::AddrNotAvailable => "no network interface of this machine has that address",
+        ErrorKind::PermissionDenied => "ports below 1024 need privileges; choose a higher one with --listen",
+        _ => return anyhow::anyhow!("cannot listen on {address}: {error}"),
+    };
+    Hinted { message: format!("cannot listen on {address}: {error}"), hint: hint.into() }.into()
+}
+
+/// SIGTERM and SIGINT.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// Ready at the first signal. The second ends the process at once.
+    async fn first(mut self) {
+        self.next().await;
+        tracing::info!("stopping: finishing requests in flight");
+        // Ends with the process, one way or the other.
+        tokio::spawn(async move {
+            self.next().await;
+            exit(1);
+        });
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wildcard_address_is_reached_by_loopback() {
+        for (listen, expected) in [
+            ("127.0.0.1:1", "127.0.0.1:1"),
+            ("0.0.0.0:1", "127.0.0.1:1"),
+            ("[::]:1", "[::1]:1"),
+            ("192.0.2.7:1", "192.0.2.7:1"),
+        ] {
+            assert_eq!(reachable(listen.parse().unwrap()).to_string(), expected);
+        }
+    }
+}

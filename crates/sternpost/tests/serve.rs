@@ -1,0 +1,370 @@
+//! The whole server as a client sees it: over TLS, HTTP/1.1 and HTTP/2.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::{body::Bytes, client::conn};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_rustls::{
+    TlsConnector,
+    client::TlsStream,
+    rustls::{
+        ClientConfig, RootCertStore,
+        pki_types::{CertificateDer, ServerName, pem::PemObject},
+    },
+};
+
+const H1: &[u8] = b"http/1.1";
+const H2: &[u8] = b"h2";
+
+/// A server in a process and a directory of its own.
+struct Server {
+    child: Child,
+    stderr: Option<BufReader<std::process::ChildStderr>>,
+    address: String,
+    kubeconfig: PathBuf,
+    dir: PathBuf,
+}
+
+impl Server {
+    fn start(name: &str, args: &[&str]) -> Self {
+        let dir = std::env::temp_dir().join(format!("sternpost-e2e-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        Self::start_in(dir, args)
+    }
+
+    /// Returns when the ready line is there.
+    fn start_in(dir: PathBuf, args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sternpost"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(&dir)
+            .args(args)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut log = String::new();
+        let ready = loop {
+            let mut line = String::new();
+            assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "no ready line in:\n{log}");
+            if line.starts_with("sternpost is ready on ") {
+                break line;
+            }
+            log += &line;
+        };
+        let words: Vec<&str> = ready.split_whitespace().collect();
+        assert_eq!([words[5], words[7], words[8]], ["in", "ms;", "kubeconfig:"], "{ready}");
+        let address = words[4].strip_prefix("https://").unwrap().to_owned();
+        let kubeconfig = PathBuf::from(words[9]);
+        Self { child, stderr: Some(stderr), address, kubeconfig, dir }
+    }
+
+    /// The value of a field of the kubeconfig.
+    fn config(&self, field: &str) -> String {
+        let text = fs::read_to_string(&self.kubeconfig).unwrap();
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{field}: ")));
+        line.unwrap().trim_matches('"').to_owned()
+    }
+
+    fn token(&self) -> String {
+        self.config("token")
+    }
+
+    async fn connect(&self, protocol: &[u8]) -> TlsStream<TcpStream> {
+        let authority = STANDARD.decode(self.config("certificate-authority-data")).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(&authority).unwrap()).unwrap();
+        let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![protocol.to_vec()];
+        let stream = TcpStream::connect(&self.address).await.unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(protocol));
+        stream
+    }
+
+    async fn send(&self, protocol: &[u8], request: Request<Full<Bytes>>) -> Response<String> {
+        let io = TokioIo::new(self.connect(protocol).await);
+        let response = if protocol == H2 {
+            let (mut sender, connection) = conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+            tokio::spawn(connection);
+            sender.send_request(request).await.unwrap()
+        } else {
+            let (mut sender, connection) = conn::http1::handshake(io).await.unwrap();
+            tokio::spawn(connection);
+            sender.send_request(request).await.unwrap()
+        };
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Response::from_parts(parts, String::from_utf8(body.into()).unwrap())
+    }
+
+    fn request(&self, method: &str, path: &str) -> http::request::Builder {
+        Request::builder()
+            .method(method)
+            .uri(format!("https://{}{path}", self.address))
+            .header("host", &self.address)
+            .header("authorization", format!("Bearer {}", self.token()))
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// The exit code, and what else was written to stderr.
+    fn wait(&mut self) -> (Option<i32>, String) {
+        let mut log = String::new();
+        self.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        (self.child.wait().unwrap().code(), log)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn nothing() -> Full<Bytes> {
+    Full::default()
+}
+
+#[tokio::test]
+async fn answers_alike_over_both_protocols() {
+    const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let server = Server::start("answers", &[]);
+    for protocol in [H1, H2] {
+        for (method, path, accept, code, text) in [
+            ("GET", "/healthz", "*/*", 200, "ok"),
+            ("GET", "/readyz?verbose", "*/*", 200, "[+]shutdown ok\nreadyz check passed\n"),
+            ("GET", "/version", "*/*", 200, "\"gitVersion\": \"v1.36.4+sternpost-"),
+            ("GET", "/", "*/*", 200, "\"/apis/apps/v1\""),
+            ("GET", "/metrics", "*/*", 200, "process_start_time_seconds"),
+            ("GET", "/api", "*/*", 200, "\"APIVersions\""),
+            ("GET", "/api/v1", "*/*", 200, "\"configmaps\""),
+            ("GET", "/apis", "*/*", 200, "\"APIGroupList\""),
+            ("GET", "/apis", AGGREGATED, 200, "\"APIGroupDiscoveryList\""),
+            ("GET", "/apis/apps", "*/*", 200, "\"APIGroup\""),
+            ("GET", "/apis/apps/v1", "*/*", 200, "\"deployments/scale\""),
+            ("HEAD", "/apis", "*/*", 200, ""),
+            ("GET", "/apis", "text/html", 406, "NotAcceptable"),
+            ("GET", "/nonsense", "*/*", 404, "404 page not found\n"),
+            ("GET", "/apis/apps/v9", "*/*", 404, "\"reason\":\"NotFound\""),
+            ("POST", "/api", "*/*", 405, "\"reason\":\"MethodNotAllowed\""),
+        ] {
+            let request = server.request(method, path).header("accept", accept).body(nothing()).unwrap();
+            let response = server.send(protocol, request).await;
+            assert_eq!(response.status(), code, "{method} {path}: {}", response.body());
+            assert!(response.body().contains(text), "{method} {path}: {}", response.body());
+            assert!(response.headers().contains_key("audit-id"));
+            assert!(response.headers().contains_key("cache-control"));
+        }
+        let address = format!("https://{}/api", server.address);
+        let anonymous = Request::get(address).header("host", "x").body(nothing()).unwrap();
+        let response = server.send(protocol, anonymous).await;
+        assert_eq!(response.status(), 401);
+        assert!(response.body().contains("\"reason\":\"Unauthorized\""));
+    }
+}
+
+#[tokio::test]
+async fn limits_hold_at_the_edge_and_one_past() {
+    use sternpost_http::limits::{MAX_BODY_BYTES, MAX_HEADER_BYTES, MAX_HTTP1_HEADERS};
+    let server = Server::start("limits", &[]);
+    for protocol in [H1, H2] {
+        for (size, code) in [(MAX_BODY_BYTES, 404), (MAX_BODY_BYTES + 1, 413)] {
+            let body = Full::new(Bytes::from(vec![b' '; size]));
+            let request = server.request("POST", "/api/v1/namespaces").body(body).unwrap();
+            let response = server.send(protocol, request).await;
+            assert_eq!(response.status(), code, "{size}");
+        }
+        for (size, code) in [(MAX_HEADER_BYTES / 2, 200), (MAX_HEADER_BYTES + 1, 431)] {
+            let request =
+                server.request("GET", "/version").header("x-long", "a".repeat(size)).body(nothing()).unwrap();
+            assert_eq!(server.send(protocol, request).await.status(), code, "{size}");
+        }
+    }
+    for (count, code) in [(MAX_HTTP1_HEADERS, 200), (MAX_HTTP1_HEADERS + 1, 431)] {
+        let mut request = server.request("GET", "/version");
+        // Two are there already.
+        for index in 2..count {
+            request = request.header(format!("x-{index}"), "a");
+        }
+        assert_eq!(server.send(H1, request.body(nothing()).unwrap()).await.status(), code, "{count}");
+    }
+}
+
+#[tokio::test]
+async fn the_header_limit_of_http1_is_exact() {
+    use sternpost_http::limits::MAX_HEADER_BYTES;
+    let server = Server::start("headers", &[]);
+    for (total, code) in [(MAX_HEADER_BYTES, "200"), (MAX_HEADER_BYTES + 1, "431")] {
+        let (head, tail) = ("GET /version HTTP/1.1\r\nHost: x\r\nX-Long: ", "\r\nConnection: close\r\n\r\n");
+        let padding = "a".repeat(total - head.len() - tail.len());
+        let mut stream = server.connect(H1).await;
+        stream.write_all(format!("{head}{padding}{tail}").as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(std::str::from_utf8(&answer).unwrap(), format!("HTTP/1.1 {code}"), "{total}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_serves_one_request_after_the_other() {
+    let server = Server::start("keepalive", &[]);
+    let (mut sender, connection) =
+        conn::http1::handshake::<_, Full<Bytes>>(TokioIo::new(server.connect(H1).await)).await.unwrap();
+    tokio::spawn(connection);
+    for _ in 0..3 {
+        sender.ready().await.unwrap();
+        let response =
+            sender.send_request(server.request("GET", "/version").body(nothing()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), 200);
+        response.into_body().collect().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn sigterm_finishes_what_has_begun_and_exits_0() {
+    let mut server = Server::start("stop", &["--log-level", "debug"]);
+    // A request whose body is only half there when the signal comes.
+    let mut stream = server.connect(H1).await;
+    let token = server.token();
+    let head = format!(
+        "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: 4\r\n\
+         Expect: 100-continue\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // The server asks for the body: the request is in its hands.
+    let mut answer = vec![0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
+    stream.read_exact(&mut answer).await.unwrap();
+    server.signal("-TERM");
+    // New connections are refused from the moment it has seen the signal.
+    while let Ok(refused_soon) = TcpStream::connect(&server.address).await {
+        drop(refused_soon);
+        tokio::task::yield_now().await;
+    }
+    stream.write_all(b"null").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    let (code, log) = server.wait();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("path=\"/api/v1/namespaces\" code=404"), "{log}");
+    assert!(!log.contains(&token), "{log}");
+}
+
+#[tokio::test]
+async fn idle_connections_do_not_delay_the_stop() {
+    let mut server = Server::start("idle", &[]);
+    // Nothing sent at all; a client that is between requests; one per protocol.
+    let silent =
+        (server.connect(H1).await, server.connect(H2).await, TcpStream::connect(&server.address).await);
+    let io = TokioIo::new(server.connect(H2).await);
+    let (mut sender, connection) = conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let request = server.request("GET", "/version").body(nothing()).unwrap();
+    sender.send_request(request).await.unwrap().into_body().collect().await.unwrap();
+    let asked = std::time::Instant::now();
+    server.signal("-TERM");
+    // Off this thread, on which the client must answer the server's farewell.
+    assert_eq!(tokio::task::spawn_blocking(move || server.wait().0).await.unwrap(), Some(0));
+    assert!(asked.elapsed() < sternpost_http::limits::SHUTDOWN_GRACE / 3);
+    assert!(connection.await.unwrap().is_ok());
+    drop((silent, sender));
+}
+
+#[tokio::test]
+async fn a_second_signal_exits_at_once() {
+    let mut server = Server::start("second", &[]);
+    let mut stream = server.connect(H1).await;
+    let head = format!(
+        "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 4\r\n\
+         Expect: 100-continue\r\n\r\n",
+        server.token()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = vec![0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
+    stream.read_exact(&mut answer).await.unwrap();
+    server.signal("-INT");
+    while let Ok(refused_soon) = TcpStream::connect(&server.address).await {
+        drop(refused_soon);
+        tokio::task::yield_now().await;
+    }
+    server.signal("-TERM");
+    assert_eq!(server.wait().0, Some(1));
+}
+
+#[tokio::test]
+async fn a_restart_keeps_token_and_authority() {
+    let mut first = Server::start("restart", &[]);
+    let kept = |server: &Server| (server.token(), server.config("certificate-authority-data"));
+    let before = kept(&first);
+    first.signal("-TERM");
+    assert_eq!(first.wait().0, Some(0));
+    let second = Server::start_in(first.dir.clone(), &[]);
+    assert_eq!(kept(&second), before);
+    let request = second.request("GET", "/api").body(nothing()).unwrap();
+    assert_eq!(second.send(H2, request).await.status(), 200);
+}
+
+#[cfg(unix)]
+#[test]
+fn secrets_are_readable_by_their_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let server = Server::start("modes", &[]);
+    assert_eq!(server.kubeconfig, server.dir.join("admin.kubeconfig"));
+    assert_eq!(fs::metadata(&server.dir).unwrap().permissions().mode() & 0o777, 0o700);
+    let files: Vec<_> = fs::read_dir(&server.dir).unwrap().map(|entry| entry.unwrap()).collect();
+    assert_eq!(files.len(), 7);
+    for file in files {
+        let mode = file.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", file.path().display());
+    }
+}
+
+#[test]
+fn a_data_directory_in_use_is_refused() {
+    let server = Server::start("in-use", &[]);
+    let output = Command::new(env!("CARGO_BIN_EXE_sternpost"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(&server.dir)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("is in use by another sternpost\nhint: "), "{stderr}");
+}
+
+#[tokio::test]
+async fn token_file_users_are_known() {
+    let path = std::env::temp_dir().join(format!("sternpost-e2e-tokens-{}.csv", std::process::id()));
+    fs::write(&path, "alices-token,alice,1000,\"dev,ops\"\n").unwrap();
+    let server = Server::start("tokens", &["--token-auth-file", path.to_str().unwrap()]);
+    for (token, code) in [("alices-token", 200), ("bobs-token", 401)] {
+        let request = Request::get(format!("https://{}/api", server.address))
+            .header("host", "x")
+            .header("authorization", format!("Bearer {token}"))
+            .body(nothing())
+            .unwrap();
+        assert_eq!(server.send(H2, request).await.status(), code);
+    }
+    fs::remove_file(path).unwrap();
+}

@@ -1,0 +1,87 @@
+//! Reads YAML into JSON values the way `sigs.k8s.io/yaml` v1.6 does, so that a
+//! manifest means here what it means to kubectl and kube-apiserver.
+//!
+//! Entry points: [`from_str`] for one object, [`documents`] for a file,
+//! [`read`] when repeated keys are to be reported rather than refused.
+//!
+//! For every text that both accept, the value equals `YAMLToJSON`'s output
+//! parsed by `serde_json`: YAML 1.1 booleans (`y`, `no`, `on`), `012` octal,
+//! `1_000`, dates as strings, keys turned into strings, tags on collections
+//! ignored, `<<` merged in document order (a later merge wins over the mapping's
+//! own key), the stream read no further than asked.
+//!
+//! Chosen differences, each pinned in `tests/data/differences.txt`:
+//! - [`from_str`] and [`documents`] refuse a key written twice in one mapping
+//!   (`YAMLToJSON` keeps the last), but let a key override a merged one
+//!   (`YAMLToJSONStrict` does not); `1` and `"1"` are the same key;
+//! - nesting ends at [`MAX_DEPTH`], text copied by aliases at [`MAX_ALIASED_BYTES`];
+//! - libyaml's grammar where go-yaml's is older: `%YAML 1.2`, `[b? c]` and a
+//!   byte order mark within the text are read; `{a:}`, `[!t, a]`, `"\'"` are not.
+//!
+//! Work and memory are bounded by the input's size and those limits; no input
+//! panics. It does not know Kubernetes, files or how YAML is written.
+
+mod decode;
+mod error;
+mod number;
+mod parse;
+mod scalar;
+mod timestamp;
+
+pub use decode::MAX_ALIASED_BYTES;
+pub use error::{Error, Problem};
+pub use parse::MAX_DEPTH;
+
+use serde_json::Value;
+
+/// Reads the first document; like upstream, it looks at nothing after it. Text
+/// without a document is `null`.
+pub fn from_str(text: &str) -> Result<Value, Error> {
+    read(text)?.refuse_duplicates()
+}
+
+/// Reads every document of a stream. Documents that are `null` (empty, or only
+/// comments) are skipped, as kubectl skips them.
+///
+/// Unlike kubectl, which cuts the text at lines starting with `---` and drops
+/// the rest of such a line, this reads the stream by YAML's own rules.
+pub fn documents(text: &str) -> Result<Vec<Value>, Error> {
+    let mut parser = parse::Parser::new(text)?;
+    let mut budget = decode::AliasedBytes::default();
+    let mut values = Vec::new();
+    while let Some(root) = parser.next_document()? {
+        let value = decode::decode(&root, &mut budget)?.refuse_duplicates()?;
+        if !value.is_null() {
+            values.push(value);
+        }
+    }
+    Ok(values)
+}
+
+/// Reads the first document, keeping the last value of a key set twice and
+/// reporting each such key, for callers that warn about them or ignore them.
+pub fn read(text: &str) -> Result<Document, Error> {
+    match parse::Parser::new(text)?.next_document()? {
+        Some(root) => decode::decode(&root, &mut decode::AliasedBytes::default()),
+        None => Ok(Document { value: Value::Null, repeated: Vec::new() }),
+    }
+}
+
+/// A document and the keys it set more than once, in document order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    pub value: Value,
+    /// [`Problem::DuplicateKey`] and [`Problem::MergedKeySetAgain`] only.
+    pub repeated: Vec<Error>,
+}
+
+impl Document {
+    fn refuse_duplicates(self) -> Result<Value, Error> {
+        let duplicate =
+            self.repeated.into_iter().find(|error| matches!(error.problem, Problem::DuplicateKey { .. }));
+        match duplicate {
+            Some(error) => Err(error),
+            None => Ok(self.value),
+        }
+    }
+}

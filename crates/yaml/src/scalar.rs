@@ -1,0 +1,142 @@
+//! The type of a scalar: go-yaml v2's reading of YAML 1.1.
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde_json::Value;
+
+use crate::error::Problem;
+use crate::parse::Scalar;
+use crate::{number, timestamp};
+
+const TAG_PREFIX: &str = "tag:yaml.org,2002:";
+
+/// Go's `StdEncoding`: padding is required, loose bits in the last character
+/// are not looked at.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::RequireCanonical)
+        .with_decode_allow_trailing_bits(true),
+);
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Resolved {
+    Null,
+    Bool(bool),
+    Integer(i128),
+    Float(f64),
+    Text(String),
+}
+
+impl Resolved {
+    pub(crate) fn into_value(self) -> Result<Value, Problem> {
+        Ok(match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => value.into(),
+            Self::Integer(value) => number::integer_value(value),
+            Self::Float(value) => {
+                number::float_value(value).ok_or_else(|| Problem::NotInJson(number::float_key(value)))?
+            }
+            Self::Text(text) => text.into(),
+        })
+    }
+
+    pub(crate) fn into_key(self) -> Result<String, Problem> {
+        match self {
+            Self::Null => Err(Problem::UnsupportedKey("null")),
+            Self::Bool(value) => Ok(value.to_string()),
+            Self::Integer(value) if value > i128::from(i64::MAX) => {
+                Err(Problem::UnsupportedKey("an integer of 2^63 or more"))
+            }
+            Self::Integer(value) => Ok(value.to_string()),
+            Self::Float(value) => Ok(number::float_key(value)),
+            Self::Text(text) => Ok(text),
+        }
+    }
+}
+
+pub(crate) fn is_merge_key(scalar: &Scalar) -> bool {
+    let tagged = || scalar.tag.as_deref().and_then(core_tag) == Some("merge");
+    scalar.text == "<<" && (scalar.implicit || tagged())
+}
+
+pub(crate) fn resolve(scalar: &Scalar) -> Result<Resolved, Problem> {
+    let text = scalar.text.as_str();
+    let Some(tag) = scalar.tag.as_deref() else {
+        return Ok(if scalar.implicit { plain(text) } else { Resolved::Text(text.to_owned()) });
+    };
+    let mismatch = |tag| Err(Problem::TagMismatch { tag, text: text.to_owned() });
+    match core_tag(tag) {
+        Some("null") => match plain(text) {
+            Resolved::Null => Ok(Resolved::Null),
+            _ => mismatch("!!null"),
+        },
+        Some("bool") => match plain(text) {
+            Resolved::Bool(value) => Ok(Resolved::Bool(value)),
+            _ => mismatch("!!bool"),
+        },
+        Some("int") => match plain(text) {
+            Resolved::Integer(value) => Ok(Resolved::Integer(value)),
+            _ => mismatch("!!int"),
+        },
+        Some("float") => match plain(text) {
+            Resolved::Float(value) => Ok(Resolved::Float(value)),
+            #[allow(clippy::cast_precision_loss)]
+            Resolved::Integer(value) if i64::try_from(value).is_ok() => Ok(Resolved::Float(value as f64)),
+            _ => mismatch("!!float"),
+        },
+        Some("timestamp") if !timestamp::is_timestamp(text) => mismatch("!!timestamp"),
+        Some("binary") => binary(text).map(Resolved::Text),
+        // `!!str`, `!!timestamp`, and every tag with no meaning here.
+        _ => Ok(Resolved::Text(text.to_owned())),
+    }
+}
+
+fn core_tag(tag: &str) -> Option<&str> {
+    tag.strip_prefix(TAG_PREFIX)
+}
+
+/// The type an untagged plain scalar has by its text.
+fn plain(text: &str) -> Resolved {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Resolved::Null,
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
+            return Resolved::Bool(true);
+        }
+        "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
+            return Resolved::Bool(false);
+        }
+        ".nan" | ".NaN" | ".NAN" => return Resolved::Float(f64::NAN),
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => {
+            return Resolved::Float(f64::INFINITY);
+        }
+        "-.inf" | "-.Inf" | "-.INF" => return Resolved::Float(f64::NEG_INFINITY),
+        _ => {}
+    }
+    let number = match text.as_bytes().first() {
+        Some(b'.') => number::float_with_underscores(text).map(Resolved::Float),
+        Some(b'0'..=b'9' | b'+' | b'-') => {
+            // Here underscores may stand anywhere, and count for nothing.
+            let digits = text.replace('_', "");
+            number::integer(&digits)
+                .map(Resolved::Integer)
+                .or_else(|| number::float(&digits).map(Resolved::Float))
+        }
+        _ => None,
+    };
+    number.unwrap_or_else(|| Resolved::Text(text.to_owned()))
+}
+
+fn binary(text: &str) -> Result<String, Problem> {
+    let digits: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    let bytes = BASE64.decode(digits).map_err(|_| Problem::InvalidBase64)?;
+    // `encoding/json` writes U+FFFD for each byte that is not UTF-8, where
+    // `from_utf8_lossy` may write one for several.
+    let mut decoded = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        decoded.push_str(chunk.valid());
+        decoded.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    Ok(decoded)
+}

@@ -1,0 +1,99 @@
+//! Which texts `!!timestamp` accepts. Timestamps stay strings, so nothing else
+//! needs their meaning.
+
+/// `2006-1-2`, then nothing, or a time: after `T` or `t` with a zone, after
+/// spaces without one.
+pub(crate) fn is_timestamp(text: &str) -> bool {
+    let mut rest = Rest(text);
+    date_and_time(&mut rest).is_some() && rest.0.is_empty()
+}
+
+struct Rest<'t>(&'t str);
+
+impl Rest<'_> {
+    fn take(&mut self, c: char) -> Option<()> {
+        self.0 = self.0.strip_prefix(c)?;
+        Some(())
+    }
+
+    /// A run of digits, at most `most` of them, and how many they were.
+    fn digits(&mut self, most: usize) -> Option<(u32, usize)> {
+        let run = self.0.bytes().take(most).take_while(u8::is_ascii_digit).count();
+        let (digits, rest) = self.0.split_at_checked(run)?;
+        self.0 = rest;
+        Some((digits.parse().ok()?, run))
+    }
+
+    fn one_or_two(&mut self) -> Option<u32> {
+        self.digits(2).map(|(value, _)| value)
+    }
+
+    fn exactly(&mut self, length: usize) -> Option<u32> {
+        self.digits(length).filter(|(_, run)| *run == length).map(|(value, _)| value)
+    }
+}
+
+fn date_and_time(rest: &mut Rest<'_>) -> Option<()> {
+    let year = rest.exactly(4)?;
+    rest.take('-')?;
+    let month = rest.one_or_two()?;
+    rest.take('-')?;
+    let day = rest.one_or_two()?;
+    if day < 1 || day > days_in(year, month) {
+        return None;
+    }
+    match rest.0.chars().next() {
+        None => Some(()),
+        Some(' ') => {
+            rest.0 = rest.0.trim_start_matches(' ');
+            time(rest)
+        }
+        Some('T' | 't') => {
+            rest.0 = rest.0.get(1..)?;
+            time(rest)?;
+            zone(rest)
+        }
+        Some(_) => None,
+    }
+}
+
+fn days_in(year: u32, month: u32) -> u32 {
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        4 | 6 | 9 | 11 => 30,
+        2 if leap => 29,
+        2 => 28,
+        _ => 0,
+    }
+}
+
+fn time(rest: &mut Rest<'_>) -> Option<()> {
+    let hour = rest.one_or_two()?;
+    rest.take(':')?;
+    let minute = rest.one_or_two()?;
+    rest.take(':')?;
+    let second = rest.one_or_two()?;
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    if let Some(fraction) = rest.0.strip_prefix(['.', ',']) {
+        let after = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
+        if after.len() < fraction.len() {
+            rest.0 = after;
+        }
+    }
+    Some(())
+}
+
+fn zone(rest: &mut Rest<'_>) -> Option<()> {
+    if rest.take('Z').is_some() {
+        return Some(());
+    }
+    rest.0 = rest.0.strip_prefix(['+', '-'])?;
+    let hours = rest.exactly(2)?;
+    rest.take(':')?;
+    let minutes = rest.exactly(2)?;
+    // Go's own bounds.
+    (hours <= 24 && minutes <= 60).then_some(())
+}
