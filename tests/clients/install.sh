@@ -94,6 +94,12 @@ install_go_client() {
     install_go_binary "$go_client" .
 }
 
+# The suites of client-go and controller-runtime on objects: sets $go_live.
+install_go_live() {
+    go_live=$cache/bin/go-live
+    install_go_binary "$go_live" ./live
+}
+
 # Builds a package of the module in go/. Modules that cannot be fetched are a
 # reason to skip; code that does not compile is not, so it returns 2.
 install_go_binary() {
@@ -103,4 +109,14 @@ install_go_binary() {
     try "go mod download" go -C "$clients/go" mod download || return 1
     mkdir -p "$(dirname "$target")"
     try "go build" go -C "$clients/go" build -mod=readonly -buildvcs=false "$@" -o "$target" "$package" || return 2
+}
+
+# The kube-rs suite: sets $kube_rs_client. It is built outside the repository,
+# and skipped or at fault like the Go binaries.
+install_kube_rs_client() {
+    local manifest=$clients/rust/Cargo.toml target=$cache/rust
+    kube_rs_client=$target/debug/kube-rs-client
+    command -v cargo >/dev/null || { reason="no cargo"; return 1; }
+    try "cargo fetch" cargo fetch --locked --manifest-path "$manifest" || return 1
+    try "cargo build" env CARGO_TARGET_DIR="$target" cargo build --locked --manifest-path "$manifest" || return 2
 }

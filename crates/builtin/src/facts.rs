@@ -7,9 +7,12 @@
 //!   `default`, `enum` (`~` stands for a space, `|` parts values), the same
 //!   for items or map values as `each-default` and `each-enum`, for items of
 //!   map values as `inner-default`, and `union`.
-//! - `messages/PACKAGE`: protobuf. `NUMBER JSON-NAME [repeated|map] TYPE
-//!   [inline]`; `inline` fields are messages whose fields stand in the parent's
-//!   JSON; `wire-only` messages have no definition of their own.
+//! - `messages/PACKAGE`: protobuf, and what Go's types say of presence.
+//!   `MESSAGE [wire-only] [kind]`: `wire-only` messages have no definition of
+//!   their own, a `kind` can be an object by itself. `NUMBER JSON-NAME
+//!   [repeated|map] TYPE [inline] [optional] [always|omitzero]`: `inline`
+//!   fields are messages whose fields stand in the parent's JSON; see
+//!   [`Field::optional`] and [`Field::shown`] for the others.
 //! - `kinds`: groups, versions, resources and subresources in discovery order.
 //!
 //! - `registered`: every version of every group that upstream knows, served or
@@ -47,6 +50,8 @@ pub struct Message {
     pub name: Arc<str>,
     /// Has no definition of its own: its fields appear inside other types.
     pub wire_only: bool,
+    /// Has a `kind` and an `apiVersion` of its own.
+    pub is_kind: bool,
     pub fields: Vec<Field>,
 }
 
@@ -59,6 +64,20 @@ pub struct Field {
     pub kind: FieldType,
     /// The field's own fields stand in the parent's JSON object.
     pub inline: bool,
+    /// A single value that can be unset, which is not the same as zero: it is
+    /// on the wire only when set. All other single values but bytes are on the
+    /// wire even when zero.
+    pub optional: bool,
+    pub shown: Shown,
+}
+
+/// When JSON written from Go has a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// When it is set and, if not optional, neither zero nor empty.
+    WhenSet,
+    /// Always: as zero, or as `null` if it is optional, a list, a map or bytes.
+    Always,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,13 +111,15 @@ pub fn messages(text: &str) -> Result<Vec<Message>, FactError> {
             (true, Some(message)) => message.fields.push(field(line, package, &words)?),
             (true, None) => return error(line, "a field before any message"),
             (false, _) => {
-                let (name, wire_only) = match words.as_slice() {
-                    [name] => (name, false),
-                    [name, "wire-only"] => (name, true),
-                    _ => return error(line, "expected `MESSAGE [wire-only]`"),
+                let (name, wire_only, is_kind) = match words.as_slice() {
+                    [name] => (name, false, false),
+                    [name, "wire-only"] => (name, true, false),
+                    [name, "kind"] => (name, false, true),
+                    [name, "wire-only", "kind"] => (name, true, true),
+                    _ => return error(line, "expected `MESSAGE [wire-only] [kind]`"),
                 };
                 let name = format!("{package}.{name}").into();
-                messages.push(Message { name, wire_only, fields: Vec::new() });
+                messages.push(Message { name, wire_only, is_kind, fields: Vec::new() });
             }
         }
     }
@@ -106,15 +127,11 @@ pub fn messages(text: &str) -> Result<Vec<Message>, FactError> {
 }
 
 fn field(line: usize, package: &str, words: &[&str]) -> Result<Field, FactError> {
-    let (words, inline) = match words {
-        [words @ .., "inline"] => (words, true),
-        words => (words, false),
-    };
-    let (number, json_name, label, kind) = match words {
-        [number, name, kind] => (number, name, Label::Single, kind),
-        [number, name, "repeated", kind] => (number, name, Label::Repeated, kind),
-        [number, name, "map", kind] => (number, name, Label::Map, kind),
-        _ => return error(line, "expected `NUMBER NAME [repeated|map] TYPE [inline]`"),
+    let (number, json_name, label, kind, marks) = match words {
+        [number, name, "repeated", kind, marks @ ..] => (number, name, Label::Repeated, kind, marks),
+        [number, name, "map", kind, marks @ ..] => (number, name, Label::Map, kind, marks),
+        [number, name, kind, marks @ ..] => (number, name, Label::Single, kind, marks),
+        _ => return error(line, "expected `NUMBER NAME [repeated|map] TYPE [MARK...]`"),
     };
     let Ok(number) = number.parse() else { return error(line, "the field number is not a number") };
     let kind = match *kind {
@@ -127,7 +144,20 @@ fn field(line: usize, package: &str, words: &[&str]) -> Result<Field, FactError>
         name if name.contains('.') => FieldType::Message(name.into()),
         name => FieldType::Message(format!("{package}.{name}").into()),
     };
-    Ok(Field { number, json_name: (*json_name).into(), label, kind, inline })
+    let optional = marks.contains(&"optional");
+    // Go never leaves out a struct that is part of another, unless told to.
+    let struct_value = label == Label::Single && !optional && matches!(kind, FieldType::Message(_));
+    let (mut inline, mut shown) = (false, if struct_value { Shown::Always } else { Shown::WhenSet });
+    for mark in marks {
+        match *mark {
+            "inline" if struct_value => inline = true,
+            "optional" if label == Label::Single && kind != FieldType::Bytes => {}
+            "always" if !struct_value => shown = Shown::Always,
+            "omitzero" if struct_value => shown = Shown::WhenSet,
+            mark => return error(line, format!("`{mark}` means nothing for this field")),
+        }
+    }
+    Ok(Field { number, json_name: (*json_name).into(), label, kind, inline, optional, shown })
 }
 
 /// A resource by group-version and plural.

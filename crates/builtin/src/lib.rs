@@ -39,7 +39,7 @@ mod join;
 #[path = "../build/type_facts.rs"]
 mod type_facts;
 
-pub use facts::{Field, FieldType, Label, Message};
+pub use facts::{Field, FieldType, Label, Message, Shown};
 
 /// The Kubernetes version whose API this is.
 pub const KUBERNETES_VERSION: &str = "1.36";

@@ -138,3 +138,42 @@ fn facts_reach_the_schemas() {
     let list = definition("io.k8s.api.core.v1.PodList").unwrap();
     assert_eq!(list.properties["items"].items.as_ref().unwrap().default, Some(serde_json::json!({})));
 }
+
+#[test]
+fn marks_say_when_a_field_is_there() {
+    use facts::messages;
+    let one = |line: &str| {
+        let text = format!("package p\n\nM kind\n  {line}\n\nN wire-only\n");
+        messages(&text).map(|mut found| {
+            assert!(found[0].is_kind && !found[0].wire_only && found[1].wire_only && !found[1].is_kind);
+            let field = found[0].fields.remove(0);
+            (field.inline, field.optional, field.shown)
+        })
+    };
+    for (line, inline, optional, shown) in [
+        ("1 a string", false, false, Shown::WhenSet),
+        ("1 a string always", false, false, Shown::Always),
+        ("1 a string optional", false, true, Shown::WhenSet),
+        ("1 a string optional always", false, true, Shown::Always),
+        ("1 a repeated N", false, false, Shown::WhenSet),
+        ("1 a map N always", false, false, Shown::Always),
+        ("1 a N", false, false, Shown::Always),
+        ("1 a N inline", true, false, Shown::Always),
+        ("1 a N omitzero", false, false, Shown::WhenSet),
+        ("1 a N optional", false, true, Shown::WhenSet),
+    ] {
+        assert_eq!(one(line), Ok((inline, optional, shown)), "{line}");
+    }
+    for line in [
+        "1 a string inline",
+        "1 a string omitzero",
+        "1 a bytes optional",
+        "1 a repeated string optional",
+        "1 a N always",
+        "1 a N inline optional",
+        "1 a string sometimes",
+        "1 a",
+    ] {
+        assert!(one(line).is_err(), "{line}");
+    }
+}

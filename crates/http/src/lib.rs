@@ -20,13 +20,16 @@ use std::sync::{
 use arc_swap::ArcSwap;
 use sternpost_auth::authenticate::Authenticator;
 use sternpost_discovery::Discovery;
+use sternpost_verbs::Registry;
 
 pub mod accept;
+pub mod body;
 pub mod content;
 mod discovery;
 pub mod health;
 pub mod limits;
 pub mod metrics;
+mod objects;
 mod openapi;
 mod openapi_metrics;
 pub mod pipeline;
@@ -54,6 +57,7 @@ pub struct Api {
     pub health: Health,
     pub metrics: Metrics,
     pub openapi: OpenApi,
+    pub registry: Arc<Registry>,
     /// `host:port`, as legacy discovery names this server to clients.
     pub server_address: String,
     stopping: Arc<AtomicBool>,
@@ -66,6 +70,7 @@ impl Api {
         mut health: Health,
         metrics: Metrics,
         openapi: OpenApi,
+        registry: Arc<Registry>,
         server_address: String,
     ) -> Self {
         let stopping = Arc::new(AtomicBool::new(false));
@@ -77,6 +82,7 @@ impl Api {
             health,
             metrics,
             openapi,
+            registry,
             server_address,
             stopping,
         }

@@ -54,6 +54,16 @@ pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Upstream's figure.
 pub const MIN_GZIP_BYTES: usize = 1400;
 
+/// Events that wait for a client of a watch to read them. When there are as
+/// many, the watch stops reading, and may lose its place.
+pub const WATCH_QUEUE_FRAMES: usize = 64;
+
+/// How often a watch that asked for bookmarks gets one.
+pub const WATCH_BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// A watch without a timeout of its own ends after this to twice this.
+pub const WATCH_MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+
 /// An `Audit-Id` sent by the client. A longer one is replaced.
 pub const MAX_AUDIT_ID_BYTES: usize = 256;
 

@@ -216,11 +216,11 @@ mod tests {
     };
 
     /// By the way of the pipeline's router, as a client would.
-    fn get(target: &str, headers: &[(&str, &str)]) -> Response {
+    fn get(target: &str, headers: &[(&str, &str)]) -> crate::objects::Answer {
         send_to(&testing::api(), Method::GET, target, headers)
     }
 
-    fn send_to(api: &Api, method: Method, target: &str, headers: &[(&str, &str)]) -> Response {
+    fn send_to(api: &Api, method: Method, target: &str, headers: &[(&str, &str)]) -> crate::objects::Answer {
         let mut request = http::Request::builder().method(method).uri(target);
         request = request.header("authorization", format!("Bearer {}", testing::TOKEN));
         for (name, value) in headers {

@@ -4,6 +4,7 @@ use std::{
     fmt::Write as _,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    task::Poll,
     time::Instant,
 };
 
@@ -22,13 +23,14 @@ use crate::{
         MAX_LOGGED_PATH_BYTES,
     },
     metrics::Subject,
+    objects,
     request::{Query, Request, decode_path, wants_pretty},
-    response::{self, Response, Spacing},
+    response::{self, Spacing},
     route::{Route, dispatch},
 };
 
 /// Answers one request. Never fails: whatever goes wrong is a response.
-pub async fn respond<B>(api: &Api, request: http::Request<B>) -> Response
+pub async fn respond<B>(api: &Api, request: http::Request<B>) -> objects::Answer
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -67,7 +69,7 @@ where
 }
 
 struct Answer {
-    response: Response,
+    response: objects::Answer,
     user: Option<Arc<User>>,
     subject: Subject,
 }
@@ -84,7 +86,7 @@ where
     let route = path.as_deref().map_or(Route::Unknown, Route::of);
     let subject = route.subject(api);
     let fail = |user, status: &Status| Answer {
-        response: response::status(spacing, status),
+        response: objects::whole(response::status(spacing, status)),
         user,
         subject: subject.clone(),
     };
@@ -120,11 +122,34 @@ where
         body,
         user: user.clone(),
     };
-    let response = catch_unwind(AssertUnwindSafe(|| dispatch(api, &request, route))).unwrap_or_else(|_| {
+    let response = surviving(handle(api, &request, route)).await.unwrap_or_else(|| {
         tracing::error!(path = logged(path), "a handler panicked");
-        response::status(spacing, &Status::internal_error("the request caused a panic, see the log"))
+        let status = Status::internal_error("the request caused a panic, see the log");
+        objects::whole(response::status(spacing, &status))
     });
     Answer { response, user, subject }
+}
+
+/// Objects wait for the store; everything else is there already.
+async fn handle(api: &Api, request: &Request, route: Route<'_>) -> objects::Answer {
+    if let Route::Resource(group, version) = route
+        && let Some(answer) = objects::handle(api, request, group, version).await
+    {
+        return answer;
+    }
+    objects::whole(dispatch(api, request, route))
+}
+
+/// The output of a future, or `None` if it panicked.
+async fn surviving<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(move |context| {
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(poll) => poll.map(Some),
+            Err(_) => Poll::Ready(None),
+        }
+    })
+    .await
 }
 
 async fn read_body<B>(headers: &HeaderMap, body: B) -> Result<Bytes, Status>
@@ -206,12 +231,12 @@ fn default_headers(headers: &mut HeaderMap, audit_id: &HeaderValue) {
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
 }
 
-fn remove_body(response: &mut Response) {
+fn remove_body(response: &mut objects::Answer) {
     let length = response.body().size_hint().exact().unwrap_or_default();
     if length > 0 {
         response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
-    *response.body_mut() = Full::default();
+    *response.body_mut() = crate::body::Body::Whole(Full::default());
 }
 
 /// Paths are still percent-encoded when they get here, or quoted by the
@@ -231,7 +256,13 @@ mod tests {
         testing::{self, TOKEN},
     };
 
-    async fn send(api: &Api, method: &str, target: &str, pairs: &[(&str, &str)], body: Bytes) -> Response {
+    async fn send(
+        api: &Api,
+        method: &str,
+        target: &str,
+        pairs: &[(&str, &str)],
+        body: Bytes,
+    ) -> objects::Answer {
         let mut request = http::Request::builder().method(method).uri(target).body(Full::new(body)).unwrap();
         *request.headers_mut() = testing::headers(pairs);
         respond(api, request).await
@@ -254,7 +285,7 @@ mod tests {
             ("/metrics", 401, 401, 200),
             ("/api", 401, 401, 200),
             ("/apis/apps/v1", 401, 401, 200),
-            ("/api/v1/pods", 401, 401, 404),
+            ("/api/v1/pods", 401, 401, 200),
             ("/openapi/v2", 401, 401, 200),
             ("/nonsense", 401, 401, 404),
             ("/%zz", 401, 401, 400),
@@ -281,7 +312,7 @@ mod tests {
         let api = testing::api();
         let pairs = [("authorization", bearer())];
         let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        for (size, code) in [(0, 404), (MAX_BODY_BYTES, 404), (MAX_BODY_BYTES + 1, 413)] {
+        for (size, code) in [(0, 400), (MAX_BODY_BYTES, 400), (MAX_BODY_BYTES + 1, 413)] {
             let body = Bytes::from(vec![b' '; size]);
             let response = send(&api, "POST", "/api/v1/namespaces", &pairs, body).await;
             assert_eq!(response.status(), code, "{size}");
@@ -298,10 +329,10 @@ mod tests {
             fn poll_frame(
                 self: std::pin::Pin<&mut Self>,
                 _: &mut std::task::Context<'_>,
-            ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
+            ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
                 let data = Bytes::from_static(&[0; 4096]);
                 self.0.fetch_add(data.len(), std::sync::atomic::Ordering::Relaxed);
-                std::task::Poll::Ready(Some(Ok(hyper::body::Frame::data(data))))
+                Poll::Ready(Some(Ok(hyper::body::Frame::data(data))))
             }
         }
         let sent = Arc::default();

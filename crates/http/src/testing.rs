@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Method};
 use http_body_util::BodyExt;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::Registry as Counters;
 use sternpost_auth::{
     authenticate::{Authenticator, User},
     token::Token,
@@ -16,10 +16,13 @@ use sternpost_meta::{
     resource::{Group, Resource, Scope, Verb, Version},
 };
 
+use sternpost_cache::{Cache, Index, Indexer, ResourceId};
 use sternpost_openapi::{
     names::Naming,
     publisher::{Publisher, Unobserved},
 };
+use sternpost_store::{Store, memory::MemoryStore};
+use sternpost_verbs::{Registry, environment::Environment, served::ServedResources};
 
 use crate::{
     Api, OpenApi,
@@ -52,12 +55,13 @@ fn api_of(health: Health, naming: Naming) -> Api {
         authenticator,
         discovery,
         health,
-        Metrics::new(Registry::default(), std::time::UNIX_EPOCH),
+        Metrics::new(Counters::default(), std::time::UNIX_EPOCH),
         OpenApi {
             publisher: Publisher::new(sternpost_builtin::groups(), naming, Arc::new(Unobserved)),
             v3: true,
             since: std::time::UNIX_EPOCH,
         },
+        registry(),
         "127.0.0.1:6443".into(),
     )
 }
@@ -105,16 +109,42 @@ pub fn request(method: Method, target: &str, pairs: &[(&str, &str)]) -> Request 
     }
 }
 
-pub fn body(response: &Response) -> String {
+/// A response with a body that is there.
+pub trait Whole {
+    fn full(&self) -> http_body_util::Full<Bytes>;
+    fn head(&self) -> &HeaderMap;
+}
+
+impl Whole for Response {
+    fn full(&self) -> http_body_util::Full<Bytes> {
+        self.body().clone()
+    }
+
+    fn head(&self) -> &HeaderMap {
+        self.headers()
+    }
+}
+
+impl Whole for http::Response<crate::body::Body> {
+    fn full(&self) -> http_body_util::Full<Bytes> {
+        self.body().whole().unwrap().clone()
+    }
+
+    fn head(&self) -> &HeaderMap {
+        self.headers()
+    }
+}
+
+pub fn body(response: &impl Whole) -> String {
     String::from_utf8(body_bytes(response).into()).unwrap()
 }
 
-pub fn body_bytes(response: &Response) -> Bytes {
-    now(response.body().clone().collect()).unwrap().to_bytes()
+pub fn body_bytes(response: &impl Whole) -> Bytes {
+    now(response.full().collect()).unwrap().to_bytes()
 }
 
-pub fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
-    response.headers().get(name).map(|value| value.to_str().unwrap())
+pub fn header<'a>(response: &'a impl Whole, name: &str) -> Option<&'a str> {
+    response.head().get(name).map(|value| value.to_str().unwrap())
 }
 
 /// The output of a future that never waits.
@@ -125,4 +155,27 @@ pub fn now<F: Future>(future: F) -> F::Output {
         std::task::Poll::Ready(output) => output,
         std::task::Poll::Pending => panic!("the future waits"),
     }
+}
+
+/// An empty registry in memory.
+fn registry() -> Arc<Registry> {
+    #[derive(Debug)]
+    struct Fixed;
+    impl Environment for Fixed {
+        fn now(&self) -> i64 {
+            1_700_000_000
+        }
+        fn random(&self, bytes: &mut [u8]) {
+            bytes.fill(7);
+        }
+    }
+    struct NoIndex;
+    impl Indexer for NoIndex {
+        fn index(&self, _: &ResourceId, _: &serde_json::Value) -> Index {
+            Index::default()
+        }
+    }
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Default::default()));
+    let (cache, _) = now(Cache::start(store.clone(), Box::new(NoIndex))).unwrap();
+    Arc::new(Registry::new(ServedResources::built_in(), cache, store, Arc::new(Fixed)))
 }

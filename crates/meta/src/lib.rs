@@ -8,6 +8,11 @@
 //! Everything here is plain data and pure functions. This crate knows nothing
 //! of schemas, storage or HTTP connections.
 
+pub mod field;
+pub mod format;
 pub mod gvk;
+pub mod quantity;
 pub mod resource;
+pub mod selector;
 pub mod status;
+pub mod time;

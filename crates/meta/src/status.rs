@@ -8,13 +8,15 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::field::go_quote;
+
 /// `metav1.Status`, in upstream's field order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Status {
     kind: &'static str,
     #[serde(rename = "apiVersion")]
     api_version: &'static str,
-    metadata: EmptyMeta,
+    metadata: Meta,
     status: &'static str,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
@@ -92,6 +94,10 @@ pub enum CauseReason {
     FieldValueTooShort,
     FieldValueTypeInvalid,
     FieldManagerConflict,
+    InternalError,
+    NamespaceTerminating,
+    DisruptionBudget,
+    ResourceVersionTooLarge,
 }
 
 /// A resource as error texts name it: `deployments.apps`, or `pods` in core.
@@ -220,16 +226,18 @@ impl Status {
     /// `causes` stand in the message in their order: as they are when there is
     /// one, bracketed when there are more.
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
-        let texts: Vec<String> = causes
-            .iter()
-            .map(|cause| {
-                if cause.field.is_empty() {
-                    cause.message.clone()
-                } else {
-                    format!("{}: {}", cause.field, cause.message)
-                }
-            })
-            .collect();
+        // The message says everything once, the causes as often as it was found.
+        let mut texts: Vec<String> = Vec::with_capacity(causes.len());
+        for cause in &causes {
+            let text = if cause.field.is_empty() {
+                cause.message.clone()
+            } else {
+                format!("{}: {}", cause.field, cause.message)
+            };
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
         let subject = ResourceName { group, resource: kind };
         let mut message = format!("{subject} {name:?} is invalid");
         match texts.as_slice() {
@@ -268,6 +276,76 @@ impl Status {
         Self::failure(504, Reason::Timeout, format!("Timeout: {message}")).with_details(Details::default())
     }
 
+    /// A creator chose a resource version.
+    pub fn version_on_create() -> Self {
+        Self::unexpected("resourceVersion should not be set on objects to be created")
+    }
+
+    /// An error that upstream has no reason for.
+    pub fn unexpected(message: impl Into<String>) -> Self {
+        Self { reason: None, ..Self::failure(500, Reason::InternalError, message) }
+    }
+
+    /// An update of a kind that wants to know which version was seen. Upstream
+    /// names the plural here, where other invalid objects have the kind.
+    pub fn version_required(resource: ResourceName<'_>, name: &str) -> Self {
+        let cause = Cause {
+            reason: Some(CauseReason::FieldValueInvalid),
+            message: "Invalid value: 0: must be specified for an update".into(),
+            field: "metadata.resourceVersion".into(),
+        };
+        Self::invalid(resource.group, resource.resource, name, vec![cause])
+    }
+
+    /// Admission refused the request.
+    pub fn forbidden_because(resource: ResourceName<'_>, name: &str, why: &str) -> Self {
+        let message = format!("{resource} {} is forbidden: {why}", go_quote(name));
+        Self::failure(403, Reason::Forbidden, message).with_details(Details::of(resource, name))
+    }
+
+    pub fn namespace_terminating(resource: ResourceName<'_>, name: &str, namespace: &str) -> Self {
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let mut status = Self::forbidden_because(resource, name, &why);
+        if let Some(details) = &mut status.details {
+            details.causes.push(Cause {
+                reason: Some(CauseReason::NamespaceTerminating),
+                message: format!("namespace {namespace} is being terminated"),
+                field: "metadata.namespace".into(),
+            });
+        }
+        status
+    }
+
+    /// A revision that does not exist yet was asked for.
+    pub fn version_too_large(asked: u64, current: u64) -> Self {
+        let causes = vec![Cause {
+            reason: Some(CauseReason::ResourceVersionTooLarge),
+            message: "Too large resource version".into(),
+            field: String::new(),
+        }];
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        Self::failure(504, Reason::Timeout, message).with_details(Details {
+            causes,
+            retry_after_seconds: 1,
+            ..Details::default()
+        })
+    }
+
+    /// A list cannot be continued as it began; `token` goes on with the latest state.
+    pub fn expired_continue(token: &str) -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+        Self {
+            metadata: Meta { continue_token: token.into() },
+            ..Self::failure(410, Reason::Expired, message)
+        }
+    }
+
+    /// The object is larger than the store takes.
+    pub fn request_too_large_for_storage(why: &str) -> Self {
+        Self::failure(413, Reason::RequestEntityTooLarge, format!("Request entity too large: {why}"))
+    }
+
     /// Seconds for the `Retry-After` header, if the client should come again.
     pub fn retry_after(&self) -> Option<u16> {
         self.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
@@ -277,7 +355,7 @@ impl Status {
         Self {
             kind: "Status",
             api_version: "v1",
-            metadata: EmptyMeta {},
+            metadata: Meta::default(),
             status: "Failure",
             message: message.into(),
             reason: Some(reason),
@@ -310,9 +388,12 @@ impl Details {
     }
 }
 
-/// Lists carry metadata; a `Status` only ever carries an empty one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct EmptyMeta {}
+/// `ListMeta`; empty but for a list that expired between pages.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+struct Meta {
+    #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
+    continue_token: String,
+}
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over by reference")]
 fn is_zero(number: &u16) -> bool {

@@ -20,6 +20,7 @@ mod data_dir;
 mod error;
 mod kubeconfig;
 mod logging;
+mod objects;
 mod serve;
 
 /// Long-lived small objects and bursts of large documents: mimalloc returns

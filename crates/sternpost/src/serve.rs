@@ -24,7 +24,7 @@ use crate::{
     credentials::{self, Credentials},
     data_dir::{self, DataDir},
     error::Hinted,
-    kubeconfig, logging,
+    kubeconfig, logging, objects,
 };
 
 /// Requests take microseconds and wait little: more threads than this only
@@ -76,15 +76,19 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         authenticator.add_token_file(&csv).with_context(|| format!("cannot use `{}`", path.display()))?;
     }
 
+    let objects = dir.as_ref().map(|dir| dir.file("objects"));
+    let registry = objects::open(objects.as_deref(), address.port()).await?;
+
     let reachable = reachable(address);
-    let mut registry = Registry::default();
-    let openapi = openapi(args, &mut registry, now);
+    let mut counters = Registry::default();
+    let openapi = openapi(args, &mut counters, now);
     let api = Api::new(
         authenticator,
         Discovery::new(sternpost_builtin::groups().to_vec()),
         Health::default(),
-        Metrics::new(registry, now),
+        Metrics::new(counters, now),
         openapi,
+        registry,
         reachable.to_string(),
     );
 

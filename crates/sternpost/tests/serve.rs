@@ -189,7 +189,7 @@ async fn limits_hold_at_the_edge_and_one_past() {
     use sternpost_http::limits::{MAX_BODY_BYTES, MAX_HEADER_BYTES, MAX_HTTP1_HEADERS};
     let server = Server::start("limits", &[]);
     for protocol in [H1, H2] {
-        for (size, code) in [(MAX_BODY_BYTES, 404), (MAX_BODY_BYTES + 1, 413)] {
+        for (size, code) in [(MAX_BODY_BYTES, 400), (MAX_BODY_BYTES + 1, 413)] {
             let body = Full::new(Bytes::from(vec![b' '; size]));
             let request = server.request("POST", "/api/v1/namespaces").body(body).unwrap();
             let response = server.send(protocol, request).await;
@@ -264,10 +264,10 @@ async fn sigterm_finishes_what_has_begun_and_exits_0() {
     stream.write_all(b"null").await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 422 "), "{answer}");
     let (code, log) = server.wait();
     assert_eq!(code, Some(0), "{log}");
-    assert!(log.contains("path=\"/api/v1/namespaces\" code=404"), "{log}");
+    assert!(log.contains("path=\"/api/v1/namespaces\" code=422"), "{log}");
     assert!(!log.contains(&token), "{log}");
 }
 
@@ -333,10 +333,11 @@ fn secrets_are_readable_by_their_owner_only() {
     assert_eq!(server.kubeconfig, server.dir.join("admin.kubeconfig"));
     assert_eq!(fs::metadata(&server.dir).unwrap().permissions().mode() & 0o777, 0o700);
     let files: Vec<_> = fs::read_dir(&server.dir).unwrap().map(|entry| entry.unwrap()).collect();
-    assert_eq!(files.len(), 7);
+    assert_eq!(files.len(), 8);
     for file in files {
-        let mode = file.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode, 0o600, "{}", file.path().display());
+        let metadata = file.metadata().unwrap();
+        let expected = if metadata.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(metadata.permissions().mode() & 0o777, expected, "{}", file.path().display());
     }
 }
 

@@ -1,0 +1,50 @@
+//! Where objects are in the store: `GROUP/RESOURCE/NAMESPACE/NAME`.
+//!
+//! No part can contain a slash, and the core group and the cluster scope are
+//! empty parts, so no two objects share a key and no prefix matches another resource.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// A stored resource: the group it is stored in, and its plural.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ResourceId {
+    pub group: Arc<str>,
+    pub resource: Arc<str>,
+}
+
+impl ResourceId {
+    pub fn new(group: impl Into<Arc<str>>, resource: impl Into<Arc<str>>) -> Self {
+        Self { group: group.into(), resource: resource.into() }
+    }
+}
+
+pub fn object_key(id: &ResourceId, namespace: &str, name: &str) -> Bytes {
+    Bytes::from(format!("{}/{}/{namespace}/{name}", id.group, id.resource))
+}
+
+/// Group, resource, and `NAMESPACE/NAME`.
+pub(crate) fn split(key: &[u8]) -> Option<(&str, &str, &str)> {
+    let mut parts = std::str::from_utf8(key).ok()?.splitn(3, '/');
+    let (group, resource, place) = (parts.next()?, parts.next()?, parts.next()?);
+    place.contains('/').then_some((group, resource, place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_they_are_written() {
+        for (group, resource, namespace, name) in
+            [("", "pods", "default", "a"), ("apps", "deployments", "x", "y"), ("", "nodes", "", "n")]
+        {
+            let key = object_key(&ResourceId::new(group, resource), namespace, name);
+            assert_eq!(split(&key), Some((group, resource, &*format!("{namespace}/{name}"))));
+        }
+        for bad in [&b"a/b"[..], b"a/b/c", b"", b"\xff/b/c/d"] {
+            assert_eq!(split(bad), None);
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Request bodies: JSON, YAML or protobuf, to a typed object.
+
+use http::header;
+use serde_json::Value;
+use sternpost_meta::{
+    field::{Errors, Path, go_quote},
+    gvk::GroupVersionKind,
+    status::Status,
+};
+use sternpost_registry::{
+    kinds::json_syntax::{self, Top},
+    object::{Fields, FieldsMut},
+};
+use sternpost_verbs::{
+    DeleteOptions, Propagation,
+    served::{Served, is_known_kind},
+    typed,
+};
+
+use super::options::{Validation, check_dry_run};
+use crate::request::Request;
+
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+
+/// The object in the body, and warnings about its fields.
+pub fn object(
+    request: &Request,
+    served: &Served,
+    validation: Validation,
+) -> Result<(Value, Vec<String>), Status> {
+    let kind = served.kind();
+    let (value, mut complaints) = match media_type(request)? {
+        JSON => decode_json(&request.body, served)?,
+        YAML => decode_yaml(&request.body, served)?,
+        _ => {
+            let expected = served.resource.gvk();
+            let value = sternpost_wire::object::decode(&request.body, Some(&expected))
+                .map_err(|error| unreadable(served, &protobuf_text(&error), &request.body))?;
+            check_kind(&value, served)?;
+            (value, Vec::new())
+        }
+    };
+    match validation {
+        Validation::Ignore => complaints.clear(),
+        Validation::Warn => {}
+        Validation::Strict if complaints.is_empty() => {}
+        Validation::Strict => {
+            return Err(Status::bad_request(format!(
+                "{kind} in version {:?} cannot be handled as a {kind}: strict decoding error: {}",
+                served.resource.gv.version,
+                complaints.join(", ")
+            )));
+        }
+    }
+    Ok((to_stored(served, value), complaints))
+}
+
+/// The form in which rules and storage know the object.
+fn to_stored(served: &Served, mut value: Value) -> Value {
+    let Some(conversion) = served.conversion else { return value };
+    value.set("kind", &*served.resource.kind);
+    value.set("apiVersion", served.resource.gv.to_string());
+    (conversion.to_stored)(&value)
+}
+
+fn decode_json(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), Status> {
+    let type_meta = type_meta(bytes).map_err(|why| unreadable(served, &why, bytes))?;
+    check_type(type_meta.api_version.as_deref(), type_meta.kind.as_deref(), served)?;
+    // To Go `null` is an object without fields.
+    let bytes = if bytes.trim_ascii() == b"null" { b"{}".as_slice() } else { bytes };
+    let decoded = typed::decode(bytes, &served.definition).map_err(|error| unfit(served, &error.0))?;
+    Ok((decoded.object, decoded.complaints))
+}
+
+/// What a JSON document says of itself.
+#[derive(Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TypeMeta {
+    api_version: Option<String>,
+    kind: Option<String>,
+}
+
+/// The error is that of Go's decoder.
+fn type_meta(bytes: &[u8]) -> Result<TypeMeta, String> {
+    const GO_TYPE: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    let prefix = "couldn't get version/kind; json parse error";
+    let document = json_syntax::check(bytes).map_err(|error| format!("{prefix}: {error}"))?;
+    match document.top {
+        Top::Null => return Ok(TypeMeta::default()),
+        Top::Object => {}
+        other => {
+            let found = other.name();
+            return Err(format!("{prefix}: json: cannot unmarshal {found} into Go value of type {GO_TYPE}"));
+        }
+    }
+    serde_json::from_slice(bytes).map_err(|error| {
+        // The syntax is right, so one of the two is not a string.
+        let value: Value = serde_json::from_slice(bytes).unwrap_or_default();
+        let wrong = ["apiVersion", "kind"].into_iter().find_map(|field| {
+            let found = match value.get(field)? {
+                Value::Bool(_) => "bool",
+                Value::Number(_) => "number",
+                Value::Array(_) => "array",
+                Value::Object(_) => "object",
+                Value::Null | Value::String(_) => return None,
+            };
+            Some(format!("json: cannot unmarshal {found} into Go struct field .{field} of type string"))
+        });
+        format!("{prefix}: {}", wrong.unwrap_or_else(|| error.to_string()))
+    })
+}
+
+fn decode_yaml(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), Status> {
+    let text = std::str::from_utf8(bytes).map_err(|_| unreadable(served, "yaml: invalid UTF-8", bytes))?;
+    let document =
+        sternpost_yaml::read(text).map_err(|error| unreadable(served, &format!("yaml: {error}"), bytes))?;
+    check_kind(&document.value, served)?;
+    let repeated = document.repeated.iter().map(ToString::to_string);
+    let decoded = typed::decode_value(document.value.clone(), &served.definition)
+        .map_err(|error| unfit(served, &error.0))?;
+    Ok((decoded.object, repeated.chain(decoded.complaints).collect()))
+}
+
+/// What a body says of itself must be what the URL says.
+fn check_kind(value: &Value, served: &Served) -> Result<(), Status> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str);
+    check_type(text("apiVersion"), text("kind"), served)
+}
+
+fn check_type(api_version: Option<&str>, kind: Option<&str>, served: &Served) -> Result<(), Status> {
+    let expected = served.resource.gv.to_string();
+    let found = api_version.filter(|found| !found.is_empty()).unwrap_or(&expected);
+    let wanted = served.kind();
+    let kind = kind.filter(|kind| !kind.is_empty()).unwrap_or(wanted);
+    if (found, kind) == (expected.as_str(), wanted) {
+        return Ok(());
+    }
+    let (group, version) = found.rsplit_once('/').unwrap_or(("", found));
+    let gvk = GroupVersionKind::new(group, version, kind);
+    let known = is_known_kind(&gvk);
+    // Versions of one kind, and the two groups of events, are one thing to upstream.
+    let family = |group: &str| if group == "events.k8s.io" { String::new() } else { group.to_owned() };
+    if known && kind == wanted && family(group) == family(served.group()) {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({found}) does not match the expected API version ({expected})"
+        )));
+    }
+    let why = if known {
+        let package = go_package(served.group());
+        format!("converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion")
+    } else {
+        no_kind(kind, found)
+    };
+    Err(Status::bad_request(format!(
+        "{kind} in version {} cannot be handled as a {wanted}: {why}",
+        go_quote(version)
+    )))
+}
+
+fn no_kind(kind: &str, api_version: &str) -> String {
+    format!(
+        "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+        go_quote(kind),
+        go_quote(api_version)
+    )
+}
+
+/// What upstream's code calls a group, which its texts show.
+pub fn go_package(group: &str) -> &str {
+    match group.split('.').next().unwrap_or_default() {
+        "" | "events" => "core",
+        first => first,
+    }
+}
+
+/// Upstream's words where it has them.
+fn protobuf_text(error: &sternpost_wire::object::DecodeError) -> String {
+    use sternpost_wire::object::DecodeError;
+    match error {
+        DecodeError::Magic => {
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]".into()
+        }
+        DecodeError::Truncated => "unexpected EOF".into(),
+        other => other.to_string(),
+    }
+}
+
+fn unfit(served: &Served, why: &str) -> Status {
+    let kind = served.kind();
+    let version = &served.resource.gv.version;
+    Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+}
+
+/// Nothing could be told of the body; upstream shows its beginning.
+fn unreadable(served: &Served, why: &str, body: &[u8]) -> Status {
+    const SHOWN: usize = 30;
+    let head = body.get(..SHOWN.min(body.len())).unwrap_or_default();
+    let shown = match std::str::from_utf8(head) {
+        Ok("") => "<empty>".to_owned(),
+        Ok(text) if text.starts_with('{') => text.to_owned(),
+        _ => head.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    let more = if body.len() > SHOWN { " ..." } else { "" };
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): {why} ({shown}{more})",
+        served.kind()
+    ))
+}
+
+fn media_type(request: &Request) -> Result<&'static str, Status> {
+    let header =
+        request.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media = header.split(';').next().unwrap_or_default().trim();
+    [JSON, YAML, PROTOBUF]
+        .into_iter()
+        .find(|known| media.is_empty() || media.eq_ignore_ascii_case(known))
+        .ok_or_else(|| Status::unsupported_media_type(&[JSON, YAML, PROTOBUF]))
+}
+
+/// DELETE takes its options from the body, or from the query if there is none.
+pub fn delete_options(request: &Request) -> Result<DeleteOptions, Status> {
+    read_delete_options(&if request.body.is_empty() { from_query(request)? } else { from_body(request)? })
+}
+
+/// Options of a deletion, wherever they stood.
+pub fn read_delete_options(value: &Value) -> Result<DeleteOptions, Status> {
+    let mut errors = Errors::default();
+    let dry_run: Vec<&str> = value.items("dryRun").iter().filter_map(Value::as_str).collect();
+    check_dry_run(&dry_run, &mut errors);
+    let path = Path::new("propagationPolicy");
+    let mut propagation = match value.text("propagationPolicy") {
+        "" => None,
+        "Orphan" => Some(Propagation::Orphan),
+        "Background" => Some(Propagation::Background),
+        "Foreground" => Some(Propagation::Foreground),
+        other => {
+            errors.not_supported(path, other, &["Foreground", "Background", "Orphan", "nil"]);
+            None
+        }
+    };
+    if let Some(orphan) = value.field("orphanDependents").as_bool() {
+        if value.has("propagationPolicy") {
+            errors.invalid(
+                path,
+                value.field("propagationPolicy"),
+                "orphanDependents and deletionPropagation cannot be both set",
+            );
+        }
+        propagation = Some(if orphan { Propagation::Orphan } else { Propagation::Background });
+    }
+    if !errors.is_empty() {
+        return Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", errors.into_causes()));
+    }
+    let precondition = |name: &str| value.field("preconditions").get_field(name)?.as_str().map(str::to_owned);
+    Ok(DeleteOptions {
+        orphan_dependents: value.field("orphanDependents").as_bool(),
+        grace_period_seconds: value.int("gracePeriodSeconds"),
+        propagation,
+        uid: precondition("uid"),
+        resource_version: precondition("resourceVersion"),
+        dry_run: !dry_run.is_empty(),
+    })
+}
+
+fn from_body(request: &Request) -> Result<Value, Status> {
+    match media_type(request)? {
+        JSON => {
+            let type_meta = type_meta(&request.body).map_err(Status::bad_request)?;
+            match type_meta.kind.as_deref().unwrap_or_default() {
+                "" | "DeleteOptions" => {}
+                other => {
+                    let version = type_meta.api_version.as_deref().unwrap_or_default();
+                    return Err(Status::bad_request(no_kind(other, version)));
+                }
+            }
+            typed::decode(&request.body, DELETE_OPTIONS)
+                .map(|decoded| decoded.object)
+                .map_err(|error| Status::bad_request(error.0))
+        }
+        YAML => {
+            let text = std::str::from_utf8(&request.body).unwrap_or_default();
+            sternpost_yaml::from_str(text).map_err(|error| Status::bad_request(error.to_string()))
+        }
+        _ => sternpost_wire::object::decode(&request.body, None)
+            .map_err(|error| Status::bad_request(error.to_string())),
+    }
+}
+
+fn from_query(request: &Request) -> Result<Value, Status> {
+    let mut value = Value::Object(serde_json::Map::new());
+    let query = &request.query;
+    let dry_run: Vec<&str> = query.all("dryRun").collect();
+    value.set("dryRun", dry_run);
+    if let Some(policy) = query.first("propagationPolicy") {
+        value.set("propagationPolicy", policy);
+    }
+    if let Some(seconds) = super::options::integer(request, "gracePeriodSeconds")? {
+        value.set("gracePeriodSeconds", seconds);
+    }
+    if query.has("orphanDependents") {
+        value.set("orphanDependents", super::options::flag(request, "orphanDependents"));
+    }
+    Ok(value)
+}

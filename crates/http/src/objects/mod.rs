@@ -1,0 +1,287 @@
+//! Resource paths: from a request to a verb, and from its answer to bytes.
+
+use http::{HeaderValue, Method, StatusCode, header};
+use serde_json::Value;
+use sternpost_meta::{
+    resource::{Subresource, Verb},
+    status::{ResourceName, Status},
+};
+use sternpost_verbs::{
+    DeleteOptions, Deleted, DryRun, Listed, Part, Registry, Target, Written, parse_exact_version,
+    served::Served,
+};
+
+use crate::{Api, body::Body, request::Request, response};
+
+mod body_in;
+mod options;
+mod path;
+mod representation;
+mod subresource;
+mod watch;
+
+use path::Place;
+use representation::Shape;
+
+/// A response that may be a stream.
+pub type Answer = http::Response<Body>;
+
+/// Answers a request on a path below a group-version. `None` if the path names
+/// no resource that is served.
+pub async fn handle(api: &Api, request: &Request, group: &str, version: &str) -> Option<Answer> {
+    let registry = &api.registry;
+    let place = path::parse(&request.path, group)?;
+    let served = registry.served.get(group, version, place.resource)?.clone();
+    let mut warnings = Vec::new();
+    let answer = respond(api, request, &served, &place, &mut warnings).await;
+    let mut answer = answer.unwrap_or_else(|status| representation::error(request, &status));
+    add_warnings(&mut answer, &warnings);
+    Some(answer)
+}
+
+/// What every answer about a deprecated kind says.
+fn deprecation(served: &Served) -> Option<String> {
+    let text = match (served.group(), served.kind()) {
+        ("", "Endpoints") => "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        ("", "ComponentStatus") => "v1 ComponentStatus is deprecated in v1.19+",
+        _ => return None,
+    };
+    Some(text.into())
+}
+
+/// `warnings` go with the answer, also when it is an error.
+async fn respond(
+    api: &Api,
+    request: &Request,
+    served: &Served,
+    place: &Place<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Answer, Status> {
+    let registry = &api.registry;
+    if place.namespace.is_some() != served.is_namespaced()
+        && (place.namespace.is_some() || !place.name.is_empty())
+    {
+        return Err(Status::no_such_resource());
+    }
+    let target = Target { served, namespace: place.namespace.unwrap_or_default(), name: place.name };
+    if !place.subresource.is_empty() {
+        let found = served.resource.subresources.iter().find(|found| &*found.name == place.subresource);
+        let subresource = found.ok_or_else(Status::no_such_resource)?;
+        return subresource_verb(registry, request, target, subresource).await;
+    }
+    let verb = allowed_verb(request, served, place)?;
+    warnings.extend(deprecation(served));
+    if verb == Verb::Watch && !served.resource.allows(Verb::Watch) {
+        let resource = ResourceName { group: served.group(), resource: &served.resource.plural };
+        return Err(Status::verb_not_supported(resource, "watch"));
+    }
+    if verb != Verb::Watch {
+        options::check_timeout(request)?;
+    }
+    if verb == Verb::Patch {
+        return Err(unsupported_patch());
+    }
+    representation::check_accept(request, place.name.is_empty() && request.method == Method::GET)?;
+    match verb {
+        Verb::Get => {
+            let shape = Shape::negotiate(request, served)?;
+            let version = request.query.first("resourceVersion").unwrap_or_default();
+            if !matches!(version, "" | "0") {
+                registry.await_revision(parse_exact_version(version)?).await?;
+            }
+            Ok(shape.stored(request, served, &*registry.get(target)?))
+        }
+        Verb::List => {
+            let shape = Shape::negotiate_list(request, served)?;
+            let selection = options::selection(request, served)?;
+            let query = options::list(request)?;
+            let listed: Listed = registry.list(target, &selection, &query).await?;
+            Ok(shape.list(request, served, &listed))
+        }
+        Verb::Watch => watch::serve(registry, request, target).await,
+        Verb::Create => {
+            let shape = Shape::negotiate(request, served)?;
+            let options = options::write(request, "CreateOptions")?;
+            let (object, complaints) = body_in::object(request, served, options.validation)?;
+            warnings.extend(complaints);
+            let written = registry.create(target, object, options.dry_run).await?;
+            Ok(write_answer(request, served, shape, written, std::mem::take(warnings)))
+        }
+        Verb::Update => {
+            let shape = Shape::negotiate(request, served)?;
+            let options = options::write(request, "UpdateOptions")?;
+            let (object, complaints) = body_in::object(request, served, options.validation)?;
+            warnings.extend(complaints);
+            let written = registry.update(target, object, Part::Main, options.dry_run).await?;
+            Ok(write_answer(request, served, shape, written, std::mem::take(warnings)))
+        }
+        Verb::Delete => {
+            let shape = Shape::negotiate(request, served)?;
+            let options = body_in::delete_options(request)?;
+            warnings.extend(orphan_warning(served, &options));
+            Ok(delete_answer(request, served, shape, &options, registry.delete(target, &options).await?))
+        }
+        Verb::DeleteCollection => {
+            let shape = Shape::negotiate_list(request, served)?;
+            let selection = options::selection(request, served)?;
+            let query = options::list(request)?;
+            let options = body_in::delete_options(request)?;
+            warnings.extend(orphan_warning(served, &options));
+            let items = registry.delete_collection(target, &selection, query.limit, &options).await?;
+            Ok(shape.values(request, served, &items, registry.cache.revision()))
+        }
+        Verb::Patch => Err(unsupported_patch()),
+    }
+}
+
+/// The verb, if the resource has it at this place.
+fn allowed_verb(request: &Request, served: &Served, place: &Place<'_>) -> Result<Verb, Status> {
+    let one = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
+    if !place.name.is_empty() && !one.iter().any(|verb| served.resource.allows(*verb)) {
+        return Err(Status::no_such_resource());
+    }
+    let verb = verb_of(request, place).ok_or_else(Status::method_not_allowed)?;
+    // Through all namespaces one can only look.
+    let looks = matches!(verb, Verb::Get | Verb::List | Verb::Watch);
+    if served.is_namespaced() && place.namespace.is_none() && !looks {
+        return Err(Status::method_not_allowed());
+    }
+    // To upstream's router a watch is a list with a parameter.
+    let routed = if verb == Verb::Watch { Verb::List } else { verb };
+    if served.resource.allows(routed) { Ok(verb) } else { Err(Status::method_not_allowed()) }
+}
+
+/// As upstream's router says it.
+fn unsupported_patch() -> Status {
+    let mut status = Status::unsupported_media_type(&[]);
+    status.message = "415: Unsupported Media Type".into();
+    status.details = Some(Box::default());
+    status
+}
+
+/// Jobs leave their pods behind unless told otherwise, which surprises people.
+fn orphan_warning(served: &Served, options: &DeleteOptions) -> Option<String> {
+    let surprises = (served.group(), served.kind()) == ("batch", "Job") && options.propagation.is_none();
+    surprises.then(|| {
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning".into()
+    })
+}
+
+fn verb_of(request: &Request, place: &Place<'_>) -> Option<Verb> {
+    let named = !place.name.is_empty();
+    let watches = place.watch || (!named && options::flag(request, "watch"));
+    if place.watch && request.method != Method::GET {
+        return None;
+    }
+    Some(match (&request.method, named) {
+        (&Method::GET, _) if watches => Verb::Watch,
+        (&Method::GET, true) => Verb::Get,
+        (&Method::GET, false) => Verb::List,
+        (&Method::POST, false) => Verb::Create,
+        (&Method::PUT, true) => Verb::Update,
+        (&Method::PATCH, true) => Verb::Patch,
+        (&Method::DELETE, true) => Verb::Delete,
+        (&Method::DELETE, false) => Verb::DeleteCollection,
+        _ => return None,
+    })
+}
+
+async fn subresource_verb(
+    registry: &Registry,
+    request: &Request,
+    target: Target<'_>,
+    subresource: &Subresource,
+) -> Result<Answer, Status> {
+    let verb = match request.method {
+        Method::GET | Method::HEAD => Verb::Get,
+        Method::PUT => Verb::Update,
+        Method::POST => Verb::Create,
+        Method::PATCH => Verb::Patch,
+        Method::DELETE => Verb::Delete,
+        _ => return Err(Status::method_not_allowed()),
+    };
+    if !subresource.verbs.contains(&verb) {
+        return Err(Status::method_not_allowed());
+    }
+    let served = target.served;
+    match (&*subresource.name, verb) {
+        ("status", Verb::Get) => {
+            let shape = Shape::negotiate(request, served)?;
+            let object = registry.get(target)?;
+            Ok(shape.object(request, served, &object.value(), StatusCode::OK))
+        }
+        ("status", Verb::Update) => {
+            let shape = Shape::negotiate(request, served)?;
+            let options = options::write(request, "UpdateOptions")?;
+            let (object, warnings) = body_in::object(request, served, options.validation)?;
+            let written = registry.update(target, object, Part::Status, options.dry_run).await?;
+            Ok(write_answer(request, served, shape, written, warnings))
+        }
+        ("finalize", Verb::Update) => {
+            let shape = Shape::negotiate(request, served)?;
+            let options = options::write(request, "UpdateOptions")?;
+            let (object, warnings) = body_in::object(request, served, options.validation)?;
+            let written = registry.finalize_namespace(target, object, options.dry_run).await?;
+            Ok(write_answer(request, served, shape, written, warnings))
+        }
+        _ => subresource::respond(registry, request, target, subresource, verb).await,
+    }
+}
+
+fn write_answer(
+    request: &Request,
+    served: &Served,
+    shape: Shape,
+    written: Written,
+    mut warnings: Vec<String>,
+) -> Answer {
+    let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+    let mut answer = shape.object(request, served, &written.object, code);
+    warnings.extend(written.warnings);
+    add_warnings(&mut answer, &warnings);
+    answer
+}
+
+fn delete_answer(
+    request: &Request,
+    served: &Served,
+    shape: Shape,
+    options: &DeleteOptions,
+    deleted: Deleted,
+) -> Answer {
+    let pending = match options.orphan_dependents {
+        Some(false) => StatusCode::ACCEPTED,
+        _ => StatusCode::OK,
+    };
+    match deleted {
+        Deleted::Gone(value) if value.get("kind").and_then(Value::as_str) == Some("Status") => {
+            representation::status(request, &value)
+        }
+        Deleted::Gone(value) => shape.object(request, served, &value, StatusCode::OK),
+        Deleted::Pending(value) => shape.object(request, served, &value, pending),
+    }
+}
+
+/// `Warning: 299 - "text"`, one for each.
+fn add_warnings(answer: &mut Answer, warnings: &[String]) {
+    let mut seen: Vec<&String> = Vec::new();
+    for warning in warnings {
+        if seen.contains(&warning) {
+            continue;
+        }
+        seen.push(warning);
+        let text: String = warning.chars().filter(|char| !char.is_control()).collect();
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            answer.headers_mut().append(header::WARNING, value);
+        }
+    }
+}
+
+pub(crate) fn whole(response: response::Response) -> Answer {
+    response.map(Body::Whole)
+}
+
+pub(crate) fn dry_run(on: bool) -> DryRun {
+    if on { DryRun::All } else { DryRun::No }
+}

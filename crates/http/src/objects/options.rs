@@ -1,0 +1,165 @@
+//! Query parameters of object requests.
+
+use serde_json::json;
+use sternpost_meta::{
+    field::{BadValue, Errors, Path, go_quote},
+    selector::{FieldSelector, LabelSelector},
+    status::Status,
+};
+use sternpost_verbs::{DryRun, ListQuery, Selection, VersionMatch, served::Served};
+
+use super::dry_run;
+use crate::request::Request;
+
+/// How unknown and duplicate fields are treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Validation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+pub struct WriteOptions {
+    pub dry_run: DryRun,
+    pub validation: Validation,
+}
+
+/// Options of a write; `kind` is what an error calls them.
+pub fn write(request: &Request, kind: &str) -> Result<WriteOptions, Status> {
+    let mut errors = Errors::default();
+    let dry_run_values: Vec<&str> = request.query.all("dryRun").collect();
+    if let Some(manager) = request.query.first("fieldManager") {
+        if manager.len() > 128 {
+            errors.too_long(Path::new("fieldManager"), 128);
+        }
+        for (index, char) in manager.chars().enumerate().filter(|(_, char)| char.is_control()) {
+            let detail = format!("invalid character U+{:04X} (at position {index})", u32::from(char));
+            errors.invalid(Path::new("fieldManager"), manager, &detail);
+        }
+    }
+    check_dry_run(&dry_run_values, &mut errors);
+    let validation = match request.query.first("fieldValidation").unwrap_or_default() {
+        "" | "Warn" => Validation::Warn,
+        "Ignore" => Validation::Ignore,
+        "Strict" => Validation::Strict,
+        other => {
+            let supported = ["", "Ignore", "Strict", "Warn"];
+            errors.not_supported(Path::new("fieldValidation"), other, &supported);
+            Validation::Warn
+        }
+    };
+    if !errors.is_empty() {
+        return Err(Status::invalid("meta.k8s.io", kind, "", errors.into_causes()));
+    }
+    Ok(WriteOptions { dry_run: dry_run(!dry_run_values.is_empty()), validation })
+}
+
+pub fn check_dry_run(values: &[&str], errors: &mut Errors) {
+    if values.iter().any(|value| *value != "All") {
+        errors.not_supported(Path::new("dryRun"), BadValue::Json(json!(values)), &["All"]);
+    }
+}
+
+pub fn selection(request: &Request, served: &Served) -> Result<Selection, Status> {
+    let bad = |error: &dyn std::fmt::Display| Status::bad_request(error.to_string());
+    let labels = LabelSelector::parse(request.query.first("labelSelector").unwrap_or_default())
+        .map_err(|error| bad(&error))?;
+    let fields = FieldSelector::parse(request.query.first("fieldSelector").unwrap_or_default())
+        .map_err(|error| bad(&error))?;
+    let fields = sternpost_registry::field_selectors::resolve(served.group(), served.kind(), fields)
+        .map_err(|error| bad(&error))?;
+    Ok(Selection { labels, fields, name: None })
+}
+
+pub fn list(request: &Request) -> Result<ListQuery, Status> {
+    let query = &request.query;
+    let text = |name: &str| query.first(name).unwrap_or_default();
+    let limit = integer(request, "limit")?.unwrap_or_default();
+    integer(request, "timeoutSeconds")?;
+    let mut errors = Errors::default();
+    let path = Path::new("resourceVersionMatch");
+    let matched = text("resourceVersionMatch");
+    if !matched.is_empty() && text("resourceVersion").is_empty() {
+        errors.forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+    }
+    if !matched.is_empty() && !text("continue").is_empty() {
+        errors.forbidden(path, "resourceVersionMatch is forbidden when continue is provided");
+    }
+    let version_match = match matched {
+        "" => None,
+        "Exact" => Some(VersionMatch::Exact),
+        "NotOlderThan" => Some(VersionMatch::NotOlderThan),
+        other => {
+            errors.not_supported(path, other, &["Exact", "NotOlderThan", ""]);
+            None
+        }
+    };
+    if version_match == Some(VersionMatch::Exact) && text("resourceVersion") == "0" {
+        errors.forbidden(path, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+    }
+    if query.has("sendInitialEvents") {
+        errors.forbidden(Path::new("sendInitialEvents"), "sendInitialEvents is forbidden for list");
+    }
+    if !errors.is_empty() {
+        return Err(Status::invalid("meta.k8s.io", "ListOptions", "", errors.into_causes()));
+    }
+    if !text("continue").is_empty() && !matches!(text("resourceVersion"), "" | "0") {
+        return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+    }
+    Ok(ListQuery {
+        resource_version: text("resourceVersion").into(),
+        version_match,
+        limit: usize::try_from(limit).unwrap_or_default(),
+        continue_token: text("continue").into(),
+    })
+}
+
+/// A number in the query; the error is that of Go's `strconv.ParseInt`.
+pub fn integer(request: &Request, name: &str) -> Result<Option<i64>, Status> {
+    let Some(text) = request.query.first(name) else { return Ok(None) };
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().map(Some).map_err(|_| {
+        let problem = if is_number { "value out of range" } else { "invalid syntax" };
+        Status::bad_request(format!("strconv.ParseInt: parsing {}: {problem}", go_quote(text)))
+    })
+}
+
+/// `timeout` is a duration as Go writes it. The server's own limits are shorter
+/// than any that a client would wait for, so only its form is of interest.
+pub fn check_timeout(request: &Request) -> Result<(), Status> {
+    let Some(text) = request.query.first("timeout").filter(|text| !text.is_empty()) else { return Ok(()) };
+    let bad = |what: String| {
+        let text = go_quote(text);
+        Err(Status::bad_request(format!(
+            "invalid timeout specified in the request URL - time: {what} duration {text}"
+        )))
+    };
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return Ok(());
+    }
+    if rest.is_empty() {
+        return bad("invalid".into());
+    }
+    while !rest.is_empty() {
+        let unit = rest.trim_start_matches(|char: char| char.is_ascii_digit() || char == '.');
+        let number = rest.get(..rest.len() - unit.len()).unwrap_or_default();
+        if number.matches('.').count() > 1 || !number.bytes().any(|byte| byte.is_ascii_digit()) {
+            return bad("invalid".into());
+        }
+        let end = unit.find(|char: char| char.is_ascii_digit() || char == '.').unwrap_or(unit.len());
+        let (unit, behind) = unit.split_at(end);
+        match unit {
+            "ns" | "us" | "\u{b5}s" | "\u{3bc}s" | "ms" | "s" | "m" | "h" => rest = behind,
+            "" => return bad("missing unit in".into()),
+            other => return bad(format!("unknown unit {} in", go_quote(other))),
+        }
+    }
+    Ok(())
+}
+
+/// As upstream reads booleans: absent, `0` and `false` are false, all else true.
+pub fn flag(request: &Request, name: &str) -> bool {
+    request.query.first(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+}

@@ -1,0 +1,71 @@
+//! What a path below a group-version names.
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'a> {
+    pub resource: &'a str,
+    /// `None` at the cluster scope, and for all namespaces.
+    pub namespace: Option<&'a str>,
+    /// Empty for a collection.
+    pub name: &'a str,
+    pub subresource: &'a str,
+    /// The deprecated `/watch/` form.
+    pub watch: bool,
+}
+
+/// Reads the part of `path` behind its group-version.
+pub fn parse<'a>(path: &'a str, group: &str) -> Option<Place<'a>> {
+    let skip = if group.is_empty() { 2 } else { 3 };
+    let mut segments: Vec<&str> = path.strip_prefix('/')?.split('/').skip(skip).collect();
+    if segments.last() == Some(&"") {
+        segments.pop();
+    }
+    if segments.iter().any(|segment| segment.is_empty()) {
+        return None;
+    }
+    let watch = segments.first() == Some(&"watch");
+    let segments = if watch { segments.get(1..)? } else { &segments };
+    let core = group.is_empty();
+    let (namespace, rest) = match segments {
+        // The namespace object itself, and its own subresources.
+        ["namespaces", _] | ["namespaces", _, "status" | "finalize"] if core => (None, segments),
+        ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
+        rest => (None, rest),
+    };
+    let (resource, name, subresource) = match rest {
+        [resource] => (*resource, "", ""),
+        [resource, name] => (*resource, *name, ""),
+        [resource, name, subresource] => (*resource, *name, *subresource),
+        _ => return None,
+    };
+    Some(Place { resource, namespace, name, subresource, watch })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_name_collections_objects_and_subresources() {
+        for (path, group, expected) in [
+            ("/api/v1/pods", "", ("pods", None, "", "", false)),
+            ("/api/v1/namespaces/a/pods/b", "", ("pods", Some("a"), "b", "", false)),
+            ("/api/v1/namespaces/a/pods/b/status", "", ("pods", Some("a"), "b", "status", false)),
+            ("/api/v1/namespaces/a", "", ("namespaces", None, "a", "", false)),
+            ("/api/v1/namespaces/a/finalize", "", ("namespaces", None, "a", "finalize", false)),
+            ("/api/v1/namespaces", "", ("namespaces", None, "", "", false)),
+            ("/api/v1/nodes/n/", "", ("nodes", None, "n", "", false)),
+            ("/apis/apps/v1/namespaces/a/deployments", "apps", ("deployments", Some("a"), "", "", false)),
+            ("/api/v1/watch/namespaces/a/pods", "", ("pods", Some("a"), "", "", true)),
+        ] {
+            let (resource, namespace, name, subresource, watch) = expected;
+            assert_eq!(
+                parse(path, group),
+                Some(Place { resource, namespace, name, subresource, watch }),
+                "{path}"
+            );
+        }
+        for path in ["/api/v1/a/b/c/d", "/api/v1//pods", "/api/v1/pods//x"] {
+            assert_eq!(parse(path, ""), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Where a value stands in an object, and what is wrong with it.
+//!
+//! Kinds check objects and collect [`Errors`]; each becomes a cause of a 422
+//! with the text upstream gives: `spec.replicas: Invalid value: -1: must be …`.
+
+use std::fmt::{self, Write as _};
+
+use serde_json::Value;
+
+use crate::status::{Cause, CauseReason};
+
+/// A place in an object, built on the way down without allocating:
+/// `Path::new("spec").child("containers").index(0)`.
+#[derive(Debug, Clone, Copy)]
+pub struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step<'a> {
+    Child(&'a str),
+    Index(usize),
+    Key(&'a str),
+}
+
+impl<'a> Path<'a> {
+    pub fn new(name: &'a str) -> Self {
+        Self { parent: None, step: Step::Child(name) }
+    }
+
+    pub fn child<'b>(&'b self, name: &'b str) -> Path<'b> {
+        Path { parent: Some(self), step: Step::Child(name) }
+    }
+
+    pub fn index(&self, index: usize) -> Path<'_> {
+        Path { parent: Some(self), step: Step::Index(index) }
+    }
+
+    /// A key of a map, printed in brackets.
+    pub fn key<'b>(&'b self, key: &'b str) -> Path<'b> {
+        Path { parent: Some(self), step: Step::Key(key) }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            write!(f, "{parent}")?;
+        }
+        match self.step {
+            Step::Child(name) if self.parent.is_some() => write!(f, ".{name}"),
+            Step::Child(name) => f.write_str(name),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => write!(f, "[{key}]"),
+        }
+    }
+}
+
+/// A bad value as messages print it.
+#[derive(Debug, Clone)]
+pub enum BadValue {
+    /// A Go string: quoted as `%q` does.
+    Text(String),
+    /// Printed as it stands: numbers, booleans, and what a kind formats itself.
+    Plain(String),
+    /// Anything else: compact JSON, with `<`, `>` and `&` escaped as Go does.
+    Json(Value),
+}
+
+impl From<&str> for BadValue {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for BadValue {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<i64> for BadValue {
+    fn from(number: i64) -> Self {
+        Self::Plain(number.to_string())
+    }
+}
+
+impl From<usize> for BadValue {
+    fn from(number: usize) -> Self {
+        Self::Plain(number.to_string())
+    }
+}
+
+impl From<bool> for BadValue {
+    fn from(value: bool) -> Self {
+        Self::Plain(value.to_string())
+    }
+}
+
+/// Strings, numbers and booleans print as Go's do; everything else as JSON.
+impl From<&Value> for BadValue {
+    fn from(value: &Value) -> Self {
+        match value {
+            Value::String(text) => Self::Text(text.clone()),
+            Value::Number(number) => Self::Plain(number.to_string()),
+            Value::Bool(value) => Self::Plain(value.to_string()),
+            other => Self::Json(other.clone()),
+        }
+    }
+}
+
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(&go_quote(text)),
+            Self::Plain(text) => f.write_str(text),
+            Self::Json(value) => f.write_str(&go_json(value)),
+        }
+    }
+}
+
+/// All that is wrong with an object, in the order found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Errors(Vec<Cause>);
+
+impl Errors {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn into_causes(self) -> Vec<Cause> {
+        self.0
+    }
+
+    pub fn causes(&self) -> &[Cause] {
+        &self.0
+    }
+
+    pub fn extend(&mut self, other: Errors) {
+        self.0.extend(other.0);
+    }
+
+    pub fn required(&mut self, path: impl fmt::Display, detail: &str) {
+        self.push(CauseReason::FieldValueRequired, path, "Required value", None, detail);
+    }
+
+    pub fn invalid(&mut self, path: impl fmt::Display, value: impl Into<BadValue>, detail: &str) {
+        self.push(CauseReason::FieldValueInvalid, path, "Invalid value", Some(value.into()), detail);
+    }
+
+    /// `supported` in the order to print; upstream sorts most such sets.
+    pub fn not_supported(&mut self, path: impl fmt::Display, value: impl Into<BadValue>, supported: &[&str]) {
+        let mut detail = String::new();
+        if !supported.is_empty() {
+            let quoted: Vec<String> = supported.iter().map(|value| go_quote(value)).collect();
+            detail = format!("supported values: {}", quoted.join(", "));
+        }
+        self.push(
+            CauseReason::FieldValueNotSupported,
+            path,
+            "Unsupported value",
+            Some(value.into()),
+            &detail,
+        );
+    }
+
+    pub fn forbidden(&mut self, path: impl fmt::Display, detail: &str) {
+        self.push(CauseReason::FieldValueForbidden, path, "Forbidden", None, detail);
+    }
+
+    pub fn duplicate(&mut self, path: impl fmt::Display, value: impl Into<BadValue>) {
+        self.push(CauseReason::FieldValueDuplicate, path, "Duplicate value", Some(value.into()), "");
+    }
+
+    pub fn not_found(&mut self, path: impl fmt::Display, value: impl Into<BadValue>) {
+        self.push(CauseReason::FieldValueNotFound, path, "Not found", Some(value.into()), "");
+    }
+
+    pub fn too_long(&mut self, path: impl fmt::Display, bytes: usize) {
+        let unit = if bytes == 1 { "byte" } else { "bytes" };
+        let detail = format!("may not be more than {bytes} {unit}");
+        self.push(CauseReason::FieldValueTooLong, path, "Too long", None, &detail);
+    }
+
+    pub fn too_many(&mut self, path: impl fmt::Display, actual: usize, most: usize) {
+        let unit = if most == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {most} {unit}");
+        self.push(CauseReason::FieldValueTooMany, path, "Too many", Some(actual.into()), &detail);
+    }
+
+    pub fn too_few(&mut self, path: impl fmt::Display, actual: usize, least: usize) {
+        let unit = if least == 1 { "item" } else { "items" };
+        let detail = format!("must have at least {least} {unit}");
+        self.push(CauseReason::FieldValueTooFew, path, "Too few", Some(actual.into()), &detail);
+    }
+
+    pub fn type_invalid(&mut self, path: impl fmt::Display, value: impl Into<BadValue>, detail: &str) {
+        self.push(CauseReason::FieldValueTypeInvalid, path, "Invalid value", Some(value.into()), detail);
+    }
+
+    /// For what has no constructor of its own.
+    pub fn push(
+        &mut self,
+        reason: CauseReason,
+        path: impl fmt::Display,
+        text: &str,
+        value: Option<BadValue>,
+        detail: &str,
+    ) {
+        let mut message = text.to_owned();
+        if let Some(value) = value {
+            let _ = write!(message, ": {value}");
+        }
+        if !detail.is_empty() {
+            let _ = write!(message, ": {detail}");
+        }
+        self.0.push(Cause { reason: Some(reason), message, field: path.to_string() });
+    }
+}
+
+/// Quotes as Go's `%q` does.
+pub fn go_quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for char in text.chars() {
+        match char {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            char if char == ' ' || is_go_printable(char) => out.push(char),
+            char if u32::from(char) < 0x80 => {
+                let _ = write!(out, "\\x{:02x}", u32::from(char));
+            }
+            char if u32::from(char) < 0x1_0000 => {
+                let _ = write!(out, "\\u{:04x}", u32::from(char));
+            }
+            char => {
+                let _ = write!(out, "\\U{:08x}", u32::from(char));
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Letters, marks, numbers, punctuation and symbols; of spaces only U+0020.
+fn is_go_printable(char: char) -> bool {
+    !char.is_control()
+        && !char.is_whitespace()
+        && !matches!(u32::from(char), 0xad | 0x200b..=0x200f | 0x202a..=0x202e | 0x2060..=0x206f | 0xfeff | 0xe000..=0xf8ff | 0xfff0..=0xfffb)
+}
+
+/// Compact JSON as Go's encoder writes it.
+pub fn go_json(value: &Value) -> String {
+    value
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_print_as_upstream_prints_them() {
+        let spec = Path::new("spec");
+        let containers = spec.child("containers");
+        let first = containers.index(0);
+        assert_eq!(first.child("name").to_string(), "spec.containers[0].name");
+        assert_eq!(Path::new("metadata").child("labels").key("a/b").to_string(), "metadata.labels[a/b]");
+    }
+
+    #[test]
+    fn errors_read_as_upstreams_do() {
+        let mut errors = Errors::default();
+        let spec = Path::new("spec");
+        let path = spec.child("x");
+        errors.required(path, "");
+        errors.invalid(path, "a\"b", "must be good");
+        errors.invalid(path, -1i64, "too low");
+        errors.invalid(path, &json!({"a": "<"}), "");
+        errors.not_supported(path, "Z", &["A", "B"]);
+        errors.forbidden(path, "no");
+        errors.duplicate(path, "d");
+        errors.too_long(path, 1);
+        errors.too_many(path, 3, 2);
+        let messages: Vec<&str> = errors.causes().iter().map(|cause| cause.message.as_str()).collect();
+        assert_eq!(
+            messages,
+            [
+                "Required value",
+                r#"Invalid value: "a\"b": must be good"#,
+                "Invalid value: -1: too low",
+                r#"Invalid value: {"a":"\u003c"}"#,
+                r#"Unsupported value: "Z": supported values: "A", "B""#,
+                "Forbidden: no",
+                r#"Duplicate value: "d""#,
+                "Too long: may not be more than 1 byte",
+                "Too many: 3: must have at most 2 items",
+            ]
+        );
+        assert!(errors.causes().iter().all(|cause| cause.field == "spec.x"));
+    }
+
+    #[test]
+    fn text_is_quoted_as_go_quotes_it() {
+        for (text, expected) in [
+            ("plain é", "\"plain é\""),
+            ("a\u{0}b\u{7f}", r#""a\x00b\x7f""#),
+            ("tab\t\u{7}", r#""tab\t\a""#),
+            ("\u{a0}\u{200b}", r#""\u00a0\u200b""#),
+            ("\\", r#""\\""#),
+        ] {
+            assert_eq!(go_quote(text), expected);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What ValidatingAdmissionPolicy and MutatingAdmissionPolicy share.
+//!
+//! Only the form of expressions is checked here; whether they compile is not.
+
+use serde_json::Value;
+use sternpost_meta::{
+    field::{Errors, Path},
+    format::{dns_subdomain, dns1035_label, path_segment},
+};
+
+use super::{
+    admission_rule::{FAILURE_POLICIES, default_match_resources, default_pointers, validate_match_resources},
+    form::{must_be, named, one_of, required},
+    label_selector, match_condition,
+};
+use crate::object::{Fields, FieldsMut};
+
+/// Words that CEL keeps for itself.
+const CEL_RESERVED: [&str; 20] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+];
+
+pub fn default_policy(policy: &mut Value) {
+    let spec = policy.object_mut("spec");
+    default_pointers(spec, &[("failurePolicy", "Fail".into())]);
+    if spec.has("matchConstraints") {
+        default_match_resources(spec.object_mut("matchConstraints"));
+    }
+}
+
+pub fn default_binding(binding: &mut Value) {
+    let spec = binding.object_mut("spec");
+    if spec.has("matchResources") {
+        default_match_resources(spec.object_mut("matchResources"));
+    }
+}
+
+/// Everything of a policy's spec but what it does about a match.
+pub fn validate_policy(policy: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let spec = policy.field("spec");
+    let path = Path::new("spec");
+    if spec.has("failurePolicy") {
+        one_of(&FAILURE_POLICIES, spec.text("failurePolicy"), path.child("failurePolicy"), errors);
+    } else {
+        errors.required(path.child("failurePolicy"), "");
+    }
+    if let Some(kind) = spec.get_field("paramKind") {
+        validate_param_kind(kind, &path.child("paramKind"), errors);
+    }
+    let constraints = path.child("matchConstraints");
+    match spec.get_field("matchConstraints") {
+        None => errors.required(constraints, ""),
+        Some(resources) => {
+            validate_match_resources(resources, &constraints, errors);
+            if resources.items("resourceRules").is_empty() {
+                errors.required(constraints.child("resourceRules"), "");
+            }
+        }
+    }
+    let unchanged =
+        old.is_some_and(|old| old.field("spec").field("matchConditions") == spec.field("matchConditions"));
+    if !unchanged {
+        match_condition::validate(spec, path.child("matchConditions"), errors);
+    }
+    let list = path.child("variables");
+    for (index, variable) in spec.items("variables").iter().enumerate() {
+        validate_variable(variable, &list.index(index), errors);
+    }
+}
+
+fn validate_param_kind(kind: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let api_version = path.child("apiVersion");
+    let text = kind.text("apiVersion");
+    let parts: Vec<&str> = text.split('/').collect();
+    match parts.as_slice() {
+        [""] => errors.required(api_version, ""),
+        [version] => validate_version(version, text, api_version, errors),
+        [group, version] => {
+            let problems = dns_subdomain(group);
+            if !group.is_empty() && !problems.is_empty() {
+                errors.invalid(api_version, *group, &problems.join(","));
+            }
+            validate_version(version, text, api_version, errors);
+        }
+        _ => errors.invalid(api_version, text, &format!("unexpected GroupVersion string: {text}")),
+    }
+    let name = kind.text("kind");
+    if name.is_empty() {
+        errors.required(path.child("kind"), "");
+        return;
+    }
+    let problems = dns1035_label(&name.to_lowercase());
+    if !problems.is_empty() {
+        let detail = format!("may have mixed case, but should otherwise match: {}", problems.join(","));
+        errors.invalid(path.child("kind"), name, &detail);
+    }
+}
+
+fn validate_version(version: &str, whole: &str, path: Path<'_>, errors: &mut Errors) {
+    if version.is_empty() {
+        errors.invalid(path, whole, "version must be specified");
+        return;
+    }
+    let problems = dns1035_label(version);
+    if !problems.is_empty() {
+        errors.invalid(path, version, &problems.join(","));
+    }
+}
+
+fn validate_variable(variable: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let name = variable.text("name");
+    if name.trim().is_empty() {
+        errors.required(path.child("name"), "name is not specified");
+    } else if !is_cel_identifier(name) {
+        errors.invalid(path.child("name"), name, "must be a valid CEL identifier");
+    }
+    if variable.text("expression").trim().is_empty() {
+        errors.required(path.child("expression"), "expression is not specified");
+    }
+}
+
+fn is_cel_identifier(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !CEL_RESERVED.contains(&name)
+}
+
+/// Policy name, parameters and resources of a binding.
+pub fn validate_binding(binding: &Value, errors: &mut Errors) {
+    let spec = binding.field("spec");
+    let path = Path::new("spec");
+    required(dns_subdomain, spec.text("policyName"), path.child("policyName"), errors);
+    if let Some(reference) = spec.get_field("paramRef") {
+        validate_param_ref(reference, &path.child("paramRef"), errors);
+    }
+    if let Some(resources) = spec.get_field("matchResources") {
+        validate_match_resources(resources, &path.child("matchResources"), errors);
+    }
+}
+
+fn validate_param_ref(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let exclusive = "name and selector are mutually exclusive";
+    let (name, selector) = (reference.text("name"), reference.get_field("selector"));
+    if !name.is_empty() {
+        must_be(path_segment, name, path.child("name"), errors);
+        if selector.is_some() {
+            errors.forbidden(path.child("name"), exclusive);
+        }
+    }
+    if let Some(selector) = selector {
+        label_selector::validate(selector, &path.child("selector"), errors);
+        if !name.is_empty() {
+            errors.forbidden(path.child("selector"), exclusive);
+        }
+    } else if name.is_empty() {
+        errors.required(path, "one of name or selector must be specified");
+    }
+    let action = path.child("parameterNotFoundAction");
+    match reference.text("parameterNotFoundAction") {
+        "" => errors.required(action, ""),
+        "Deny" | "Allow" => {}
+        other => errors.not_supported(action, named(other), &["Deny", "Allow"]),
+    }
+}

@@ -1,0 +1,346 @@
+//! CertificateSigningRequest: a certificate somebody asks for, and who decided.
+//!
+//! Besides the usual steps there is the `approval` subresource:
+//! [`prepare_approval_update`] and [`validate_approval_update`].
+
+use std::collections::HashSet;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::Value;
+use sternpost_meta::{
+    field::{Errors, Path, go_quote},
+    format::{Problems, dns_label, dns_subdomain, path_segment},
+};
+
+use super::{
+    Rules,
+    form::{named, one_of, texts},
+    pem,
+    status_subresource::{keep_spec, keep_status, reset_status},
+};
+use crate::object::{Fields, FieldsMut};
+
+pub const RULES: Rules = Rules {
+    prepare_create: reset_status,
+    // Only metadata changes by writing the object itself.
+    prepare_update: |new, old| {
+        keep_spec(new, old);
+        keep_status(new, old);
+    },
+    prepare_status_update,
+    validate,
+    validate_update: |new, old, errors| validate_change(new, old, Change::Object, errors),
+    validate_status_update: |new, old, errors| validate_change(new, old, Change::Status, errors),
+    ..Rules::NONE
+};
+
+/// Names stand in URLs and are otherwise free.
+pub const NAME: fn(&str) -> Problems = path_segment;
+
+/// Certificates live at least ten minutes.
+pub const MIN_EXPIRATION_SECONDS: i64 = 600;
+/// A domain, a slash and a path.
+pub const MAX_SIGNER_NAME_BYTES: usize = 571;
+pub const MAX_SIGNER_DOMAIN_BYTES: usize = 253;
+
+const USAGES: [&str; 23] = [
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
+/// Writes down who asks. `user` is a `UserInfo`: username, uid, groups, extra.
+pub fn set_requester(request: &mut Value, user: &Value) {
+    let spec = request.object_mut("spec");
+    for name in ["username", "uid", "groups", "extra"] {
+        match user.get_field(name) {
+            Some(value) => spec.set(name, value.clone()),
+            None => {
+                spec.remove(name);
+            }
+        }
+    }
+}
+
+/// The request in DER, for who can read it and check its signature: that is not
+/// done here, though upstream refuses requests whose signature does not fit.
+pub fn request_der(request: &Value) -> Option<Vec<u8>> {
+    let decoded = STANDARD.decode(request.field("spec").text("request")).ok()?;
+    // Only the first block counts.
+    let first = pem::blocks(&String::from_utf8_lossy(&decoded)).into_iter().next()?;
+    (first.kind == "CERTIFICATE REQUEST").then_some(first.contents)
+}
+
+/// Fills in when conditions were updated, and when they last changed.
+pub fn stamp_conditions(new: &mut Value, old: &Value, now: &str) {
+    let stored = old.field("status").items("conditions");
+    for condition in new.object_mut("status").items_mut("conditions") {
+        condition.default_field("lastUpdateTime", now);
+        let same = stored
+            .iter()
+            .find(|stored| ["type", "status"].iter().all(|name| stored.text(name) == condition.text(name)));
+        let since = same.map_or("", |stored| stored.text("lastTransitionTime"));
+        let since = if since.is_empty() { now } else { since }.to_owned();
+        condition.default_field("lastTransitionTime", since);
+    }
+}
+
+/// A status writer keeps the decisions of approvers as they are.
+fn prepare_status_update(new: &mut Value, old: &Value) {
+    keep_spec(new, old);
+    let decided = |condition: &Value| matches!(condition.text("type"), "Approved" | "Denied");
+    let same = |conditions: &[Value]| conditions.iter().filter(|one| decided(one)).count();
+    let stored = old.field("status").items("conditions").to_vec();
+    if same(new.field("status").items("conditions")) == same(&stored) && same(&stored) > 0 {
+        let mut kept = stored.iter().filter(|condition| decided(condition)).cloned();
+        for condition in new.object_mut("status").items_mut("conditions") {
+            if decided(condition)
+                && let Some(stored) = kept.next()
+            {
+                *condition = stored;
+            }
+        }
+    }
+}
+
+/// An approver changes conditions and nothing else.
+pub fn prepare_approval_update(new: &mut Value, old: &Value) {
+    let conditions = new.field("status").field("conditions").clone();
+    keep_spec(new, old);
+    keep_status(new, old);
+    let status = new.object_mut("status");
+    if conditions.is_null() {
+        status.remove("conditions");
+    } else {
+        status.set("conditions", conditions);
+    }
+}
+
+pub fn validate_approval_update(new: &Value, old: &Value, errors: &mut Errors) {
+    validate_change(new, old, Change::Approval, errors);
+}
+
+fn validate(request: &Value, errors: &mut Errors) {
+    let spec = request.field("spec");
+    let path = Path::new("spec");
+    if request_der(request).is_none() {
+        let value = named(spec.text("request"));
+        errors.invalid(path.child("request"), value, "PEM block type must be CERTIFICATE REQUEST");
+    }
+    let usages = path.child("usages");
+    if spec.items("usages").is_empty() {
+        errors.required(usages, "");
+    }
+    let mut seen = HashSet::new();
+    for (index, usage) in texts(spec, "usages").enumerate() {
+        one_of(&USAGES, usage, usages.index(index), errors);
+        if !seen.insert(usage) {
+            errors.duplicate(usages.index(index), named(usage));
+        }
+    }
+    let signer = spec.text("signerName");
+    let signer_path = path.child("signerName");
+    if signer == "kubernetes.io/legacy-unknown" {
+        errors.invalid(signer_path, signer, "the legacy signerName is not allowed via this API version");
+    } else {
+        validate_signer_name(signer, signer_path, errors);
+    }
+    if let Some(seconds) = spec.int("expirationSeconds").filter(|seconds| *seconds < MIN_EXPIRATION_SECONDS) {
+        let detail = "may not specify a duration less than 600 seconds (10 minutes)";
+        errors.invalid(path.child("expirationSeconds"), seconds, detail);
+    }
+    validate_status(request.field("status"), errors);
+}
+
+/// `example.com/signer-name`
+pub fn validate_signer_name(name: &str, path: Path<'_>, errors: &mut Errors) {
+    if name.is_empty() {
+        errors.required(path, "");
+        return;
+    }
+    let segments: Vec<&str> = name.split('/').collect();
+    let [domain, rest] = segments.as_slice() else {
+        let detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        errors.invalid(path, name, detail);
+        return;
+    };
+    let first_bad = |text: &str, check: fn(&str) -> Problems| {
+        text.split('.').find_map(|label| {
+            let problems = check(label);
+            let detail = format!("validating label {}: {}", go_quote(label), problems.join(","));
+            (!problems.is_empty()).then_some(detail)
+        })
+    };
+    if let Some(detail) = first_bad(domain, dns_label) {
+        errors.invalid(path, *domain, &detail);
+    }
+    if domain.split('.').count() < 2 {
+        errors.invalid(path, *domain, "should be a domain with at least two segments separated by dots");
+    }
+    if let Some(detail) = first_bad(rest, dns_subdomain) {
+        errors.invalid(path, *rest, &detail);
+    }
+    if domain.len() > MAX_SIGNER_DOMAIN_BYTES {
+        errors.too_long(path, MAX_SIGNER_DOMAIN_BYTES);
+    }
+    if name.len() > MAX_SIGNER_NAME_BYTES {
+        errors.too_long(path, MAX_SIGNER_NAME_BYTES);
+    }
+}
+
+fn validate_status(status: &Value, errors: &mut Errors) {
+    let path = Path::new("status");
+    let list = path.child("conditions");
+    let (mut approved, mut denied) = (false, false);
+    let mut seen = HashSet::new();
+    for (index, condition) in status.items("conditions").iter().enumerate() {
+        let at = list.index(index);
+        let kind = condition.text("type");
+        if kind.is_empty() {
+            errors.required(at.child("type"), "");
+        }
+        let allowed: &[&str] = match kind {
+            "Approved" | "Denied" | "Failed" => &["True"],
+            _ => &["False", "True", "Unknown"],
+        };
+        match condition.text("status") {
+            "" => errors.required(at.child("status"), ""),
+            value => one_of(allowed, value, at.child("status"), errors),
+        }
+        let exclusive = match kind {
+            "Approved" => {
+                approved = true;
+                denied
+            }
+            "Denied" => {
+                denied = true;
+                approved
+            }
+            _ => false,
+        };
+        if exclusive {
+            let detail = "Approved and Denied conditions are mutually exclusive";
+            errors.invalid(list, named(kind), detail);
+        }
+        if !seen.insert(kind) {
+            errors.duplicate(at.child("type"), named(kind));
+        }
+    }
+    if let Some(detail) = certificate_problem(status.text("certificate")) {
+        errors.invalid(path.child("certificate"), "<certificate data>", &detail);
+    }
+}
+
+fn certificate_problem(certificate: &str) -> Option<String> {
+    if certificate.is_empty() {
+        return None;
+    }
+    let decoded = STANDARD.decode(certificate).unwrap_or_default();
+    let blocks = pem::blocks(&String::from_utf8_lossy(&decoded));
+    if blocks.is_empty() {
+        return Some("must contain at least one CERTIFICATE PEM block".into());
+    }
+    blocks.iter().find_map(|block| {
+        if block.kind != "CERTIFICATE" {
+            let kind = go_quote(&block.kind);
+            return Some(format!("only CERTIFICATE PEM blocks are allowed, found {kind}"));
+        }
+        (block.headers > 0).then(|| "no PEM block headers are permitted".into())
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Object,
+    Status,
+    Approval,
+}
+
+fn validate_change(new: &Value, old: &Value, change: Change, errors: &mut Errors) {
+    validate(new, errors);
+    let path = Path::new("status");
+    let conditions = path.child("conditions");
+    let of = |request: &Value, kind: &str| -> Vec<Value> {
+        let all = request.field("status").items("conditions").iter();
+        all.filter(|condition| condition.text("type") == kind).cloned().collect()
+    };
+    for kind in ["Approved", "Denied", "Failed"] {
+        if of(new, kind).len() < of(old, kind).len() {
+            let detail = format!("updates may not remove a condition of type {kind:?}");
+            errors.forbidden(conditions, &detail);
+        }
+    }
+    if change != Change::Approval {
+        for kind in ["Approved", "Denied"] {
+            let (new, old) = (of(new, kind), of(old, kind));
+            if new.len() > old.len() {
+                let detail = format!("updates may not add a condition of type {kind:?}");
+                errors.forbidden(conditions, &detail);
+            } else if new.len() == old.len() && new != old {
+                let detail = format!("updates may not modify a condition of type {kind:?}");
+                errors.forbidden(conditions, &detail);
+            }
+        }
+    }
+    let certificate = |request: &Value| request.field("status").text("certificate").to_owned();
+    if certificate(new) != certificate(old) {
+        let path = path.child("certificate");
+        if change != Change::Status {
+            errors.forbidden(path, "updates may not set certificate content");
+        } else if !certificate(old).is_empty() {
+            errors.forbidden(path, "updates may not modify existing certificate content");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn conditions_keep_the_time_since_which_they_hold() {
+        let stored = json!({"type": "Approved", "status": "True", "lastTransitionTime": "then"});
+        let old = json!({"status": {"conditions": [stored]}});
+        let mut new = json!({"status": {"conditions": [
+            {"type": "Approved", "status": "True"},
+            {"type": "Failed", "status": "True", "lastUpdateTime": "given"},
+        ]}});
+        stamp_conditions(&mut new, &old, "now");
+        assert_eq!(
+            new,
+            json!({"status": {"conditions": [
+                {"type": "Approved", "status": "True", "lastUpdateTime": "now", "lastTransitionTime": "then"},
+                {"type": "Failed", "status": "True", "lastUpdateTime": "given", "lastTransitionTime": "now"},
+            ]}})
+        );
+    }
+
+    #[test]
+    fn requests_name_who_asks_and_nobody_else() {
+        let mut request = json!({"spec": {"username": "forged", "uid": "forged", "extra": {"a": ["b"]}}});
+        set_requester(&mut request, &json!({"username": "me", "groups": ["g"]}));
+        assert_eq!(request, json!({"spec": {"username": "me", "groups": ["g"]}}));
+    }
+}

@@ -1,0 +1,164 @@
+//! `CronJob`
+
+use serde_json::Value;
+use sternpost_meta::field::{Errors, Path};
+
+use super::{
+    Rules,
+    bounds::{none_negative, not_negative},
+    cron_schedule,
+    form::{named, pointer, same},
+    job,
+    status_subresource::{keep_spec, keep_status, reset_status},
+    time_zone,
+    workload::{name_warning, selector_value},
+};
+use crate::object::{Fields, FieldsMut};
+
+pub const RULES: Rules = Rules {
+    default,
+    prepare_create: reset_status,
+    prepare_update: keep_status,
+    prepare_status_update: keep_spec,
+    validate,
+    validate_update,
+    warnings,
+    ..Rules::NONE
+};
+
+/// Jobs get eleven bytes more.
+pub const MAX_NAME_BYTES: usize = 52;
+
+fn default(cron_job: &mut Value) {
+    let spec = cron_job.object_mut("spec");
+    spec.default_field("concurrencyPolicy", "Allow");
+    spec.default_field("suspend", false);
+    spec.default_field("successfulJobsHistoryLimit", 3);
+    spec.default_field("failedJobsHistoryLimit", 1);
+    job::default_nested(spec.object_mut("jobTemplate").object_mut("spec"));
+}
+
+fn validate(cron_job: &Value, errors: &mut Errors) {
+    validate_spec(cron_job.field("spec"), None, errors);
+    let name = cron_job.field("metadata").text("name");
+    if name.len() > MAX_NAME_BYTES {
+        errors.invalid(
+            Path::new("metadata").child("name"),
+            name,
+            &format!("must be no more than {MAX_NAME_BYTES} characters"),
+        );
+    }
+}
+
+fn validate_update(cron_job: &Value, old: &Value, errors: &mut Errors) {
+    validate_spec(cron_job.field("spec"), Some(old.field("spec")), errors);
+}
+
+fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let path = Path::new("spec");
+    validate_schedule(spec, old, &path.child("schedule"), errors);
+    not_negative(spec, "startingDeadlineSeconds", &path, errors);
+    let changed = old.is_none_or(|old| old.field("timeZone") != spec.field("timeZone"));
+    if let Some(zone) = spec.get_field("timeZone").filter(|_| changed) {
+        for problem in time_zone::problems(zone.as_str().unwrap_or_default()) {
+            errors.invalid(path.child("timeZone"), zone, &problem);
+        }
+    }
+    match spec.text("concurrencyPolicy") {
+        "Allow" | "Forbid" | "Replace" => {}
+        "" => errors.required(path.child("concurrencyPolicy"), ""),
+        other => errors.not_supported(
+            path.child("concurrencyPolicy"),
+            named(other),
+            &["Allow", "Forbid", "Replace"],
+        ),
+    }
+    validate_job_template(spec, old.unwrap_or(&Value::Null), &path.child("jobTemplate"), errors);
+    none_negative(spec, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"], &path, errors);
+}
+
+/// A zone inside the schedule is tolerated where it is stored already.
+fn validate_schedule(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let schedule = spec.text("schedule");
+    if schedule.is_empty() {
+        return errors.required(path, "");
+    }
+    if let Some(problem) = cron_schedule::problem(schedule) {
+        errors.invalid(path, schedule, &problem);
+    }
+    if !schedule.contains("TZ") {
+        return;
+    }
+    if !old.is_some_and(|old| old.text("schedule").contains("TZ")) {
+        let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        errors.invalid(path, schedule, detail);
+    } else if spec.has("timeZone") {
+        errors.invalid(path, schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule");
+    }
+}
+
+fn validate_job_template(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let job = spec.field("jobTemplate").field("spec");
+    let path = path.child("spec");
+    job::validate_spec(job, old.field("jobTemplate").field("spec"), &path, errors);
+    if job.has("selector") {
+        let bad = selector_value(job.field("selector"));
+        errors.invalid(path.child("selector"), bad, "`selector` will be auto-generated");
+    }
+    if job.flag("manualSelector") {
+        errors.not_supported(path.child("manualSelector"), pointer(job, "manualSelector"), &["nil", "false"]);
+    }
+}
+
+fn warnings(cron_job: &Value, old: Option<&Value>) -> Vec<String> {
+    let path = Path::new("spec");
+    let path = path.child("jobTemplate");
+    let path = path.child("spec");
+    let spec = cron_job.field("spec");
+    let job = spec.field("jobTemplate").field("spec");
+    let mut warnings = Vec::new();
+    match old {
+        None => {
+            warnings.extend(name_warning(cron_job));
+            warnings.extend(job::spec_warnings(job, &path));
+        }
+        Some(old) => {
+            if !same(spec, old.field("spec")) {
+                warnings.extend(job::spec_warnings(job, &path));
+            }
+            if spec.text("schedule").contains("TZ") {
+                warnings.push("cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details".into());
+            }
+        }
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Such schedules cannot be created any more, only stored from before.
+    #[test]
+    fn a_stored_zone_in_the_schedule_is_tolerated_without_another() {
+        for (schedule, zone, expected) in [
+            ("TZ=UTC 1 * * * *", Value::Null, ""),
+            (
+                "TZ=UTC 1 * * * *",
+                json!("UTC"),
+                "cannot use both timeZone field and TZ or CRON_TZ in schedule",
+            ),
+            ("1 * * * *", json!("UTC"), ""),
+        ] {
+            let mut errors = Errors::default();
+            let old = json!({"schedule": "TZ=UTC * * * * *"});
+            let spec = json!({"schedule": schedule, "timeZone": zone});
+            validate_schedule(&spec, Some(&old), &Path::new("s"), &mut errors);
+            let found: Vec<&str> = errors.causes().iter().map(|cause| cause.message.as_str()).collect();
+            assert_eq!(found.len(), usize::from(!expected.is_empty()), "{schedule} {zone}");
+            assert!(found.iter().all(|message| message.ends_with(expected)), "{found:?}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! CSINode: the drivers that run on a node.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use sternpost_meta::{
+    field::{Errors, Path},
+    format::qualified_name,
+};
+
+use super::{
+    Rules,
+    form::{driver_name, not_empty, same, texts},
+    internal_form::{Field, Shape, field, internal},
+};
+use crate::object::{Fields, FieldsMut};
+
+pub const RULES: Rules = Rules { validate, validate_update, ..Rules::NONE };
+
+/// The most bytes in a driver's name for the node.
+pub const MAX_NODE_ID_BYTES: usize = 256;
+
+const DRIVER: &[Field] = &[
+    field("Name", "name", Shape::Text),
+    field("NodeID", "nodeID", Shape::Text),
+    field("TopologyKeys", "topologyKeys", Shape::Raw),
+    // Printed after it was taken out of the comparison.
+    field("Allocatable", "allocatable", Shape::Raw),
+];
+
+fn validate(node: &Value, errors: &mut Errors) {
+    let spec = Path::new("spec");
+    let list = spec.child("drivers");
+    let mut names = HashSet::new();
+    for (index, driver) in node.field("spec").items("drivers").iter().enumerate() {
+        let path = list.index(index);
+        let (name, id) = (driver.text("name"), driver.text("nodeID"));
+        driver_name(name, path.child("name"), errors);
+        not_empty(id, path.child("nodeID"), errors);
+        if id.len() > MAX_NODE_ID_BYTES {
+            errors.invalid(path.child("nodeID"), id, "must be 256 characters or less");
+        }
+        if let Some(count) = driver.field("allocatable").int("count").filter(|count| *count < 0) {
+            let path = path.child("allocatable");
+            errors.invalid(path.child("count"), count, "must be greater than or equal to 0");
+        }
+        if !names.insert(name) {
+            errors.duplicate(path.child("name"), name);
+        }
+        let mut keys = HashSet::new();
+        for key in texts(driver, "topologyKeys") {
+            not_empty(key, path, errors);
+            if !keys.insert(key) {
+                errors.duplicate(path, key);
+            }
+            for problem in qualified_name(key) {
+                errors.invalid(path, key, &problem);
+            }
+        }
+    }
+}
+
+fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
+    validate(new, errors);
+    let without_allocatable = |driver: &Value| {
+        let mut driver = driver.clone();
+        driver.remove("allocatable");
+        driver
+    };
+    for driver in new.field("spec").items("drivers") {
+        let stored = old.field("spec").items("drivers").iter();
+        for stored in stored.filter(|stored| stored.text("name") == driver.text("name")) {
+            let driver = without_allocatable(driver);
+            if !same(&without_allocatable(stored), &driver) {
+                let value = internal(Shape::Struct(DRIVER), &driver);
+                errors.invalid("spec.drivers", value, "field is immutable");
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Whether texts have the form they must have, as errors of a kind.
+
+use serde_json::Value;
+use sternpost_meta::{
+    field::{BadValue, Errors, Path},
+    format::{Problems, dns_subdomain},
+};
+
+use crate::object::Fields;
+
+/// The most bytes a driver's name may have.
+pub const MAX_DRIVER_NAME_BYTES: usize = 63;
+
+/// One error for each problem.
+pub fn must_be(check: fn(&str) -> Problems, text: &str, path: Path<'_>, errors: &mut Errors) {
+    for problem in check(text) {
+        errors.invalid(path, text, &problem);
+    }
+}
+
+/// As [`must_be`], with an error of its own for a text that is empty.
+pub fn required(check: fn(&str) -> Problems, text: &str, path: Path<'_>, errors: &mut Errors) {
+    if text.is_empty() {
+        errors.required(path, "");
+    } else {
+        must_be(check, text, path, errors);
+    }
+}
+
+/// An error if the text is empty.
+pub fn not_empty(text: &str, path: Path<'_>, errors: &mut Errors) {
+    if text.is_empty() {
+        errors.required(path, "");
+    }
+}
+
+/// A value of a fixed set, in the order in which messages list it.
+pub fn one_of(supported: &[&str], text: &str, path: Path<'_>, errors: &mut Errors) {
+    if !supported.contains(&text) {
+        errors.not_supported(path, named(text), supported);
+    }
+}
+
+/// The name of a CSI or DRA driver: a DNS subdomain in any case.
+pub fn driver_name(name: &str, path: Path<'_>, errors: &mut Errors) {
+    if name.is_empty() {
+        errors.required(path, "");
+        return;
+    }
+    if name.len() > MAX_DRIVER_NAME_BYTES {
+        errors.too_long(path, MAX_DRIVER_NAME_BYTES);
+    }
+    for problem in dns_subdomain(&name.to_lowercase()) {
+        errors.invalid(path, name, &problem);
+    }
+}
+
+/// A text whose Go type is not plain `string`: such print as JSON.
+pub fn named(text: &str) -> BadValue {
+    BadValue::Json(Value::String(text.into()))
+}
+
+/// A pointer to a text, or to nothing.
+pub fn pointer(object: &Value, name: &str) -> BadValue {
+    BadValue::Json(object.field(name).clone())
+}
+
+/// An error unless both objects have the same in the field, where empty and missing are alike.
+pub fn immutable(new: &Value, old: &Value, name: &str, path: Path<'_>, errors: &mut Errors) {
+    if !same(new.field(name), old.field(name)) {
+        errors.invalid(path, pointer(new, name), "field is immutable");
+    }
+}
+
+/// Equal, where an empty list or map and none are alike.
+pub fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => a
+            .keys()
+            .chain(b.keys())
+            .all(|key| same(a.get(key).unwrap_or(&Value::Null), b.get(key).unwrap_or(&Value::Null))),
+        (Value::Null, other) | (other, Value::Null) => match other {
+            Value::Null => true,
+            Value::Array(items) => items.is_empty(),
+            Value::Object(entries) => entries.is_empty(),
+            _ => false,
+        },
+        (a, b) => a == b,
+    }
+}
+
+/// The texts of a list.
+pub fn texts<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = &'a str> {
+    object.items(name).iter().map(|item| item.as_str().unwrap_or_default())
+}

@@ -1,0 +1,51 @@
+//! `IPAddress`
+
+use serde_json::Value;
+use sternpost_meta::{
+    field::{Errors, Path},
+    format::{self, Problems, dns_subdomain, path_segment},
+};
+
+use super::{
+    Rules,
+    form::{must_be, required, same},
+    internal_form::{Field, Shape, field, internal},
+};
+use crate::object::Fields;
+
+pub const RULES: Rules = Rules { validate, validate_update, ..Rules::NONE };
+
+/// The name is the address, in its one form.
+pub const NAME: fn(&str) -> Problems = format::ip_strict;
+
+const PARENT_REFERENCE: &[Field] = &[
+    field("Group", "group", Shape::Text),
+    field("Resource", "resource", Shape::Text),
+    field("Namespace", "namespace", Shape::Text),
+    field("Name", "name", Shape::Text),
+];
+
+fn validate(object: &Value, errors: &mut Errors) {
+    let spec = Path::new("spec");
+    let path = spec.child("parentRef");
+    let Some(parent) = object.field("spec").get_field("parentRef") else {
+        errors.required(path, "");
+        return;
+    };
+    if !parent.text("group").is_empty() {
+        must_be(dns_subdomain, parent.text("group"), path.child("group"), errors);
+    }
+    required(path_segment, parent.text("resource"), path.child("resource"), errors);
+    required(path_segment, parent.text("name"), path.child("name"), errors);
+    must_be(path_segment, parent.text("namespace"), path.child("namespace"), errors);
+}
+
+fn validate_update(object: &Value, old: &Value, errors: &mut Errors) {
+    validate(object, errors);
+    let parent = object.field("spec").field("parentRef");
+    if !same(parent, old.field("spec").field("parentRef")) {
+        let spec = Path::new("spec");
+        let value = internal(Shape::Ptr(PARENT_REFERENCE), parent);
+        errors.invalid(spec.child("parentRef"), value, "field is immutable");
+    }
+}

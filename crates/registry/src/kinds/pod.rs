@@ -1,0 +1,116 @@
+//! `Pod`: what may be created, what may change later, and through which door.
+//!
+//! The object itself takes only few changes (`update`); ephemeral containers
+//! and resources change through subresources of their own
+//! ([`ephemeral_containers`], [`resize`]), the node through a [`binding`](super::binding).
+
+pub mod ephemeral_containers;
+pub mod resize;
+mod status;
+mod update;
+mod warnings;
+
+use serde_json::{Value, json};
+use sternpost_meta::field::{Errors, Path};
+
+use super::{Rules, pod_annotations, pod_spec, status_subresource};
+use crate::object::{Fields, FieldsMut};
+
+pub const RULES: Rules = Rules {
+    default,
+    prepare_create,
+    prepare_update: status_subresource::keep_status,
+    prepare_status_update: status::prepare,
+    validate,
+    validate_update: update::validate,
+    validate_status_update: status::validate,
+    warnings: warnings::warnings,
+};
+
+fn default(pod: &mut Value) {
+    let spec = pod.object_mut("spec");
+    pod_spec::default(spec);
+    pod_spec::default_pod(spec);
+    status::default(pod);
+}
+
+/// A pod begins as pending, in the class of service that its resources put it in.
+fn prepare_create(pod: &mut Value) {
+    let spec = pod.field("spec");
+    let mut status = json!({"phase": "Pending", "qosClass": pod_spec::qos_class(spec)});
+    if !spec.items("schedulingGates").is_empty() {
+        status.set(
+            "conditions",
+            json!([{
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": null,
+                "lastTransitionTime": pod.field("metadata").field("creationTimestamp"),
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }]),
+        );
+    }
+    pod.set("status", status);
+    // Nothing can end before it is asked to; one second is as near as it gets.
+    let spec = pod.object_mut("spec");
+    if spec.int("terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
+        spec.set("terminationGracePeriodSeconds", 1);
+    }
+    pod.object_mut("metadata").set("generation", 1);
+    pod_spec::merge_match_label_keys(pod);
+    pod_annotations::app_armor_to_fields(pod);
+}
+
+fn validate(pod: &Value, errors: &mut Errors) {
+    let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
+    let path = Path::new("spec");
+    validate_metadata_and_spec(pod, None, errors);
+    if !spec.items("ephemeralContainers").is_empty() {
+        errors.forbidden(path.child("ephemeralContainers"), "cannot be set on create");
+    }
+    if !spec.text("nodeName").is_empty() && !spec.items("schedulingGates").is_empty() {
+        let problem = "cannot be set until all schedulingGates have been cleared";
+        errors.forbidden(path.child("nodeName"), problem);
+    }
+    pod_annotations::validate_same_as_fields(metadata, spec, &path, errors);
+}
+
+/// What is checked on every write of a pod's spec.
+fn validate_metadata_and_spec(pod: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
+    let path = Path::new("spec");
+    let old_metadata = old.map_or(&Value::Null, |old| old.field("metadata"));
+    let annotations = Path::new("metadata");
+    pod_annotations::validate(metadata, spec, old_metadata, &annotations.child("annotations"), errors);
+    let options = pod_spec::Options {
+        pod: Some(metadata),
+        old: old.map(|old| old.field("spec")),
+        ..Default::default()
+    };
+    pod_spec::validate(spec, options, &path, errors);
+    if spec.text("serviceAccountName").is_empty() {
+        forbid_tokens(spec, &path, errors);
+    }
+    pod_spec::validate_images(spec, &path, errors);
+}
+
+/// Without a service account there is nothing to make a token for.
+fn forbid_tokens(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for (at_volume, volume) in spec.items("volumes").iter().enumerate() {
+        for (at_source, source) in volume.field("projected").items("sources").iter().enumerate() {
+            if !source.has("serviceAccountToken") {
+                continue;
+            }
+            let volumes = path.child("volumes");
+            let volume = volumes.index(at_volume);
+            let projected = volume.child("projected");
+            let sources = projected.child("sources");
+            let source = sources.index(at_source);
+            errors.forbidden(
+                source.child("serviceAccountToken"),
+                "must not be specified when serviceAccountName is not set",
+            );
+        }
+    }
+}

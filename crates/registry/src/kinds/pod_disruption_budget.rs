@@ -1,0 +1,85 @@
+//! `PodDisruptionBudget`
+
+use serde_json::Value;
+use sternpost_meta::field::{Errors, Path};
+
+use super::{
+    Rules,
+    bounds::none_negative,
+    conditions,
+    form::named,
+    int_or_percent,
+    internal_form::{Field, LABEL_SELECTOR, Shape, field, internal},
+    label_selector,
+    status_subresource::{keep_spec, keep_status, reset_status},
+};
+use crate::object::Fields;
+
+pub const RULES: Rules = Rules {
+    prepare_create: reset_status,
+    prepare_update: keep_status,
+    prepare_status_update: keep_spec,
+    validate,
+    validate_update,
+    validate_status_update,
+    ..Rules::NONE
+};
+
+const SPEC: &[Field] = &[
+    field("MinAvailable", "minAvailable", Shape::Raw),
+    field("Selector", "selector", Shape::Ptr(LABEL_SELECTOR)),
+    field("MaxUnavailable", "maxUnavailable", Shape::Raw),
+    field("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", Shape::Raw),
+];
+
+fn validate(budget: &Value, errors: &mut Errors) {
+    validate_update(budget, &Value::Null, errors);
+}
+
+/// `old` is `null` on create.
+fn validate_update(budget: &Value, old: &Value, errors: &mut Errors) {
+    let path = Path::new("spec");
+    let spec = budget.field("spec");
+    if spec.has("minAvailable") && spec.has("maxUnavailable") {
+        errors.invalid(
+            path,
+            internal(Shape::Struct(SPEC), spec),
+            "minAvailable and maxUnavailable cannot be both set",
+        );
+    }
+    for name in ["minAvailable", "maxUnavailable"] {
+        if let Some(value) = spec.get_field(name) {
+            let path = path.child(name);
+            int_or_percent::validate(value, &path, errors);
+            int_or_percent::at_most_100_percent(value, &path, errors);
+        }
+    }
+    label_selector::validate_update(
+        spec.field("selector"),
+        old.field("spec").field("selector"),
+        &path.child("selector"),
+        errors,
+    );
+    if let Some(policy) = spec.get_field("unhealthyPodEvictionPolicy") {
+        let policy = policy.as_str().unwrap_or_default();
+        if !matches!(policy, "AlwaysAllow" | "IfHealthyBudget") {
+            errors.not_supported(
+                path.child("unhealthyPodEvictionPolicy"),
+                named(policy),
+                &["AlwaysAllow", "IfHealthyBudget"],
+            );
+        }
+    }
+}
+
+fn validate_status_update(budget: &Value, _old: &Value, errors: &mut Errors) {
+    let path = Path::new("status");
+    let status = budget.field("status");
+    conditions::validate(status.items("conditions"), &path.child("conditions"), errors);
+    none_negative(
+        status,
+        &["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"],
+        &path,
+        errors,
+    );
+}

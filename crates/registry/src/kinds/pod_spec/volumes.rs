@@ -1,0 +1,246 @@
+//! Volumes of a pod: one source each.
+
+mod network;
+mod projected;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sternpost_meta::{
+    field::{Errors, Path},
+    format::{dns_label, dns_subdomain},
+};
+
+use self::{
+    network::{
+        aws_elastic_block_store, azure_disk, azure_file, cephfs, cinder, fc, flex_volume, flocker,
+        gce_persistent_disk, glusterfs, iscsi, nfs, photon_persistent_disk, portworx, quobyte, rbd, scale_io,
+        storage_os, vsphere,
+    },
+    projected::{config_map, downward_api, projected, secret},
+};
+use super::{
+    containers::validate_pull_policy,
+    paths::{validate_descending, validate_no_backsteps},
+    ratchet::Ratchet,
+    resources::quantity,
+};
+use crate::{
+    kinds::{
+        form::{driver_name, must_be, not_empty, one_of, required},
+        labels::{validate_annotations, validate_labels},
+        persistent_volume_claim,
+    },
+    object::Fields,
+};
+
+/// The volumes without faults, by name: only these can be mounted.
+pub type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
+
+/// What a source's check may need to know of its volume.
+pub struct Volume<'a> {
+    pub name: &'a str,
+    /// Where the volume stands; the source is a child of it.
+    pub path: Path<'a>,
+    /// The metadata of the pod; `None` in a template.
+    pub pod: Option<&'a Value>,
+    pub ratchet: Ratchet,
+}
+
+type Check = fn(&Value, Path<'_>, &Volume<'_>, &mut Errors);
+
+/// Field, name in the path of its errors, name in the path if it is a second source, check.
+/// In the order upstream looks at them, with its spelling.
+const SOURCES: &[(&str, &str, &str, Check)] = &[
+    ("emptyDir", "emptyDir", "emptyDir", empty_dir),
+    ("hostPath", "hostPath", "hostPath", host_path),
+    ("gitRepo", "gitRepo", "gitRepo", git_repo),
+    ("gcePersistentDisk", "persistentDisk", "gcePersistentDisk", gce_persistent_disk),
+    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", aws_elastic_block_store),
+    ("secret", "secret", "secret", secret),
+    ("nfs", "nfs", "nfs", nfs),
+    ("iscsi", "iscsi", "iscsi", iscsi),
+    ("glusterfs", "glusterfs", "glusterfs", glusterfs),
+    ("flocker", "flocker", "flocker", flocker),
+    ("persistentVolumeClaim", "persistentVolumeClaim", "persistentVolumeClaim", persistent_volume_claim),
+    ("rbd", "rbd", "rbd", rbd),
+    ("cinder", "cinder", "cinder", cinder),
+    ("cephfs", "cephfs", "cephFS", cephfs),
+    ("quobyte", "quobyte", "quobyte", quobyte),
+    ("downwardAPI", "downwardAPI", "downwarAPI", downward_api),
+    ("fc", "fc", "fc", fc),
+    ("flexVolume", "flexVolume", "flexVolume", flex_volume),
+    ("configMap", "configMap", "configMap", config_map),
+    ("azureFile", "azureFile", "azureFile", azure_file),
+    ("vsphereVolume", "vsphereVolume", "vsphereVolume", vsphere),
+    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk", photon_persistent_disk),
+    ("portworxVolume", "portworxVolume", "portworxVolume", portworx),
+    ("azureDisk", "azureDisk", "azureDisk", azure_disk),
+    ("storageos", "storageos", "storageos", storage_os),
+    ("projected", "projected", "projected", projected),
+    ("scaleIO", "scaleIO", "scaleIO", scale_io),
+    ("csi", "csi", "csi", csi),
+    ("ephemeral", "ephemeral", "ephemeral", ephemeral),
+    ("image", "image", "image", image),
+];
+
+pub fn validate_volumes<'a>(
+    spec: &'a Value,
+    pod: Option<&'a Value>,
+    ratchet: Ratchet,
+    path: &Path<'_>,
+    errors: &mut Errors,
+) -> Volumes<'a> {
+    let list = path.child("volumes");
+    let mut good = Volumes::new();
+    for (index, volume) in spec.items("volumes").iter().enumerate() {
+        let path = list.index(index);
+        let name = volume.text("name");
+        let mut found = Errors::default();
+        validate_source(volume, &Volume { name, path, pod, ratchet }, &mut found);
+        required(dns_label, name, path.child("name"), &mut found);
+        if good.contains_key(name) {
+            found.duplicate(path.child("name"), name);
+        }
+        if found.is_empty() {
+            good.insert(name, volume);
+        } else {
+            errors.extend(found);
+        }
+    }
+    let created: Vec<String> =
+        pod.into_iter().flat_map(|pod| created_claims(spec, pod.text("name"))).collect();
+    for (index, volume) in spec.items("volumes").iter().enumerate() {
+        let claim = volume.field("persistentVolumeClaim").text("claimName");
+        if created.iter().any(|created| created == claim) {
+            errors.invalid(
+                list.index(index).child("persistentVolumeClaim").child("claimName"),
+                claim,
+                "must not reference a PVC that gets created for an ephemeral volume",
+            );
+        }
+    }
+    good
+}
+
+/// The claims that will be made for the ephemeral volumes of a pod.
+fn created_claims(spec: &Value, pod: &str) -> Vec<String> {
+    let ephemeral = spec.items("volumes").iter().filter(|volume| volume.has("ephemeral"));
+    ephemeral.map(|volume| format!("{pod}-{}", volume.text("name"))).collect()
+}
+
+fn validate_source(sources: &Value, volume: &Volume<'_>, errors: &mut Errors) {
+    let mut found = false;
+    for (field, name, second, check) in SOURCES {
+        let Some(source) = sources.get_field(field) else { continue };
+        if found {
+            errors.forbidden(volume.path.child(second), "may not specify more than 1 volume type");
+            continue;
+        }
+        found = true;
+        check(source, volume.path.child(name), volume, errors);
+    }
+    if !found {
+        errors.required(volume.path, "must specify a volume type");
+    }
+}
+
+fn empty_dir(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
+    if quantity(source.field("sizeLimit")).is_some_and(|limit| limit.is_negative()) {
+        errors.forbidden(path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
+    }
+}
+
+fn host_path(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
+    let on_host = source.text("path");
+    if on_host.is_empty() {
+        return errors.required(path.child("path"), "");
+    }
+    validate_no_backsteps(on_host, &path.child("path"), errors);
+    let types = &[
+        "",
+        "BlockDevice",
+        "CharDevice",
+        "Directory",
+        "DirectoryOrCreate",
+        "File",
+        "FileOrCreate",
+        "Socket",
+    ];
+    one_of(types, source.text("type"), path.child("type"), errors);
+}
+
+fn git_repo(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
+    not_empty(source.text("repository"), path.child("repository"), errors);
+    validate_descending(source.text("directory"), &path.child("directory"), errors);
+}
+
+fn persistent_volume_claim(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
+    not_empty(source.text("claimName"), path.child("claimName"), errors);
+}
+
+fn csi(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
+    driver_name(source.text("driver"), path.child("driver"), errors);
+    if let Some(secret) = source.get_field("nodePublishSecretRef") {
+        let name = secret.text("name");
+        if name.is_empty() {
+            errors.required(path.child("nodePublishSecretRef").child("name"), "");
+        } else {
+            must_be(dns_subdomain, name, path.child("name"), errors);
+        }
+    }
+}
+
+fn ephemeral(source: &Value, path: Path<'_>, volume: &Volume<'_>, errors: &mut Errors) {
+    let path = path.child("volumeClaimTemplate");
+    match source.get_field("volumeClaimTemplate") {
+        None => errors.required(path, ""),
+        Some(template) => validate_claim_template(template, &path, errors),
+    }
+    let Some(pod) = volume.pod.map(|pod| pod.text("name")).filter(|pod| !pod.is_empty()) else { return };
+    if volume.name.is_empty() {
+        return;
+    }
+    let claim = format!("{pod}-{}", volume.name);
+    for problem in dns_subdomain(&claim) {
+        let problem = format!("PVC name \"{claim}\": {problem}");
+        errors.invalid(volume.path.child("name"), volume.name, &problem);
+    }
+}
+
+fn validate_claim_template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
+    /// Everything of metadata but labels and annotations, in the order of the Go type.
+    const FORBIDDEN: &[&str] = &[
+        "name",
+        "generateName",
+        "namespace",
+        "selfLink",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "ownerReferences",
+        "finalizers",
+        "managedFields",
+    ];
+    let metadata = template.field("metadata");
+    let metadata_path = path.child("metadata");
+    validate_annotations(metadata, "annotations", &metadata_path.child("annotations"), errors);
+    validate_labels(metadata, "labels", &metadata_path.child("labels"), errors);
+    for name in FORBIDDEN.iter().filter(|name| metadata.has(name)) {
+        // Go's field is UID; upstream lowers its first letter only.
+        let name = if *name == "uid" { "uID" } else { name };
+        errors.forbidden(metadata_path.child(name), "cannot be set");
+    }
+    persistent_volume_claim::validate_spec(template.field("spec"), &path.child("spec"), errors);
+}
+
+fn image(source: &Value, path: Path<'_>, volume: &Volume<'_>, errors: &mut Errors) {
+    // Templates may leave it to whoever makes the pods.
+    if volume.pod.is_some() {
+        not_empty(source.text("reference"), path.child("reference"), errors);
+    }
+    validate_pull_policy(source.text("pullPolicy"), path.child("pullPolicy"), errors);
+}

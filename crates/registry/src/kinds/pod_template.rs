@@ -1,0 +1,31 @@
+//! `PodTemplate`: a template on its own.
+
+use serde_json::Value;
+use sternpost_meta::field::{Errors, Path};
+
+use super::{Rules, form::same, pod_template_spec, pod_warnings};
+use crate::object::{Fields, FieldsMut};
+
+pub const RULES: Rules = Rules { default, validate, validate_update, warnings, ..Rules::NONE };
+
+fn default(object: &mut Value) {
+    pod_template_spec::default(object.object_mut("template"));
+}
+
+fn validate(object: &Value, errors: &mut Errors) {
+    pod_template_spec::validate(object.field("template"), &Path::new("template"), errors);
+}
+
+fn validate_update(object: &Value, old: &Value, errors: &mut Errors) {
+    let path = Path::new("template");
+    pod_template_spec::validate_update(object.field("template"), old.field("template"), &path, errors);
+}
+
+/// A template that did not change has been warned about already.
+fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
+    let template = object.field("template");
+    if old.is_some_and(|old| same(old.field("template"), template)) {
+        return Vec::new();
+    }
+    pod_warnings::of_template(template, &Path::new("template"))
+}

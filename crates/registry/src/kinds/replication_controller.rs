@@ -1,0 +1,98 @@
+//! `ReplicationController`
+
+use serde_json::Value;
+use sternpost_meta::field::{Errors, Path};
+
+use super::{
+    Rules,
+    bounds::{available_are_ready, none_negative, not_above_replicas, not_negative},
+    pod_template_spec,
+    status_subresource::{keep_spec, keep_status, reset_status},
+    workload::{default_template, name_warning, runs_for_ever, selector_does_not_match, template_warnings},
+};
+use crate::object::{Fields, FieldsMut};
+
+pub const RULES: Rules = Rules {
+    default,
+    prepare_create: reset_status,
+    prepare_update: keep_status,
+    prepare_status_update: keep_spec,
+    validate,
+    validate_update,
+    validate_status_update,
+    warnings,
+};
+
+fn default(controller: &mut Value) {
+    let spec = controller.object_mut("spec");
+    spec.default_field("replicas", 1);
+    if spec.has("template") {
+        default_template(spec);
+    }
+    let labels = spec.field("template").field("metadata").field("labels").clone();
+    if labels.as_object().is_none_or(serde_json::Map::is_empty) {
+        return;
+    }
+    if spec.entries("selector").next().is_none() {
+        spec.set("selector", labels.clone());
+    }
+    let metadata = controller.object_mut("metadata");
+    if metadata.entries("labels").next().is_none() {
+        metadata.set("labels", labels);
+    }
+}
+
+fn validate(controller: &Value, errors: &mut Errors) {
+    validate_update(controller, &Value::Null, errors);
+}
+
+/// `old` is `null` on create.
+fn validate_update(controller: &Value, old: &Value, errors: &mut Errors) {
+    let path = Path::new("spec");
+    let spec = controller.field("spec");
+    not_negative(spec, "minReadySeconds", &path, errors);
+    if spec.entries("selector").next().is_none() {
+        errors.required(path.child("selector"), "");
+    }
+    if !spec.has("replicas") {
+        errors.required(path.child("replicas"), "");
+    }
+    not_negative(spec, "replicas", &path, errors);
+    let path = path.child("template");
+    let template = spec.field("template");
+    if template.is_null() {
+        return errors.required(path, "");
+    }
+    let labels = template.field("metadata").field("labels");
+    if spec.entries("selector").any(|(key, value)| labels.field(key) != value) {
+        selector_does_not_match(labels, &path, errors);
+    }
+    pod_template_spec::validate_update(template, old.field("spec").field("template"), &path, errors);
+    runs_for_ever(template, "ReplicationController", &path, errors);
+}
+
+fn validate_status_update(controller: &Value, _old: &Value, errors: &mut Errors) {
+    let path = Path::new("status");
+    let status = controller.field("status");
+    none_negative(
+        status,
+        &["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"],
+        &path,
+        errors,
+    );
+    not_above_replicas(
+        status,
+        &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
+        &path,
+        errors,
+    );
+    available_are_ready(status, "readyReplicas", &path, errors);
+}
+
+fn warnings(controller: &Value, old: Option<&Value>) -> Vec<String> {
+    match old {
+        None => name_warning(controller).into_iter().chain(template_warnings(controller, None)).collect(),
+        // Upstream looks at the template that was there before.
+        Some(old) => template_warnings(old, Some(controller)),
+    }
+}

@@ -1,0 +1,58 @@
+//! Role, and the rules of policies that ClusterRole shares.
+
+use serde_json::Value;
+use sternpost_meta::{
+    field::{BadValue, Errors, Path},
+    format::{Problems, path_segment},
+};
+
+use super::Rules;
+use crate::object::Fields;
+
+pub const RULES: Rules =
+    Rules { validate, validate_update: |new, _, errors| validate(new, errors), ..Rules::NONE };
+
+/// Names of roles and bindings stand in URLs and are otherwise free.
+pub const NAME: fn(&str) -> Problems = path_segment;
+
+fn validate(role: &Value, errors: &mut Errors) {
+    validate_rules(role, Scope::Namespaced, errors);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    Namespaced,
+    Cluster,
+}
+
+pub fn validate_rules(role: &Value, scope: Scope, errors: &mut Errors) {
+    let list = Path::new("rules");
+    for (index, rule) in role.items("rules").iter().enumerate() {
+        validate_rule(rule, scope, &list.index(index), errors);
+    }
+}
+
+fn validate_rule(rule: &Value, scope: Scope, path: &Path<'_>, errors: &mut Errors) {
+    let given = |name: &str| !rule.items(name).is_empty();
+    if !given("verbs") {
+        errors.required(path.child("verbs"), "verbs must contain at least one value");
+    }
+    if given("nonResourceURLs") {
+        let urls = path.child("nonResourceURLs");
+        let value = || BadValue::Json(rule.field("nonResourceURLs").clone());
+        if scope == Scope::Namespaced {
+            errors.invalid(urls, value(), "namespaced rules cannot apply to non-resource URLs");
+        }
+        if given("apiGroups") || given("resources") || given("resourceNames") {
+            let detail = "rules cannot apply to both regular resources and non-resource URLs";
+            errors.invalid(urls, value(), detail);
+        }
+        return;
+    }
+    if !given("apiGroups") {
+        errors.required(path.child("apiGroups"), "resource rules must supply at least one api group");
+    }
+    if !given("resources") {
+        errors.required(path.child("resources"), "resource rules must supply at least one resource");
+    }
+}

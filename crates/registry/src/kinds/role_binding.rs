@@ -1,0 +1,91 @@
+//! RoleBinding, and the subjects and the role reference that ClusterRoleBinding shares.
+
+use serde_json::Value;
+use sternpost_meta::{
+    field::{Errors, Path},
+    format::{dns_subdomain, path_segment},
+};
+
+use super::{
+    Rules,
+    form::{must_be, not_empty, required},
+    internal_form::{Field, Shape, field, internal},
+    role::Scope,
+};
+use crate::object::{Fields, FieldsMut};
+
+pub const RULES: Rules = Rules {
+    default,
+    validate: |binding, errors| validate(binding, Scope::Namespaced, errors),
+    validate_update: |new, old, errors| validate_update(new, old, Scope::Namespaced, errors),
+    ..Rules::NONE
+};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+const ROLE_REF: &[Field] = &[
+    field("APIGroup", "apiGroup", Shape::Text),
+    field("Kind", "kind", Shape::Text),
+    field("Name", "name", Shape::Text),
+];
+
+pub fn default(binding: &mut Value) {
+    binding.object_mut("roleRef").default_field("apiGroup", GROUP);
+    for subject in binding.items_mut("subjects") {
+        if matches!(subject.text("kind"), "User" | "Group") {
+            subject.default_field("apiGroup", GROUP);
+        }
+    }
+}
+
+pub fn validate(binding: &Value, scope: Scope, errors: &mut Errors) {
+    let role_ref = binding.field("roleRef");
+    let path = Path::new("roleRef");
+    if role_ref.text("apiGroup") != GROUP {
+        errors.not_supported(path.child("apiGroup"), role_ref.text("apiGroup"), &[GROUP]);
+    }
+    let kinds: &[&str] = match scope {
+        Scope::Namespaced => &["Role", "ClusterRole"],
+        Scope::Cluster => &["ClusterRole"],
+    };
+    if !kinds.contains(&role_ref.text("kind")) {
+        errors.not_supported(path.child("kind"), role_ref.text("kind"), kinds);
+    }
+    required(path_segment, role_ref.text("name"), path.child("name"), errors);
+    let list = Path::new("subjects");
+    for (index, subject) in binding.items("subjects").iter().enumerate() {
+        validate_subject(subject, scope, &list.index(index), errors);
+    }
+}
+
+pub fn validate_update(new: &Value, old: &Value, scope: Scope, errors: &mut Errors) {
+    validate(new, scope, errors);
+    if new.field("roleRef") != old.field("roleRef") {
+        let value = internal(Shape::Struct(ROLE_REF), new.field("roleRef"));
+        errors.invalid("roleRef", value, "cannot change roleRef");
+    }
+}
+
+fn validate_subject(subject: &Value, scope: Scope, path: &Path<'_>, errors: &mut Errors) {
+    let (name, group) = (subject.text("name"), subject.text("apiGroup"));
+    not_empty(name, path.child("name"), errors);
+    match subject.text("kind") {
+        "ServiceAccount" => {
+            if !name.is_empty() {
+                must_be(dns_subdomain, name, path.child("name"), errors);
+            }
+            if !group.is_empty() {
+                errors.not_supported(path.child("apiGroup"), group, &[""]);
+            }
+            if scope == Scope::Cluster {
+                not_empty(subject.text("namespace"), path.child("namespace"), errors);
+            }
+        }
+        "User" | "Group" => {
+            if group != GROUP {
+                errors.not_supported(path.child("apiGroup"), group, &[GROUP]);
+            }
+        }
+        other => errors.not_supported(path.child("kind"), other, &["ServiceAccount", "User", "Group"]),
+    }
+}

@@ -1,0 +1,104 @@
+//! `Scale`: the number of replicas of a workload, apart from everything else.
+
+use serde_json::{Value, json};
+use sternpost_meta::{
+    field::{Errors, Path},
+    selector::LabelSelector,
+};
+
+use super::{Rules, bounds::not_negative};
+use crate::object::{Fields, FieldsMut};
+
+pub const RULES: Rules =
+    Rules { validate, validate_update: |scale, _old, errors| validate(scale, errors), ..Rules::NONE };
+
+fn validate(scale: &Value, errors: &mut Errors) {
+    not_negative(scale.field("spec"), "replicas", &Path::new("spec"), errors);
+}
+
+/// The scale of a `Deployment`, `ReplicaSet`, `StatefulSet` or `ReplicationController`.
+pub fn scale_of(parent: &Value) -> Value {
+    let mut metadata = json!({});
+    for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = parent.field("metadata").get_field(name) {
+            metadata.set(name, value.clone());
+        }
+    }
+    let mut status = json!({"replicas": parent.field("status").int("replicas").unwrap_or_default()});
+    let selector = selector_text(parent);
+    if !selector.is_empty() {
+        status.set("selector", selector);
+    }
+    let mut spec = json!({});
+    if let Some(replicas) = parent.field("spec").int("replicas").filter(|replicas| *replicas != 0) {
+        spec.set("replicas", replicas);
+    }
+    json!({
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": metadata,
+        "spec": spec,
+        "status": status,
+    })
+}
+
+fn selector_text(parent: &Value) -> String {
+    let selector = parent.field("spec").field("selector");
+    if parent.text("kind") == "ReplicationController" {
+        let pairs: Vec<String> = parent
+            .field("spec")
+            .entries("selector")
+            .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+            .collect();
+        return pairs.join(",");
+    }
+    LabelSelector::from_object(selector).map(|selector| selector.to_string()).unwrap_or_default()
+}
+
+/// Writes the number of replicas to the parent. The version and uid of the
+/// scale, where it has them, replace the parent's, so that the update finds out
+/// whether they still hold.
+pub fn apply_scale(parent: &mut Value, scale: &Value) {
+    let replicas = scale.field("spec").int("replicas").unwrap_or_default();
+    parent.object_mut("spec").set("replicas", replicas);
+    for name in ["resourceVersion", "uid"] {
+        let value = scale.field("metadata").text(name);
+        if !value.is_empty() {
+            parent.object_mut("metadata").set(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_shows_replicas_and_selector_of_its_parent() {
+        let mut parent = json!({
+            "kind": "Deployment",
+            "metadata": {"name": "d", "namespace": "n", "uid": "u", "resourceVersion": "7", "labels": {"x": "y"}},
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"a": "b"}, "matchExpressions": [
+                {"key": "c", "operator": "In", "values": ["2", "1"]}]}},
+            "status": {"replicas": 2},
+        });
+        let scale = scale_of(&parent);
+        assert_eq!(
+            scale["metadata"],
+            json!({"name": "d", "namespace": "n", "uid": "u", "resourceVersion": "7"})
+        );
+        assert_eq!(scale["spec"], json!({"replicas": 3}));
+        assert_eq!(scale["status"], json!({"replicas": 2, "selector": "a=b,c in (1,2)"}));
+
+        apply_scale(&mut parent, &json!({"metadata": {"resourceVersion": "6"}, "spec": {}}));
+        assert_eq!(parent["spec"]["replicas"], json!(0));
+        assert_eq!(parent["metadata"]["resourceVersion"], json!("6"));
+        assert_eq!(scale_of(&parent)["spec"], json!({}));
+    }
+
+    #[test]
+    fn a_replication_controller_selects_by_a_plain_map() {
+        let parent = json!({"kind": "ReplicationController", "spec": {"selector": {"b": "2", "a": "1"}}});
+        assert_eq!(scale_of(&parent)["status"], json!({"replicas": 0, "selector": "a=1,b=2"}));
+    }
+}

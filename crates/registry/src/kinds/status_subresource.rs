@@ -1,0 +1,49 @@
+//! Spec and status are written apart: the object by its users, `/status` by
+//! its controller.
+
+use serde_json::{Value, json};
+
+use crate::object::{Fields, FieldsMut};
+
+/// A new object has no status yet.
+pub fn reset_status(object: &mut Value) {
+    object.set("status", json!({}));
+}
+
+/// A write to the object leaves the status alone.
+pub fn keep_status(object: &mut Value, old: &Value) {
+    keep(object, old, "status");
+}
+
+/// A write to the status leaves the spec alone.
+pub fn keep_spec(object: &mut Value, old: &Value) {
+    keep(object, old, "spec");
+}
+
+pub fn keep_labels(object: &mut Value, old: &Value) {
+    keep(object.object_mut("metadata"), old.field("metadata"), "labels");
+}
+
+/// For kinds whose status writers may not touch metadata at all.
+pub fn keep_metadata(object: &mut Value, old: &Value) {
+    for name in [
+        "annotations",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generation",
+        "labels",
+        "ownerReferences",
+    ] {
+        keep(object.object_mut("metadata"), old.field("metadata"), name);
+    }
+}
+
+fn keep(object: &mut Value, old: &Value, name: &str) {
+    match old.get_field(name) {
+        Some(value) => object.set(name, value.clone()),
+        None => {
+            object.remove(name);
+        }
+    }
+}

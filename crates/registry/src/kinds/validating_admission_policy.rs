@@ -1,0 +1,112 @@
+//! ValidatingAdmissionPolicy: refuses requests by expressions.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use sternpost_meta::{
+    field::{Errors, Path},
+    format::qualified_name,
+};
+
+use super::{
+    Rules,
+    admission_policy::{default_policy, validate_policy},
+    conditions,
+    form::{not_empty, one_of},
+    internal_form::{Field, Shape, field, internal},
+    status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
+};
+use crate::object::Fields;
+
+pub const RULES: Rules = Rules {
+    default: default_policy,
+    prepare_create: reset_status,
+    prepare_update: keep_status,
+    prepare_status_update: |new, old| {
+        keep_spec(new, old);
+        keep_metadata(new, old);
+    },
+    validate: |policy, errors| validate(policy, None, errors),
+    validate_update: |new, old, errors| validate(new, Some(old), errors),
+    validate_status_update,
+    ..Rules::NONE
+};
+
+/// The most audit annotations of one policy.
+pub const MAX_AUDIT_ANNOTATIONS: usize = 20;
+/// The most bytes of an expression for an audit annotation.
+pub const MAX_VALUE_EXPRESSION_BYTES: usize = 5 * 1024;
+
+const AUDIT_ANNOTATION: &[Field] =
+    &[field("Key", "key", Shape::Text), field("ValueExpression", "valueExpression", Shape::Text)];
+
+fn validate(policy: &Value, old: Option<&Value>, errors: &mut Errors) {
+    validate_policy(policy, old, errors);
+    let spec = policy.field("spec");
+    let path = Path::new("spec");
+    let (validations, annotations) = (path.child("validations"), path.child("auditAnnotations"));
+    if spec.items("validations").is_empty() && spec.items("auditAnnotations").is_empty() {
+        let detail = "validations or auditAnnotations must contain at least one item";
+        errors.required(validations, detail);
+        errors.required(annotations, detail);
+        return;
+    }
+    for (index, validation) in spec.items("validations").iter().enumerate() {
+        validate_validation(validation, &validations.index(index), errors);
+    }
+    if spec.items("auditAnnotations").len() > MAX_AUDIT_ANNOTATIONS {
+        let value = internal(Shape::List(AUDIT_ANNOTATION), spec.field("auditAnnotations"));
+        errors.invalid(annotations, value, "must not have more than 20 auditAnnotations");
+    }
+    let mut keys = HashSet::new();
+    for (index, annotation) in spec.items("auditAnnotations").iter().enumerate() {
+        let path = annotations.index(index);
+        let key = annotation.text("key");
+        let whole = format!("{}/{key}", policy.field("metadata").text("name"));
+        for problem in qualified_name(&whole) {
+            errors.invalid(path.child("key"), whole.as_str(), &problem);
+        }
+        let expression = annotation.text("valueExpression").trim();
+        if expression.is_empty() {
+            errors.required(path.child("valueExpression"), "valueExpression is not specified");
+        } else if expression.len() > MAX_VALUE_EXPRESSION_BYTES {
+            errors.required(path.child("valueExpression"), "must not exceed 5120 bytes in length");
+        }
+        if !keys.insert(key) {
+            errors.duplicate(path.child("key"), key);
+        }
+    }
+}
+
+fn validate_validation(validation: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if validation.text("expression").trim().is_empty() {
+        errors.required(path.child("expression"), "expression is not specified");
+    }
+    let text = validation.text("messageExpression");
+    if !text.is_empty() && text.trim().is_empty() {
+        errors.invalid(path.child("messageExpression"), text, "must be non-empty if specified");
+    }
+    let text = validation.text("message");
+    if !text.is_empty() && text.trim().is_empty() {
+        errors.invalid(path.child("message"), text, "must be non-empty if specified");
+    } else if text.trim().contains(['\n', '\r']) {
+        errors.invalid(path.child("message"), text, "must not contain line breaks");
+    }
+    if validation.has("reason") {
+        let supported = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
+        one_of(&supported, validation.text("reason"), path.child("reason"), errors);
+    }
+}
+
+fn validate_status_update(new: &Value, _old: &Value, errors: &mut Errors) {
+    let status = new.field("status");
+    let path = Path::new("status");
+    let checking = path.child("typeChecking");
+    let list = checking.child("expressionWarnings");
+    for (index, warning) in status.field("typeChecking").items("expressionWarnings").iter().enumerate() {
+        let path = list.index(index);
+        not_empty(warning.text("warning"), path.child("warning"), errors);
+        not_empty(warning.text("fieldRef"), path.child("fieldRef"), errors);
+    }
+    conditions::validate(status.items("conditions"), &path.child("conditions"), errors);
+}

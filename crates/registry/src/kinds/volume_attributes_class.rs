@@ -1,0 +1,32 @@
+//! VolumeAttributesClass: parameters of a driver that may change after provisioning.
+
+use serde_json::Value;
+use sternpost_meta::field::{Errors, Path};
+
+use super::{
+    Rules,
+    form::same,
+    storage_class::{validate_parameters, validate_provisioner},
+};
+use crate::object::Fields;
+
+pub const RULES: Rules = Rules { validate, validate_update, ..Rules::NONE };
+
+fn validate(class: &Value, errors: &mut Errors) {
+    validate_provisioner(class.text("driverName"), Path::new("driverName"), errors);
+    let parameters = Path::new("parameters");
+    if class.entries("parameters").next().is_none() {
+        errors.required(parameters, "must contain at least one key/value pair");
+    }
+    validate_parameters(class, parameters, errors);
+}
+
+fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
+    validate(new, errors);
+    if new.text("driverName") != old.text("driverName") {
+        errors.forbidden("driverName", "updates to driverName are forbidden.");
+    }
+    if !same(new.field("parameters"), old.field("parameters")) {
+        errors.forbidden("parameters", "updates to parameters are forbidden.");
+    }
+}

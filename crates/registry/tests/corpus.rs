@@ -1,0 +1,142 @@
+//! Rules of kinds against answers recorded from kube-apiserver 1.36.4.
+//!
+//! `tests/kinds/FAMILY.jsonl` has one case a line: the object sent (`new`), the
+//! stored one it replaces (`old`, for an update), perhaps a `subresource`, and
+//! the answer: the `causes` of a 422, or the `object` with its defaults, perhaps
+//! with `warnings`.
+//! `ignore` lists dotted paths (`*` for any item) that the rules do not decide,
+//! such as what allocators set; `metadata` is never compared. `unordered` says
+//! that upstream walks a map in random order.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+use sternpost_meta::field::Errors;
+use sternpost_registry::{
+    kinds::{certificate_signing_request, rules},
+    object::Fields,
+};
+
+#[test]
+fn kinds_answer_as_recorded() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds");
+    let mut failures = Vec::new();
+    let mut checked = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "jsonl") {
+            continue;
+        }
+        let family = path.file_stem().unwrap().to_string_lossy().into_owned();
+        for (index, line) in fs::read_to_string(&path).unwrap().lines().enumerate() {
+            let case: Value = serde_json::from_str(line).unwrap();
+            if let Err(difference) = check(&case) {
+                failures.push(format!("{family}:{} {}\n{difference}", index + 1, case.text("name")));
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 0);
+    assert!(failures.is_empty(), "{} of {checked} differ\n{}", failures.len(), failures.join("\n"));
+}
+
+fn check(case: &Value) -> Result<(), String> {
+    let (object, causes, warnings) = admit(case);
+    let mut expected = case["causes"].as_array().cloned().unwrap_or_default();
+    let mut found: Vec<Value> = causes.as_array().unwrap().clone();
+    if case.flag("unordered") {
+        let order = |cause: &Value| cause.to_string();
+        expected.sort_by_key(order);
+        found.sort_by_key(order);
+    }
+    if found != expected {
+        let lines =
+            |causes: &[Value]| causes.iter().map(|cause| format!("    {cause}\n")).collect::<String>();
+        return Err(format!("  expected\n{}  found\n{}", lines(&expected), lines(&found)));
+    }
+    if case.has("warnings") && case.field("warnings") != &warnings {
+        return Err(format!("  expected {}\n  found    {warnings}", case.field("warnings")));
+    }
+    let Some(wanted) = case.get_field("object") else {
+        return if expected.is_empty() { Err("  the case has no answer".into()) } else { Ok(()) };
+    };
+    let (mut wanted, mut object) = (wanted.clone(), object);
+    for path in ["metadata"].into_iter().chain(case.items("ignore").iter().filter_map(Value::as_str)) {
+        let steps: Vec<&str> = path.split('.').collect();
+        remove(&mut wanted, &steps);
+        remove(&mut object, &steps);
+    }
+    without_empty(&mut wanted);
+    without_empty(&mut object);
+    if wanted == object { Ok(()) } else { Err(format!("  expected {wanted}\n  found    {object}")) }
+}
+
+/// The same steps as a write takes, without those that need more than the object.
+fn admit(case: &Value) -> (Value, Value, Value) {
+    let mut object = case["new"].clone();
+    let group = object.text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group).to_owned();
+    let rules = rules(&group, object.text("kind"));
+    let mut errors = Errors::default();
+    (rules.default)(&mut object);
+    match (case.get_field("old"), case.text("subresource")) {
+        (None, _) => {
+            (rules.prepare_create)(&mut object);
+            (rules.validate)(&object, &mut errors);
+        }
+        (Some(old), "status") => {
+            (rules.prepare_status_update)(&mut object, old);
+            (rules.validate_status_update)(&object, old, &mut errors);
+        }
+        (Some(old), "approval") => {
+            certificate_signing_request::prepare_approval_update(&mut object, old);
+            certificate_signing_request::validate_approval_update(&object, old, &mut errors);
+        }
+        (Some(old), _) => {
+            (rules.prepare_update)(&mut object, old);
+            (rules.validate_update)(&object, old, &mut errors);
+        }
+    }
+    let warnings = json!((rules.warnings)(&object, case.get_field("old")));
+    (object, json!(errors.causes()), warnings)
+}
+
+fn remove(value: &mut Value, steps: &[&str]) {
+    match (value, steps) {
+        (Value::Object(fields), [last]) => {
+            fields.remove(*last);
+        }
+        (Value::Object(fields), ["*", rest @ ..]) => {
+            fields.values_mut().for_each(|value| remove(value, rest));
+        }
+        (Value::Object(fields), [first, rest @ ..]) => {
+            if let Some(value) = fields.get_mut(*first) {
+                remove(value, rest);
+            }
+        }
+        (Value::Array(items), ["*", rest @ ..]) => items.iter_mut().for_each(|item| remove(item, rest)),
+        _ => {}
+    }
+}
+
+/// Whether an empty map, list or text, or a null, is written out is the encoder's business.
+fn without_empty(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(without_empty);
+            fields.retain(|_, value| !is_empty(value));
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_empty),
+        _ => {}
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,235 @@
+//! Tables against those of kube-apiserver 1.36.4.
+//!
+//! `tables/columns.jsonl` holds the columns of every served kind, without their
+//! descriptions; `tables/lists.jsonl` whole tables; every other file objects with
+//! the cells that their row had at the second `now`.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use sternpost_meta::time::Timestamp;
+use sternpost_registry::table::{self, Definitions, IncludeObject, ListMeta};
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn read(file: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables").join(file);
+    lines(&std::fs::read_to_string(path).unwrap())
+}
+
+fn group_and_kind(object: &Value) -> (&str, &str) {
+    let group = object["apiVersion"].as_str().unwrap().rsplit_once('/').map_or("", |(group, _)| group);
+    (group, object["kind"].as_str().unwrap())
+}
+
+fn now(case: &Value) -> Timestamp {
+    Timestamp::from_unix(case["now"].as_i64().unwrap(), 0)
+}
+
+#[test]
+fn every_served_kind_has_upstream_s_columns() {
+    let kinds = read("columns.jsonl");
+    assert_eq!(kinds.len(), 62);
+    for kind in kinds {
+        let columns = table::columns(kind["group"].as_str().unwrap(), kind["kind"].as_str().unwrap());
+        let columns: Vec<Value> = columns
+            .iter()
+            .map(|column| {
+                let mut definition = column.definition();
+                let description = definition.as_object_mut().unwrap().remove("description").unwrap();
+                assert!(description.as_str().unwrap().len() > 3, "{}: {}", kind["kind"], column.name);
+                definition
+            })
+            .collect();
+        assert_eq!(Value::Array(columns), kind["columns"], "{}", kind["kind"]);
+    }
+}
+
+#[test]
+fn cells_are_those_upstream_shows() {
+    let (mut cases, mut wrong, mut kinds) = (0, Vec::new(), BTreeSet::new());
+    for file in [
+        "admission",
+        "batch",
+        "certificates",
+        "core",
+        "events",
+        "hpa",
+        "misc",
+        "networking",
+        "nodes",
+        "pods",
+        "policy",
+        "services",
+        "storage",
+        "volumes",
+        "workloads",
+    ] {
+        for case in read(&format!("{file}.jsonl")) {
+            let object = &case["object"];
+            let (group, kind) = group_and_kind(object);
+            let cells = table::cells(group, kind, object, now(&case));
+            let row = table::row(group, kind, object, cells, IncludeObject::None);
+            let expected = json!({"cells": case["cells"], "conditions": case["conditions"]});
+            let actual = json!({"cells": row["cells"], "conditions": row["conditions"]});
+            if actual != expected {
+                wrong.push(format!("{file}: {}\n  expected {expected}\n  actual   {actual}", case["case"]));
+            }
+            kinds.insert(format!("{group}/{kind}"));
+            cases += 1;
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {cases} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!((cases, kinds.len()), (CASES, KINDS));
+}
+
+const CASES: usize = 382;
+const KINDS: usize = 61;
+
+#[test]
+fn whole_tables_are_those_upstream_sends() {
+    for case in read("lists.jsonl") {
+        let (group, kind) = (case["group"].as_str().unwrap(), case["kind"].as_str().unwrap());
+        let expected = &case["table"];
+        let list_meta = ListMeta {
+            resource_version: "x",
+            continue_token: expected["metadata"]["continue"].as_str().unwrap_or_default(),
+            remaining_item_count: expected["metadata"]["remainingItemCount"].as_i64(),
+        };
+        let include = IncludeObject::parse(case["include"].as_str().unwrap()).unwrap();
+        let items = case["items"].as_array().unwrap();
+        for definitions in [Definitions::Send, Definitions::Omit] {
+            let mut table = table::table(group, kind, items, &list_meta, include, definitions, now(&case));
+            let sent = table["columnDefinitions"].take();
+            match definitions {
+                Definitions::Send => {
+                    assert_eq!(expected["columnDefinitions"], sent.as_array().unwrap().len());
+                }
+                Definitions::Omit => assert_eq!(sent, Value::Null),
+            }
+            table["columnDefinitions"] = expected["columnDefinitions"].clone();
+            assert_eq!(&table, expected, "{kind} {include:?}");
+        }
+    }
+}
+
+/// Bookmarks have a row too, of an object with no more than a resource version.
+#[test]
+fn empty_objects_have_the_cells_of_upstream_s_bookmarks() {
+    let cases = read("bookmarks.jsonl");
+    assert_eq!(cases.len(), 60);
+    for case in cases {
+        let (group, kind) = group_and_kind(&case["object"]);
+        for object in [&case["object"], &json!({"metadata": {}}), &json!({}), &json!(null)] {
+            let cells = table::cells(group, kind, object, now(&case));
+            assert_eq!(Value::Array(cells), case["cells"], "{group} {kind}");
+        }
+    }
+}
+
+#[test]
+fn kinds_without_columns_show_their_name_and_when_they_were_made() {
+    let object = json!({"metadata": {"name": "a", "creationTimestamp": "2026-01-02T03:04:05Z"}});
+    let cells = table::cells("example.com", "Thing", &object, Timestamp::from_unix(0, 0));
+    assert_eq!(cells, [json!("a"), json!("2026-01-02T03:04:05Z")]);
+    let columns = table::columns("example.com", "Thing");
+    assert_eq!(columns.iter().map(|column| column.name).collect::<Vec<_>>(), ["Name", "Created At"]);
+}
+
+#[test]
+fn answers_of_create_only_resources_are_no_tables() {
+    for (group, kind, tabular) in [
+        ("", "Pod", true),
+        ("", "Binding", false),
+        ("policy", "Eviction", false),
+        ("policy", "PodDisruptionBudget", true),
+        ("authentication.k8s.io", "TokenRequest", false),
+        ("authentication.k8s.io", "TokenReview", false),
+        ("authorization.k8s.io", "SelfSubjectAccessReview", false),
+        ("autoscaling", "Scale", true),
+        ("rbac.authorization.k8s.io", "Role", true),
+    ] {
+        assert_eq!(table::is_tabular(group, kind), tabular, "{group} {kind}");
+    }
+}
+
+#[test]
+fn include_object_takes_four_values() {
+    for (text, parsed) in [
+        ("", IncludeObject::Metadata),
+        ("Metadata", IncludeObject::Metadata),
+        ("None", IncludeObject::None),
+        ("Object", IncludeObject::Object),
+    ] {
+        assert_eq!(IncludeObject::parse(text), Ok(parsed));
+    }
+    assert_eq!(
+        IncludeObject::parse("Bad").unwrap_err(),
+        "Unable to convert to Table as requested: includeObject: Invalid value: \"Bad\": must be 'Metadata', 'Object', 'None', or empty"
+    );
+    assert!(IncludeObject::parse("none").is_err());
+}
+
+#[test]
+fn partial_objects_keep_their_metadata_only() {
+    let object = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {}});
+    let partial =
+        json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "a"}});
+    assert_eq!(table::partial_object_metadata(&object), partial);
+    let list_meta = ListMeta { resource_version: "7", continue_token: "t", remaining_item_count: Some(0) };
+    assert_eq!(
+        table::partial_object_metadata_list([&object], &list_meta),
+        json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+            "metadata": {"resourceVersion": "7", "continue": "t", "remainingItemCount": 0},
+            "items": [partial],
+        })
+    );
+}
+
+/// Whatever is stored, `get` answers: every field of every recorded object is
+/// replaced in turn by values of other types.
+#[test]
+fn objects_of_the_wrong_shape_still_make_a_row() {
+    let nonsense = [json!(null), json!(-1), json!("x"), json!([{}, "y", 3]), json!({"a": 1}), json!(1e300)];
+    for file in
+        ["hpa", "pods", "services", "nodes", "volumes", "networking", "misc", "batch", "core", "events"]
+    {
+        for case in read(&format!("{file}.jsonl")).iter().step_by(3) {
+            let (group, kind) = group_and_kind(&case["object"]);
+            let columns = table::columns(group, kind).len();
+            let mut paths = Vec::new();
+            pointers(&case["object"], String::new(), &mut paths);
+            for path in paths {
+                for value in &nonsense {
+                    let mut object = case["object"].clone();
+                    *object.pointer_mut(&path).unwrap() = value.clone();
+                    assert!(table::cells(group, kind, &object, now(case)).len() >= columns);
+                }
+            }
+        }
+    }
+}
+
+fn pointers(value: &Value, path: String, paths: &mut Vec<String>) {
+    let escape = |key: &str| key.replace('~', "~0").replace('/', "~1");
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                pointers(item, format!("{path}/{index}"), paths);
+            }
+        }
+        Value::Object(fields) => {
+            for (key, field) in fields {
+                pointers(field, format!("{path}/{}", escape(key)), paths);
+            }
+        }
+        _ => {}
+    }
+    paths.push(path);
+}

@@ -1,0 +1,68 @@
+//! Where objects are kept: builds the store, the cache and the registry.
+
+use std::{
+    io::Write,
+    path::Path,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::Context;
+use aws_lc_rs::rand;
+use sternpost_cache::Cache;
+use sternpost_store::{Store, memory::MemoryStore};
+use sternpost_store_redb::{Options, RedbStore};
+use sternpost_verbs::{
+    Registry, environment::Environment, index::Selectable, served::ServedResources, startup,
+};
+
+/// Opens the store in `dir`, or one in memory, and everything above it. A store
+/// that fails ends the process: what is not durable must not be answered. The
+/// server will listen on `port`.
+pub async fn open(dir: Option<&Path>, port: u16) -> anyhow::Result<Arc<Registry>> {
+    let store: Arc<dyn Store> = match dir {
+        Some(dir) => {
+            let dir = dir.to_owned();
+            let open = move || RedbStore::open(&dir, Options::default());
+            Arc::new(tokio::task::spawn_blocking(open).await.context("the store did not open")??)
+        }
+        None => Arc::new(MemoryStore::default()),
+    };
+    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await?;
+    let stopped = store.stopped();
+    tokio::spawn(async move {
+        let why = tokio::select! {
+            stopped = stopped => stopped.to_string(),
+            error = feeder.run() => error.to_string(),
+        };
+        end(&why);
+    });
+    let registry = Arc::new(Registry::new(ServedResources::built_in(), cache, store, Arc::new(System)));
+    startup::ensure(&registry, port)
+        .await
+        .map_err(|status| anyhow::anyhow!("cannot create the start-up objects: {status}"))?;
+    Ok(registry)
+}
+
+fn end(why: &str) -> ! {
+    // If nobody reads it there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "error: {why}");
+    std::process::exit(1);
+}
+
+/// The machine's clock and its randomness.
+#[derive(Debug)]
+struct System;
+
+impl Environment for System {
+    fn now(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        if rand::fill(bytes).is_err() {
+            end("the system has no randomness");
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! Recorded answers of kube-apiserver, compared with ours field by field.
+//!
+//! Every `corpus/*.jsonl` is a scenario: steps that run in order against a fresh
+//! server, each with what kube-apiserver 1.36.4 answered. `corpus/record.py` says
+//! what a step consists of, records the answers, and masks them as this does:
+//! uids and resource versions become numbered symbols, so that what was equal
+//! there must be equal here; times, ages and generated names are blanked.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::{body::Bytes, client::conn};
+use hyper_util::rt::TokioIo;
+use serde_json::{Map, Value, json};
+use tokio::net::TcpStream;
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, RootCertStore,
+        pki_types::{CertificateDer, ServerName, pem::PemObject},
+    },
+};
+
+/// The headers that are compared.
+const HEADERS: [&str; 4] = ["allow", "content-type", "retry-after", "warning"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_recorded_answer_is_ours_too() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let mut scenarios: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
+        .collect();
+    scenarios.sort();
+    let running: Vec<_> = scenarios.into_iter().map(|path| tokio::spawn(run(path))).collect();
+    let (mut steps, mut complaints) = (0, Vec::new());
+    for scenario in running {
+        let (count, found) = scenario.await.unwrap();
+        steps += count;
+        complaints.extend(found);
+    }
+    assert!(complaints.is_empty(), "{} differences:\n{}", complaints.len(), complaints.join("\n"));
+    assert!(steps >= 400, "the corpus has only {steps} steps");
+}
+
+/// The number of steps, and every difference.
+async fn run(path: PathBuf) -> (usize, Vec<String>) {
+    let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let server = Server::start(&name);
+    let text = fs::read_to_string(&path).unwrap();
+    let steps: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut scenario = Scenario::default();
+    let mut complaints = Vec::new();
+    for step in &steps {
+        let mut got = scenario.play(&server, step).await;
+        let mut expected = step["expect"].clone();
+        for ignored in step["ignore"].as_array().into_iter().flatten() {
+            let path: Vec<&str> = ignored["at"].as_str().unwrap().split('/').skip(1).collect();
+            remove(&mut got, &path);
+            remove(&mut expected, &path);
+        }
+        let mut found = Vec::new();
+        compare("", &expected, &got, &mut found);
+        let place = format!("{name}: {} ({} {})", step["name"], step["method"], step["path"]);
+        complaints.extend(found.into_iter().map(|difference| format!("{place}\n    {difference}")));
+    }
+    (steps.len(), complaints)
+}
+
+/// What is remembered from step to step.
+#[derive(Default)]
+struct Scenario {
+    captured: BTreeMap<String, String>,
+    symbols: HashMap<(&'static str, String), usize>,
+    /// What a client sent is not masked when it comes back.
+    sent: String,
+    /// Beginnings of generated names.
+    bases: Vec<String>,
+}
+
+impl Scenario {
+    async fn play(&mut self, server: &Server, step: &Value) -> Value {
+        let (method, path) = (step["method"].as_str().unwrap(), step["path"].as_str().unwrap());
+        let mut headers: BTreeMap<&str, &str> =
+            [("Content-Type", "application/json"), ("Accept", "application/json")].into();
+        for (name, value) in step["headers"].as_object().into_iter().flatten() {
+            headers.insert(name, value.as_str().unwrap());
+        }
+        let body = self.body(step);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(self.fill(path))
+            .header("host", &server.address)
+            .header("authorization", format!("Bearer {}", server.token));
+        for (name, value) in headers.into_iter().filter(|(_, value)| !value.is_empty()) {
+            request = request.header(name, self.fill(value));
+        }
+        let response = server.send(request.body(Full::new(body.into())).unwrap()).await;
+        self.answer(step, path, &response)
+    }
+
+    fn body(&mut self, step: &Value) -> Vec<u8> {
+        if let Some(bytes) = step["base64"].as_str() {
+            return STANDARD.decode(bytes).unwrap();
+        }
+        let body = &step["body"];
+        let text = match body {
+            Value::Null => return Vec::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        self.sent += &text;
+        let metadata = &body["metadata"];
+        if let (Some(base), None) = (metadata["generateName"].as_str(), metadata.get("name")) {
+            self.bases.push(base.chars().take(58).collect());
+        }
+        self.fill(&text).into_bytes()
+    }
+
+    fn fill(&self, text: &str) -> String {
+        self.captured
+            .iter()
+            .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
+    }
+
+    fn answer(&mut self, step: &Value, path: &str, response: &Response<Bytes>) -> Value {
+        let mut got = json!({"code": response.status().as_u16()});
+        for name in HEADERS {
+            let values = response.headers().get_all(name).iter();
+            let values: Vec<String> = values.map(|value| self.text(value.to_str().unwrap())).collect();
+            if !values.is_empty() {
+                got["headers"][name] = json!(values);
+            }
+        }
+        let media = response.headers().get("content-type").map_or("", |media| media.to_str().unwrap());
+        let bytes = response.body();
+        if bytes.is_empty() || media.contains("protobuf") || media.contains("yaml") {
+            return got;
+        }
+        let text = std::str::from_utf8(bytes).unwrap();
+        if !media.contains("json") {
+            got["text"] = self.text(text).into();
+            return got;
+        }
+        let query = path.split_once('?').map_or("", |(_, query)| query);
+        let is_watch = path.contains("/watch/")
+            || query
+                .split('&')
+                .filter_map(|pair| pair.strip_prefix("watch="))
+                .any(|value| value != "0" && !value.eq_ignore_ascii_case("false"));
+        if is_watch && response.status() == 200 {
+            let events: Value =
+                text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect();
+            self.capture(step, &events);
+            got["events"] = self.value(&events);
+            return got;
+        }
+        let value: Value = serde_json::from_str(text).unwrap();
+        if text.starts_with("{\n") {
+            got["pretty"] = true.into();
+        }
+        self.capture(step, &value);
+        got["body"] = self.value(&value);
+        got
+    }
+
+    fn capture(&mut self, step: &Value, value: &Value) {
+        for (name, pointer) in step["capture"].as_object().into_iter().flatten() {
+            let found = value.pointer(pointer.as_str().unwrap()).and_then(Value::as_str).unwrap_or_default();
+            self.captured.insert(name.clone(), found.to_owned());
+        }
+    }
+
+    fn symbol(&mut self, kind: &'static str, value: &str) -> String {
+        let next = self.symbols.keys().filter(|(known, _)| *known == kind).count() + 1;
+        let number = self.symbols.entry((kind, value.to_owned())).or_insert(next);
+        format!("<{kind} {number}>")
+    }
+
+    /// Keys in order, so that symbols are numbered alike everywhere.
+    fn value(&mut self, value: &Value) -> Value {
+        match value {
+            Value::Object(fields) => {
+                let shown = fields.iter().filter(|(key, _)| *key != "managedFields");
+                shown.map(|(key, value)| (key.clone(), self.field(fields, key, value))).collect()
+            }
+            Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
+            Value::String(text) => self.text(text).into(),
+            other => other.clone(),
+        }
+    }
+
+    fn field(&mut self, owner: &Map<String, Value>, key: &str, value: &Value) -> Value {
+        match (key, value) {
+            ("metadata", Value::Object(metadata)) => self.metadata(owner, metadata),
+            ("cells", Value::Array(cells)) => {
+                let cell = |cell: &Value| match cell.as_str() {
+                    Some(text) if is_age(text) => "<age>".into(),
+                    _ => self.value(cell),
+                };
+                cells.iter().map(cell).collect()
+            }
+            ("columnDefinitions", Value::Array(columns)) => {
+                let prose = |column: &Value| {
+                    let mut column = column.clone();
+                    column["description"] = "<prose>".into();
+                    column
+                };
+                columns.iter().map(prose).collect()
+            }
+            _ => self.value(value),
+        }
+    }
+
+    fn metadata(&mut self, owner: &Map<String, Value>, metadata: &Map<String, Value>) -> Value {
+        let apart = ["resourceVersion", "continue", "name"];
+        let rest: Map<String, Value> = metadata
+            .iter()
+            .filter(|(key, _)| !apart.contains(&key.as_str()))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        let mut masked = self.value(&Value::Object(rest));
+        let kind = owner.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let is_collection = owner.contains_key("items")
+            || owner.contains_key("rows")
+            || kind.ends_with("List")
+            || kind.ends_with("Table");
+        if let Some(version) = metadata.get("resourceVersion") {
+            let is_object = !is_collection && metadata.contains_key("name");
+            masked["resourceVersion"] = match version.as_str() {
+                Some(version) if is_object => self.symbol("version", version).into(),
+                _ => "<version>".into(),
+            };
+        }
+        if metadata.get("continue").and_then(Value::as_str).is_some_and(|token| !token.is_empty()) {
+            masked["continue"] = "<continue>".into();
+        }
+        if let Some(name) = metadata.get("name") {
+            masked["name"] = self.value(name);
+        }
+        masked
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for base in &self.bases {
+            text = blank_generated(&text, base);
+        }
+        for (name, value) in &self.captured {
+            if value.len() > 5 && !value.bytes().all(|byte| byte.is_ascii_digit()) {
+                text = text.replace(value, &format!("${{{name}}}"));
+            }
+        }
+        let sent = self.sent.clone();
+        text = substitute(&text, uid_at, |uid| {
+            if sent.contains(uid) { uid.to_owned() } else { self.symbol("uid", uid) }
+        });
+        text =
+            substitute(
+                &text,
+                time_at,
+                |time| {
+                    if sent.contains(time) { time.to_owned() } else { "<time>".into() }
+                },
+            );
+        if text.contains("esource version") || text.contains("esourceVersion") {
+            text = blank_numbers(&text);
+        }
+        text
+    }
+}
+
+/// Replaces what `find` measures at a place; it gives a length in bytes.
+fn substitute(
+    text: &str,
+    find: fn(&str) -> Option<usize>,
+    mut replace: impl FnMut(&str) -> String,
+) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(char) = rest.chars().next() {
+        let length = match find(rest) {
+            Some(length) => {
+                out += &replace(&rest[..length]);
+                length
+            }
+            None => {
+                out.push(char);
+                char.len_utf8()
+            }
+        };
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// Whether a text begins with a pattern: `x` is a hexadecimal digit, `9` a
+/// decimal one, anything else itself.
+fn begins(text: &str, pattern: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() >= pattern.len()
+        && pattern.bytes().zip(bytes).all(|(wanted, byte)| match wanted {
+            b'x' => byte.is_ascii_digit() || (b'a'..=b'f').contains(byte),
+            b'9' => byte.is_ascii_digit(),
+            other => other == *byte,
+        })
+}
+
+fn uid_at(text: &str) -> Option<usize> {
+    const UID: &str = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+    begins(text, UID).then_some(UID.len())
+}
+
+fn time_at(text: &str) -> Option<usize> {
+    const TIME: &str = "2099-99-99T99:99:99";
+    // Go's own layout is of the year 2006.
+    if !begins(text, TIME) || text.as_bytes()[2] < b'2' {
+        return None;
+    }
+    let behind = &text[TIME.len()..];
+    let fraction =
+        behind.strip_prefix('.').map_or(behind, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    fraction.starts_with('Z').then(|| text.len() - fraction.len() + 1)
+}
+
+/// Numbers that stand alone.
+fn blank_numbers(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(char) = rest.chars().next() {
+        let word = rest.find(|char: char| !char.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(word.max(char.len_utf8()));
+        let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+        out += if is_number { "<n>" } else { word };
+        rest = behind;
+    }
+    out
+}
+
+fn blank_generated(text: &str, base: &str) -> String {
+    const SUFFIX: usize = 5;
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(base) {
+        let (before, behind) = rest.split_at(at + base.len());
+        out += before;
+        let suffix = behind.get(..SUFFIX).unwrap_or_default();
+        let is_generated = suffix.len() == SUFFIX
+            && suffix.bytes().all(|byte| b"bcdfghjklmnpqrstvwxz2456789".contains(&byte));
+        rest = behind;
+        if is_generated {
+            out += "<generated>";
+            rest = &behind[SUFFIX..];
+        }
+    }
+    out + rest
+}
+
+/// As tables show them: `5s`, `2m10s`.
+fn is_age(text: &str) -> bool {
+    let parts = text.split_inclusive(|char: char| char.is_ascii_alphabetic());
+    text == "<invalid>"
+        || (!text.is_empty()
+            && parts.into_iter().all(|part| {
+                let digits = part.trim_end_matches(['s', 'm', 'h', 'd']);
+                digits.len() + 1 == part.len()
+                    && !digits.is_empty()
+                    && digits.bytes().all(|byte| byte.is_ascii_digit())
+            }))
+}
+
+fn remove(value: &mut Value, path: &[&str]) {
+    let [head, rest @ ..] = path else { return };
+    let head = head.replace("~1", "/").replace("~0", "~");
+    match value {
+        Value::Object(fields) if rest.is_empty() => fields.retain(|key, _| head != "*" && *key != head),
+        Value::Object(fields) => {
+            let chosen = fields.iter_mut().filter(|(key, _)| head == "*" || **key == head);
+            chosen.for_each(|(_, value)| remove(value, rest));
+        }
+        Value::Array(items) => {
+            let chosen = items.iter_mut().enumerate();
+            let chosen = chosen.filter(|(index, _)| head == "*" || index.to_string() == head);
+            chosen.for_each(|(_, value)| remove(value, rest));
+        }
+        _ => {}
+    }
+}
+
+fn compare(path: &str, expected: &Value, got: &Value, found: &mut Vec<String>) {
+    match (expected, got) {
+        (Value::Object(wanted), Value::Object(had)) => {
+            let keys: BTreeSet<&String> = wanted.keys().chain(had.keys()).collect();
+            for key in keys {
+                let path = format!("{path}/{key}");
+                match (wanted.get(key), had.get(key)) {
+                    (Some(expected), Some(got)) => compare(&path, expected, got, found),
+                    (Some(expected), None) => found.push(format!("{path}: missing, expected {expected}")),
+                    (None, got) => found.push(format!("{path}: unexpected {}", got.unwrap())),
+                }
+            }
+        }
+        (Value::Array(wanted), Value::Array(had)) if wanted.len() == had.len() => {
+            for (index, (expected, got)) in wanted.iter().zip(had).enumerate() {
+                compare(&format!("{path}/{index}"), expected, got, found);
+            }
+        }
+        _ if expected == got => {}
+        _ => found.push(format!("{path}:\n      expected {expected}\n      got      {got}")),
+    }
+}
+
+/// A server in a process of its own.
+struct Server {
+    child: Child,
+    dir: PathBuf,
+    address: String,
+    token: String,
+    connector: TlsConnector,
+}
+
+impl Server {
+    /// Returns when the ready line is there.
+    fn start(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("sternpost-corpus-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        let kubeconfig = dir.join("kubeconfig");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sternpost"))
+            .args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig"])
+            .arg(&kubeconfig)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+        let ready =
+            log.find(|line| line.as_ref().unwrap().starts_with("sternpost is ready on ")).unwrap().unwrap();
+        // A pipe that nobody reads would stop the server.
+        std::thread::spawn(move || log.for_each(drop));
+        let address =
+            ready.split_whitespace().find_map(|word| word.strip_prefix("https://")).unwrap().to_owned();
+        let config = fs::read_to_string(&kubeconfig).unwrap();
+        let field = |name: &str| {
+            let line = config.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}: ")));
+            line.unwrap().trim_matches('"').to_owned()
+        };
+        let authority = STANDARD.decode(field("certificate-authority-data")).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(&authority).unwrap()).unwrap();
+        let mut tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Self { child, dir, address, token: field("token"), connector: TlsConnector::from(Arc::new(tls)) }
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Response<Bytes> {
+        let stream = TcpStream::connect(&self.address).await.unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let io = TokioIo::new(self.connector.connect(name, stream).await.unwrap());
+        let (mut sender, connection) = conn::http1::handshake(io).await.unwrap();
+        tokio::spawn(connection);
+        let (parts, body) = sender.send_request(request).await.unwrap().into_parts();
+        Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""Records the corpus, or checks a server against it.
+
+    record.py --server URL --token TOKEN [--check] FILE.jsonl ...
+
+Every file is a scenario: one step per line, in order. Without --check the
+answers of the server, which should be a fresh kube-apiserver of the version in
+the README, replace what the steps expect. With --check they are compared.
+
+A step is an object with
+  name      what it shows
+  method    and path (with query); `${x}` stands for a captured value
+  headers   of the request, if any
+  body      a JSON value, or a string that is sent as it is
+  base64    a body of bytes, instead
+  capture   {"x": "/pointer/into/the/answer"} for later steps
+  ignore    [{"at": "/body/pointer/with/*", "why": "..."}]: not compared
+  expect    {"code", "headers", "body" or "events" or "text", "pretty"}
+
+tests/corpus.rs masks and compares in the same way; change both together.
+"""
+import argparse
+import base64
+import http.client
+import json
+import re
+import ssl
+import sys
+import urllib.parse
+
+HEADERS = ("allow", "content-type", "retry-after", "warning")
+UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+TIME = re.compile(r"20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+NUMBER = re.compile(r"(?<![0-9A-Za-z])\d+(?![0-9A-Za-z])")
+GENERATED = "[bcdfghjklmnpqrstvwxz2456789]{5}"
+AGE = re.compile(r"^(\d+[smhd])+$|^<invalid>$")
+
+
+class Scenario:
+    """What is remembered from step to step."""
+
+    def __init__(self):
+        self.captured = {}
+        self.symbols = {}
+        self.sent = ""
+        self.bases = []
+
+    def fill(self, text):
+        for name, value in self.captured.items():
+            text = text.replace("${%s}" % name, value)
+        return text
+
+    def symbol(self, kind, value):
+        known = self.symbols.setdefault(kind, {})
+        return "<%s %d>" % (kind, known.setdefault(value, len(known) + 1))
+
+    def mask_text(self, text):
+        for base in self.bases:
+            text = re.sub(re.escape(base) + GENERATED, lambda m: base + "<generated>", text)
+        for name, value in self.captured.items():
+            if len(value) > 5 and not value.isdigit():
+                text = text.replace(value, "${%s}" % name)
+        text = UID.sub(lambda m: m[0] if m[0] in self.sent else self.symbol("uid", m[0]), text)
+        text = TIME.sub(lambda m: m[0] if m[0] in self.sent else "<time>", text)
+        if "esource version" in text or "esourceVersion" in text:
+            text = NUMBER.sub("<n>", text)
+        return text
+
+    def mask(self, value):
+        """Keys in order, so that symbols are numbered alike everywhere."""
+        if isinstance(value, dict):
+            return {key: self.mask_field(value, key) for key in sorted(value) if key != "managedFields"}
+        if isinstance(value, list):
+            return [self.mask(item) for item in value]
+        if isinstance(value, str):
+            return self.mask_text(value)
+        return value
+
+    def mask_field(self, owner, key):
+        value = owner[key]
+        if key == "metadata" and isinstance(value, dict):
+            return self.mask_metadata(owner, value)
+        if key == "cells" and isinstance(value, list):
+            return ["<age>" if isinstance(c, str) and AGE.match(c) else self.mask(c) for c in value]
+        if key == "columnDefinitions" and isinstance(value, list):
+            # Prose is each server's own.
+            return [dict(column, description="<prose>") for column in value]
+        return self.mask(value)
+
+    def mask_metadata(self, owner, metadata):
+        masked = self.mask({k: v for k, v in metadata.items() if k not in ("resourceVersion", "continue", "name")})
+        collection = "items" in owner or "rows" in owner or owner.get("kind", "").endswith(("List", "Table"))
+        bookmark = "name" not in metadata
+        if "resourceVersion" in metadata:
+            version = metadata["resourceVersion"]
+            masked["resourceVersion"] = "<version>" if collection or bookmark else self.symbol("version", version)
+        if metadata.get("continue"):
+            masked["continue"] = "<continue>"
+        if "name" in metadata:
+            masked["name"] = self.mask_text(metadata["name"])
+        return masked
+
+
+def pointer(value, path):
+    for part in path.split("/")[1:]:
+        part = part.replace("~1", "/").replace("~0", "~")
+        value = value[int(part)] if isinstance(value, list) else value[part]
+    return value
+
+
+def drop(value, parts):
+    head, rest = parts[0].replace("~1", "/").replace("~0", "~"), parts[1:]
+    keys = range(len(value)) if isinstance(value, list) else list(value) if isinstance(value, dict) else ()
+    for key in keys:
+        if head not in ("*", str(key)):
+            continue
+        if rest:
+            drop(value[key], rest)
+        elif isinstance(value, dict):
+            del value[key]
+
+
+def answer(scenario, step, connection, token):
+    headers = {"Authorization": "Bearer " + token, "Content-Type": "application/json", "Accept": "application/json"}
+    headers.update({k: scenario.fill(v) for k, v in step.get("headers", {}).items()})
+    headers = {k: v for k, v in headers.items() if v}
+    body = step.get("body")
+    if "base64" in step:
+        body = base64.b64decode(step["base64"])
+    elif body is not None:
+        text = body if isinstance(body, str) else json.dumps(body, separators=(",", ":"), sort_keys=True)
+        # What a client sends is not masked when it comes back.
+        scenario.sent += text
+        metadata = body.get("metadata", {}) if isinstance(body, dict) else {}
+        if isinstance(metadata, dict) and metadata.get("generateName") and "name" not in metadata:
+            scenario.bases.append(metadata["generateName"][:58])
+        body = scenario.fill(text).encode()
+    connection.request(step["method"], scenario.fill(step["path"]), body, headers)
+    response = connection.getresponse()
+    raw = response.read()
+    got = {"code": response.status}
+    kept = {}
+    for name in HEADERS:
+        values = response.headers.get_all(name)
+        if values:
+            kept[name] = [scenario.mask_text(value) for value in values]
+    if kept:
+        got["headers"] = kept
+    kind = response.headers.get("content-type", "")
+    if not raw:
+        return got
+    if "protobuf" in kind or "yaml" in kind:
+        return got
+    if "json" not in kind:
+        got["text"] = scenario.mask_text(raw.decode())
+        return got
+    query = urllib.parse.parse_qs(urllib.parse.urlsplit(step["path"]).query, keep_blank_values=True)
+    watch = any(value != "0" and value.lower() != "false" for value in query.get("watch", []))
+    if (watch or "/watch/" in step["path"]) and response.status == 200:
+        events = [json.loads(line) for line in raw.decode().splitlines() if line]
+        capture(scenario, step, events)
+        got["events"] = [scenario.mask(event) for event in events]
+        return got
+    value = json.loads(raw)
+    if raw.startswith(b"{\n"):
+        got["pretty"] = True
+    capture(scenario, step, value)
+    got["body"] = scenario.mask(value)
+    return got
+
+
+def capture(scenario, step, value):
+    for name, path in step.get("capture", {}).items():
+        scenario.captured[name] = str(pointer(value, path))
+
+
+def differences(path, expected, got):
+    if isinstance(expected, dict) and isinstance(got, dict):
+        for key in sorted(set(expected) | set(got)):
+            if key not in got:
+                yield "%s/%s: missing, expected %s" % (path, key, json.dumps(expected[key]))
+            elif key not in expected:
+                yield "%s/%s: unexpected %s" % (path, key, json.dumps(got[key]))
+            else:
+                yield from differences(path + "/" + key, expected[key], got[key])
+    elif isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
+        for index, (e, g) in enumerate(zip(expected, got)):
+            yield from differences("%s/%d" % (path, index), e, g)
+    elif expected != got or type(expected) is not type(got):
+        yield "%s:\n      expected %s\n      got      %s" % (path, json.dumps(expected), json.dumps(got))
+
+
+def run(path, server, token, check):
+    with open(path) as file:
+        steps = [json.loads(line) for line in file if line.strip()]
+    url = urllib.parse.urlsplit(server)
+    context = ssl._create_unverified_context()
+    scenario, bad = Scenario(), 0
+    for step in steps:
+        connection = http.client.HTTPSConnection(url.hostname, url.port, context=context, timeout=20)
+        try:
+            got = answer(scenario, step, connection, token)
+        except OSError as error:
+            got = {"error": repr(error)}
+            print("%s: %s: %r" % (path, step["name"], error), file=sys.stderr)
+        connection.close()
+        for ignored in step.get("ignore", []):
+            drop(got, ignored["at"].split("/")[1:])
+            drop(step.get("expect", {}), ignored["at"].split("/")[1:])
+        if not check:
+            step["expect"] = got
+            continue
+        found = list(differences("", step["expect"], got))
+        if found:
+            bad += 1
+            print("%s: %s (%s %s)" % (path.rsplit("/", 1)[-1], step["name"], step["method"], step["path"]))
+            for line in found:
+                print("   " + line)
+    if not check:
+        with open(path, "w") as file:
+            for step in steps:
+                file.write(json.dumps(step, ensure_ascii=False) + "\n")
+    return len(steps), bad
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--server", required=True)
+    arguments.add_argument("--token", required=True)
+    arguments.add_argument("--check", action="store_true")
+    arguments.add_argument("files", nargs="+")
+    options = arguments.parse_args()
+    total = wrong = 0
+    for path in options.files:
+        steps, bad = run(path, options.server, options.token, options.check)
+        total, wrong = total + steps, wrong + bad
+    print("%d steps, %d with differences" % (total, wrong))
+    sys.exit(1 if wrong else 0)
+
+
+main()

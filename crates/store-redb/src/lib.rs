@@ -1,0 +1,28 @@
+//! The store that is built in: one directory, one redb file, everything in memory.
+//!
+//! Entry point: [`RedbStore::open`]. `FORMAT.md` describes the bytes on disk
+//! and what a crash can and cannot do to them.
+//!
+//! One thread owns the file. It takes all transactions that wait, writes them
+//! in one commit, syncs, publishes and then answers them. Reads and watches are
+//! served from memory and never wait for the disk.
+//!
+//! Invariants:
+//! - nothing is answered or readable that is not durable;
+//! - the revision is in the same commit as the data it belongs to, and no
+//!   revision is given out twice, whatever crashes;
+//! - the first failed write or sync is the last: the store stops for good and
+//!   [`Store::stopped`](sternpost_store::Store::stopped) resolves;
+//! - a file that is not understood is refused and not changed.
+//!
+//! The crate does not know objects, resources or HTTP.
+
+mod codec;
+mod directory;
+mod engine;
+mod probe;
+mod store;
+mod writer;
+
+pub use redb::StorageBackend;
+pub use store::{OpenError, Options, RedbStore};

@@ -1,0 +1,193 @@
+//! The store as callers see it.
+
+use std::{
+    io,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use redb::StorageBackend;
+use sternpost_store::{
+    BoxFuture, CommitError, Committed, Found, KeyRange, Page, ReadError, Revision, Stopped, Store,
+    Transaction, Watch,
+    clock::{Clock, SystemClock},
+    hub::{DEFAULT_WATCH_QUEUE, Hub},
+    mvcc::Mvcc,
+    retention::Retention,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    directory::Directory,
+    engine::{self, Engine},
+    writer::{self, Command, QUEUE, Writer},
+};
+
+/// A store in a directory. Dropping it closes it in the background;
+/// [`Store::close`] waits until the directory is free.
+#[derive(Debug)]
+pub struct RedbStore {
+    hub: Arc<Hub>,
+    queue: mpsc::Sender<Command>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much history is kept, in memory and on disk.
+    pub retention: Retention,
+    /// Deliveries that may wait for one watcher before it is cut off.
+    pub watch_queue: NonZeroUsize,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Why a store could not be opened. What is not understood was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("`{}` is in use by another process", path.display())]
+    InUse { path: PathBuf },
+    #[error("`{}` is not a sternpost store: {reason}", path.display())]
+    Foreign { path: PathBuf, reason: &'static str },
+    #[error(
+        "`{}` has format version {found}, this program knows version {}",
+        path.display(),
+        crate::codec::FORMAT_VERSION
+    )]
+    UnknownVersion { path: PathBuf, found: u32 },
+    #[error("`{}` is corrupt: {reason}", path.display())]
+    Corrupt { path: PathBuf, reason: &'static str },
+    #[error("cannot use `{}`: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("cannot open `{}`: {source}", path.display())]
+    Database { path: PathBuf, source: redb::Error },
+    #[error("cannot start the writer: {0}")]
+    Thread(io::Error),
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            retention: Retention::default(),
+            watch_queue: DEFAULT_WATCH_QUEUE,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+impl RedbStore {
+    /// Opens the store in a directory, which is made if it does not exist.
+    /// Blocks while everything is read into memory.
+    pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
+        let directory = Directory::lock(directory)?;
+        let path = directory.database();
+        let (state, mvcc) = engine::load(directory.open()?, &path)?;
+        let engine = engine::open(directory.open()?, state, &path)?;
+        Self::start(engine, mvcc, options, Some(directory))
+    }
+
+    /// Opens the store on something else than a file: the place for faults in
+    /// tests. Clones of the backend are the same storage; an empty one is
+    /// initialised with [`RedbStore::create_on`].
+    pub fn open_on(backend: impl StorageBackend + Clone, options: Options) -> Result<Self, OpenError> {
+        let path = Path::new("backend");
+        let (state, mvcc) = engine::load(backend.clone(), path)?;
+        Self::start(engine::open(backend, state, path)?, mvcc, options, None)
+    }
+
+    /// Makes an empty store on an empty backend.
+    pub fn create_on(backend: impl StorageBackend) -> Result<(), OpenError> {
+        engine::create(backend, Path::new("backend"))
+    }
+
+    fn start(
+        engine: Engine,
+        mvcc: Mvcc,
+        options: Options,
+        directory: Option<Directory>,
+    ) -> Result<Self, OpenError> {
+        let hub = Hub::new(mvcc, options.watch_queue);
+        let (queue, commands) = mpsc::channel(QUEUE);
+        let Options { retention, clock, .. } = options;
+        let writer = Writer { engine, hub: Arc::clone(&hub), retention, clock, directory };
+        // The thread ends when the store is closed or dropped, or fails.
+        std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || writer::run(writer, commands))
+            .map_err(OpenError::Thread)?;
+        Ok(Self { hub, queue })
+    }
+
+    /// Why nothing can be handed to the writer any more.
+    fn gone(&self) -> Stopped {
+        match self.hub.read(|_| Ok(())) {
+            Err(ReadError::Stopped(stopped)) => stopped,
+            _ => Stopped::Failed { reason: "the writer is gone".into() },
+        }
+    }
+}
+
+impl Store for RedbStore {
+    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        Box::pin(async { self.hub.read(|mvcc| Ok(mvcc.current())) })
+    }
+
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<Found, ReadError>> {
+        Box::pin(async move { self.hub.read(|mvcc| mvcc.get(&key, at)) })
+    }
+
+    fn range(
+        &self,
+        range: KeyRange,
+        at: Option<Revision>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, ReadError>> {
+        Box::pin(async move { self.hub.read(|mvcc| mvcc.range(&range, at, limit)) })
+    }
+
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
+        Box::pin(async move {
+            let (answer, receiver) = oneshot::channel();
+            if self.queue.send(Command::Commit { transaction, answer }).await.is_err() {
+                return Err(self.gone().into());
+            }
+            match receiver.await {
+                Ok(answer) => answer,
+                // The writer ended without an answer. If it was closed, this was
+                // behind the closing; otherwise it may have got as far as the disk.
+                Err(_) => Err(match self.gone() {
+                    Stopped::Closed => Stopped::Closed.into(),
+                    failed @ Stopped::Failed { .. } => CommitError::Uncertain { reason: failed.to_string() },
+                }),
+            }
+        })
+    }
+
+    fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
+        Box::pin(async move { self.hub.watch(range, after) })
+    }
+
+    fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        Box::pin(async move {
+            let (answer, receiver) = oneshot::channel();
+            if self.queue.send(Command::Compact { to, answer }).await.is_err() {
+                return Err(self.gone().into());
+            }
+            receiver.await.unwrap_or_else(|_| Err(self.gone().into()))
+        })
+    }
+
+    fn stopped(&self) -> BoxFuture<'static, Stopped> {
+        self.hub.failed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let (answer, receiver) = oneshot::channel();
+            if self.queue.send(Command::Close { answer }).await.is_ok() {
+                // Without an answer the writer has already ended.
+                let _ = receiver.await;
+            }
+        })
+    }
+}

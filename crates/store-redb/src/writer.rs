@@ -1,0 +1,223 @@
+//! The one thread that writes: takes what waits, commits it together, answers.
+
+use std::sync::Arc;
+
+use sternpost_store::{
+    CommitError, Committed, ReadError, Revision, Stopped, Transaction, clock::Clock, hub::Hub, mvcc::Pending,
+    retention::Retention,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    directory::Directory,
+    engine::{self, Engine, RESERVATION},
+};
+
+/// Transactions that may wait for the writer. A caller that finds the queue
+/// full waits before it hands over; it holds nothing but its own transaction.
+pub const QUEUE: usize = 1024;
+
+/// Transactions and bytes that share one commit. What is left waits for the next one.
+const MAX_GROUP: usize = 1024;
+const MAX_GROUP_BYTES: usize = 16 << 20;
+
+// A group uses only revisions that an earlier commit reserved.
+const _: () = assert!((MAX_GROUP as u64) < RESERVATION / 2);
+
+#[derive(Debug)]
+pub enum Command {
+    Commit { transaction: Transaction, answer: oneshot::Sender<Result<Committed, CommitError>> },
+    Compact { to: Revision, answer: oneshot::Sender<Result<(), ReadError>> },
+    Close { answer: oneshot::Sender<()> },
+}
+
+#[derive(Debug)]
+pub struct Writer {
+    pub engine: Engine,
+    pub hub: Arc<Hub>,
+    pub retention: Retention,
+    pub clock: Arc<dyn Clock>,
+    /// Held until the file is closed; a backend that is no file has none.
+    pub directory: Option<Directory>,
+}
+
+type Answer = oneshot::Sender<Result<Committed, CommitError>>;
+
+/// Runs until the store is closed or dropped, or cannot go on.
+pub fn run(mut writer: Writer, mut queue: mpsc::Receiver<Command>) {
+    // If something below panics, nobody must wait for ever.
+    let guard = PanicGuard(Arc::clone(&writer.hub));
+    match writer.serve(&mut queue) {
+        Ok(closing) => {
+            let stopped = writer.close();
+            refuse_rest(queue, &stopped);
+            // Last, so that whoever waits for it may open the directory again.
+            if let Some(answer) = closing {
+                let _ = answer.send(());
+            }
+        }
+        Err(stopped) => refuse_rest(queue, &stopped),
+    }
+    drop(guard);
+}
+
+/// Answers what was handed over too late. Waiting for the end of the queue, not
+/// just until it is empty: a caller may be in the middle of handing over.
+fn refuse_rest(mut queue: mpsc::Receiver<Command>, stopped: &Stopped) {
+    queue.close();
+    while let Some(command) = queue.blocking_recv() {
+        refuse(command, stopped);
+    }
+}
+
+impl Writer {
+    /// Until the queue ends or a command closes the store.
+    fn serve(&mut self, queue: &mut mpsc::Receiver<Command>) -> Result<Option<oneshot::Sender<()>>, Stopped> {
+        let mut next = queue.blocking_recv();
+        while let Some(command) = next.take() {
+            match command {
+                Command::Commit { transaction, answer } => {
+                    let mut bytes = transaction.size();
+                    let mut group = vec![(transaction, answer)];
+                    while group.len() < MAX_GROUP && bytes < MAX_GROUP_BYTES {
+                        match queue.try_recv() {
+                            Ok(Command::Commit { transaction, answer }) => {
+                                bytes += transaction.size();
+                                group.push((transaction, answer));
+                            }
+                            Ok(other) => {
+                                next = Some(other);
+                                break;
+                            }
+                            Err(_) => break,
+                        }
+                    }
+                    self.commit(group)?;
+                }
+                Command::Compact { to, answer } => {
+                    let compacted = self.compact(to);
+                    let stopped = match &compacted {
+                        Err(ReadError::Stopped(stopped)) => Some(stopped.clone()),
+                        _ => None,
+                    };
+                    let _ = answer.send(compacted);
+                    if let Some(stopped) = stopped {
+                        return Err(stopped);
+                    }
+                }
+                Command::Close { answer } => return Ok(Some(answer)),
+            }
+            if next.is_none() {
+                next = queue.blocking_recv();
+            }
+        }
+        Ok(None)
+    }
+
+    /// The way of a write: decide, make durable, publish, answer.
+    fn commit(&mut self, group: Vec<(Transaction, Answer)>) -> Result<(), Stopped> {
+        let now = self.clock.now();
+
+        // Decide all in order, each on top of those before it.
+        let mut pending = Pending::default();
+        let mut answers = Vec::with_capacity(group.len());
+        let mut expired = None;
+        let mut dead = Vec::new();
+        let planned = self.hub.read(|mvcc| {
+            for (transaction, answer) in group {
+                answers.push((mvcc.plan(&mut pending, transaction, now), answer));
+            }
+            // Forget as much as comes in and a little more.
+            if !pending.batches().is_empty() {
+                expired = mvcc.expired(&self.retention, pending.batches().len(), now);
+            }
+            if let Some(to) = expired {
+                dead.extend(mvcc.until(to).flat_map(|batch| engine::dead(batch)));
+            }
+            Ok(())
+        });
+
+        // Make it durable. What changes nothing needs no commit, but its answer may
+        // rest on what does, so all answers wait.
+        let written = planned.map_err(|error| error.to_string()).and_then(|()| match pending.batches() {
+            [] => Ok(()),
+            batches => self.engine.write(batches, expired, &dead).map_err(|error| describe(&error)),
+        });
+        if let Err(reason) = written {
+            let stopped = self.fail(&reason);
+            for (answer, sender) in answers {
+                let _ = sender.send(Err(match answer {
+                    Ok(committed) if committed.changed => CommitError::Uncertain { reason: reason.clone() },
+                    Err(error @ CommitError::Invalid(_)) => error,
+                    _ => stopped.clone().into(),
+                }));
+            }
+            return Err(stopped);
+        }
+
+        // Publish, then answer: whoever has an answer can read what it says.
+        self.hub.publish(pending.into_batches());
+        if let Some(to) = expired {
+            // Cannot be in the future: it came from the log.
+            let _ = self.hub.compact(to);
+        }
+        for (answer, sender) in answers {
+            // The caller may have gone; the change stays.
+            let _ = sender.send(answer);
+        }
+        Ok(())
+    }
+
+    fn compact(&mut self, to: Revision) -> Result<(), ReadError> {
+        let dead: Option<Vec<_>> = self.hub.read(|mvcc| {
+            if to > mvcc.current() {
+                return Err(ReadError::Future { current: mvcc.current() });
+            }
+            let all = || mvcc.until(to).flat_map(|batch| engine::dead(batch)).collect();
+            Ok((to > mvcc.compacted()).then(all))
+        })?;
+        let Some(dead) = dead else { return Ok(()) };
+        if let Err(error) = self.engine.write(&[], Some(to), &dead) {
+            return Err(self.fail(&describe(&error)).into());
+        }
+        self.hub.compact(to)
+    }
+
+    fn fail(&self, reason: &str) -> Stopped {
+        let stopped = Stopped::Failed { reason: reason.into() };
+        self.hub.stop(stopped.clone());
+        stopped
+    }
+
+    fn close(self) -> Stopped {
+        let stopped = match self.engine.close() {
+            Ok(()) => Stopped::Closed,
+            Err(error) => Stopped::Failed { reason: describe(&error).into() },
+        };
+        self.hub.stop(stopped.clone());
+        drop(self.directory);
+        stopped
+    }
+}
+
+struct PanicGuard(Arc<Hub>);
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop(Stopped::Failed { reason: "the writer panicked".into() });
+        }
+    }
+}
+
+fn refuse(command: Command, stopped: &Stopped) {
+    match command {
+        Command::Commit { answer, .. } => drop(answer.send(Err(stopped.clone().into()))),
+        Command::Compact { answer, .. } => drop(answer.send(Err(stopped.clone().into()))),
+        Command::Close { answer } => drop(answer.send(())),
+    }
+}
+
+fn describe(error: &redb::Error) -> String {
+    format!("writing the database failed: {error}")
+}

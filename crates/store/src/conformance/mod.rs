@@ -1,0 +1,112 @@
+//! One suite that every [`Store`] passes, for use in tests.
+//!
+//! [`run`] takes a function that makes an empty store whose history is not
+//! bounded by age or size. [`model::Model`] is what the suite compares with: it
+//! keeps every state in full and is too simple to be wrong. A failure in the
+//! random parts names the seed, which repeats it.
+
+// The suite is test code that lives in a library so that others can call it.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::missing_panics_doc)]
+
+use std::sync::Arc;
+
+use crate::{Bytes, Delivery, Entry, Event, KeyRange, Page, Revision, Store, Watch};
+
+pub mod concurrent;
+pub mod model;
+pub mod random;
+mod rules;
+
+/// Makes an empty store.
+pub type Make<'a> = &'a dyn Fn() -> Arc<dyn Store>;
+
+/// Runs everything; panics with the name of the rule that does not hold.
+pub fn run(make: Make<'_>, seeds: std::ops::Range<u64>) {
+    for (name, rule) in rules::RULES {
+        let store = make();
+        let run = std::panic::AssertUnwindSafe(|| block_on(rule(Arc::clone(&store))));
+        if let Err(cause) = std::panic::catch_unwind(run) {
+            panic!("rule `{name}` does not hold: {}", message(cause.as_ref()));
+        }
+    }
+    for seed in seeds {
+        let case = std::panic::AssertUnwindSafe(|| {
+            block_on(random::check(make(), seed));
+            concurrent::check(&make(), seed);
+        });
+        if let Err(cause) = std::panic::catch_unwind(case) {
+            panic!("seed {seed}: {}", message(cause.as_ref()));
+        }
+    }
+}
+
+/// Runs a future on a runtime of its own.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+/// A small generator of repeatable numbers (splitmix64).
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `bound`, which is not zero.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.draw() % bound
+    }
+
+    pub fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+}
+
+/// Everything a watch has to say up to now.
+pub async fn drain(watch: &mut Watch) -> Vec<(Revision, Event)> {
+    watch.request_progress();
+    let mut events = Vec::new();
+    loop {
+        match watch.next().await.unwrap() {
+            Delivery::Changes(changes) => {
+                events.extend(changes.events().iter().map(|event| (changes.revision(), event.clone())));
+            }
+            Delivery::Progress(revision) => {
+                assert!(events.last().is_none_or(|(last, _)| *last <= revision));
+                return events;
+            }
+        }
+    }
+}
+
+/// All entries of a range at one revision, read in pages.
+pub async fn list(store: &dyn Store, range: &KeyRange, at: Option<Revision>, limit: usize) -> Page {
+    let mut all = store.range(range.clone(), at, limit).await.unwrap();
+    while all.more {
+        let rest = range.after(&all.entries.last().unwrap().key);
+        let page = store.range(rest, Some(all.revision), limit).await.unwrap();
+        assert_eq!(page.revision, all.revision);
+        all.entries.extend(page.entries);
+        all.more = page.more;
+    }
+    all
+}
+
+fn message(cause: &(dyn std::any::Any + Send)) -> String {
+    let text = cause.downcast_ref::<String>().cloned();
+    text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+}
+
+fn entry(key: &'static str, value: &'static str, created: Revision, modified: Revision) -> Entry {
+    Entry { key: Bytes::from(key), value: Bytes::from(value), created, modified }
+}

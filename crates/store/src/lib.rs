@@ -1,0 +1,90 @@
+//! The revisioned key-value contract that the API server sits on.
+//!
+//! Entry point: [`Store`]. An implementation keeps byte keys in order, gives
+//! every transaction that changes something one global [`Revision`], answers
+//! reads at any retained revision and streams changes from any of them.
+//! [`memory::MemoryStore`] is the one without a disk. [`mvcc`] and [`hub`] are
+//! the parts that implementations with all keys in memory share.
+//!
+//! Invariants of every implementation, checked by the `conformance` suite:
+//! - a commit is answered after it is durable, and then every read sees it;
+//! - revisions strictly increase and are never reused, but may leave gaps;
+//! - a watch delivers every change after its start once, in order of revision,
+//!   all changes of one revision together in key order;
+//! - what was compacted is refused, never answered from what is left.
+//!
+//! The crate does not know objects, resources or HTTP, and does no I/O; time
+//! enters through [`clock::Clock`].
+
+use std::{fmt::Debug, future::Future, pin::Pin};
+
+pub mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+pub mod hub;
+pub mod key;
+pub mod memory;
+pub mod mvcc;
+pub mod read;
+pub mod retention;
+pub mod revision;
+pub mod transaction;
+pub mod watch;
+
+pub use bytes::Bytes;
+pub use key::KeyRange;
+pub use read::{Entry, Found, Page, ReadError, Stopped};
+pub use revision::Revision;
+pub use transaction::{CommitError, Committed, Compare, Transaction, Write};
+pub use watch::{Changes, Delivery, Event, Watch, WatchError, Watcher};
+
+/// Boxed, because the server picks its store at run time.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// An ordered key-value map with history.
+///
+/// All futures may be dropped at any time. Dropping that of [`commit`](Store::commit)
+/// does not undo a transaction that was already handed over.
+pub trait Store: Debug + Send + Sync {
+    /// The revision of the newest change; every later read is at least this new.
+    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>>;
+
+    /// One key, now or as it was at a retained revision.
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<Found, ReadError>>;
+
+    /// The first `limit` keys of a range, now or at a retained revision.
+    ///
+    /// A page holds at most [`read::MAX_PAGE`] entries, whatever the limit. To
+    /// continue, ask for [`KeyRange::after`] the last key at [`Page::revision`].
+    fn range(
+        &self,
+        range: KeyRange,
+        at: Option<Revision>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, ReadError>>;
+
+    /// Makes all writes at one new revision if all compares hold, else none.
+    ///
+    /// Answers after the change is durable and readable. A transaction that
+    /// changes nothing (no writes, or only deletes of absent keys) succeeds
+    /// without taking a revision.
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>>;
+
+    /// Every change in the range with a revision greater than `after`.
+    ///
+    /// `after` must be retained: at least the compacted revision, at most the
+    /// current one. A caller that has listed at revision R watches after R.
+    fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>>;
+
+    /// Forgets history: afterwards reads below `to` and watches after less
+    /// than `to` are refused. Reading at `to` and watching after it still work.
+    /// Compacting again to the same or an older revision does nothing.
+    fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>>;
+
+    /// Resolves if the store had to stop for good; the process must then exit.
+    fn stopped(&self) -> BoxFuture<'static, Stopped>;
+
+    /// Finishes what was handed over and releases the store. Everything later
+    /// fails as closed; watches end.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}

@@ -1,0 +1,204 @@
+//! POST.
+
+use serde_json::Value;
+use sternpost_cache::{ResourceId, encode, object_key};
+use sternpost_meta::{
+    field::Errors,
+    status::{Cause, ResourceName, Status},
+};
+use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_store::{CommitError, Transaction};
+
+use crate::registry::{DryRun, Registry, Target, Written, complete, invalid, storage_status};
+use crate::{
+    environment::{generate_name, new_uid},
+    object_meta,
+    policy::Generation,
+    typed,
+};
+
+/// How often a generated name may clash before the client is told to try again.
+const NAME_ATTEMPTS: usize = 8;
+
+impl Registry {
+    /// `object` is typed already. The order of steps is upstream's.
+    pub async fn create(
+        &self,
+        target: Target<'_>,
+        object: Value,
+        dry_run: DryRun,
+    ) -> Result<Written, Status> {
+        let mut object = object;
+        self.check_namespace_of_body(target, &mut object)?;
+        let mut warnings = object_meta::dedup_owners(&mut object);
+        if !object.field("metadata").text("resourceVersion").is_empty() && dry_run == DryRun::No {
+            return Err(Status::version_on_create());
+        }
+        self.check_namespace(target, &object)?;
+
+        let generated = object.field("metadata").text("name").is_empty();
+        let base = object.field("metadata").text("generateName").to_owned();
+        for attempt in 1..=NAME_ATTEMPTS {
+            let mut candidate = object.clone();
+            if generated && !base.is_empty() {
+                let name = generate_name(&*self.environment, &base);
+                candidate.object_mut("metadata").set("name", name);
+            }
+            match self.create_once(target, candidate, dry_run).await {
+                Err(CreateError::Exists(name)) => {
+                    let last = attempt == NAME_ATTEMPTS;
+                    if !generated || base.is_empty() || last {
+                        return Err(self.already_exists(target, &name, generated && !base.is_empty()));
+                    }
+                }
+                Err(CreateError::Outrun) => {}
+                Err(CreateError::Refused(status)) => return Err(*status),
+                Ok(mut written) => {
+                    warnings.append(&mut written.warnings);
+                    return Ok(Written { warnings, ..written });
+                }
+            }
+        }
+        Err(Status::internal_error("no name could be generated"))
+    }
+
+    async fn create_once(
+        &self,
+        target: Target<'_>,
+        mut object: Value,
+        dry_run: DryRun,
+    ) -> Result<Written, CreateError> {
+        let served = target.served;
+        let sent_version = object.field("metadata").text("resourceVersion").to_owned();
+        self.begin(target, &mut object);
+        (served.rules.default)(&mut object);
+        (served.rules.prepare_create)(&mut object);
+        let claimed = self.claim_for_new(target, &mut object)?;
+
+        let mut errors = Errors::default();
+        object_meta::validate(&object, &served.policy, &mut errors);
+        (served.rules.validate)(&object, &mut errors);
+        if !errors.is_empty() {
+            return Err(invalid(target, &object, errors).into());
+        }
+        let warnings = (served.rules.warnings)(&object, None);
+        typed::settle(&mut object, &served.stored_definition);
+
+        let name = object.field("metadata").text("name").to_owned();
+        if dry_run == DryRun::All {
+            if self.snapshot(served).get(target.namespace, &name).is_some() {
+                return Err(CreateError::Exists(name));
+            }
+            let mut object = complete(served, object, None);
+            // Upstream refuses a version only where it would be stored.
+            if !sent_version.is_empty() {
+                object.object_mut("metadata").set("resourceVersion", sent_version);
+            }
+            return Ok(Written { object, created: true, warnings });
+        }
+        let key = object_key(&served.id, target.namespace, &name);
+        match self.commit(claimed.join(Transaction::create(key, encode(&object)))).await {
+            Ok(revision) => {
+                Ok(Written { object: complete(served, object, Some(revision)), created: true, warnings })
+            }
+            // What was free a moment ago has been claimed by another.
+            Err(CommitError::Conflict { current, .. }) if matches!(current.first(), Some(None)) => {
+                Err(CreateError::Outrun)
+            }
+            Err(CommitError::Conflict { .. }) => Err(CreateError::Exists(name)),
+            Err(error) => Err(storage_status(&error).into()),
+        }
+    }
+
+    /// What the server alone decides about a new object.
+    pub(crate) fn begin(&self, target: Target<'_>, object: &mut Value) {
+        let generation = target.served.policy.generation;
+        let now = self.now();
+        let uid = new_uid(&*self.environment);
+        let metadata = object.object_mut("metadata");
+        for field in [
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "managedFields",
+            "resourceVersion",
+        ] {
+            metadata.remove(field);
+        }
+        metadata.set("uid", uid);
+        metadata.set("creationTimestamp", now);
+        if target.served.is_namespaced() {
+            metadata.set("namespace", target.namespace);
+        } else {
+            metadata.remove("namespace");
+        }
+        if let Generation::Tracks(_) = generation {
+            metadata.set("generation", 1);
+        }
+    }
+
+    /// The body may name the namespace of the URL, or none.
+    fn check_namespace_of_body(&self, target: Target<'_>, object: &mut Value) -> Result<(), Status> {
+        let named = object.field("metadata").text("namespace");
+        if target.served.is_namespaced() && !named.is_empty() && named != target.namespace {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Nothing can be created in a namespace that is not there, or on its way out.
+    fn check_namespace(&self, target: Target<'_>, object: &Value) -> Result<(), Status> {
+        if !target.served.is_namespaced() {
+            return Ok(());
+        }
+        let namespaces = self.cache.resource(&ResourceId::new("", "namespaces")).snapshot();
+        let Some(namespace) = namespaces.get("", target.namespace) else {
+            return Err(Status::not_found(
+                ResourceName { group: "", resource: "namespaces" },
+                target.namespace,
+            ));
+        };
+        if namespace.value().field("metadata").has("deletionTimestamp") {
+            let metadata = object.field("metadata");
+            let name = Some(metadata.text("name")).filter(|name| !name.is_empty());
+            let name = name.unwrap_or(metadata.text("generateName"));
+            return Err(Status::namespace_terminating(target.resource_name(), name, target.namespace));
+        }
+        Ok(())
+    }
+
+    fn already_exists(&self, target: Target<'_>, name: &str, generated: bool) -> Status {
+        let mut status = Status::already_exists(target.resource_name(), name);
+        if generated {
+            status.message += ", the server was not able to generate a unique name for the object";
+            if let Some(details) = &mut status.details {
+                details.retry_after_seconds = 1;
+                details.causes = Vec::<Cause>::new();
+            }
+            return status;
+        }
+        let terminating = self
+            .snapshot(target.served)
+            .get(target.namespace, name)
+            .is_some_and(|object| object.value().field("metadata").has("deletionTimestamp"));
+        if terminating {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        status
+    }
+}
+
+enum CreateError {
+    Exists(String),
+    /// Another writer was faster; the same may succeed now.
+    Outrun,
+    Refused(Box<Status>),
+}
+
+impl From<Status> for CreateError {
+    fn from(status: Status) -> Self {
+        Self::Refused(Box::new(status))
+    }
+}

@@ -1,0 +1,233 @@
+//! DELETE, of one object and of a collection.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use sternpost_cache::{Object, object_key};
+use sternpost_meta::{
+    status::{ResourceName, Status},
+    time::Timestamp,
+};
+use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_store::{CommitError, Transaction};
+
+use crate::registry::{DryRun, Registry, Target, complete, deleted_status, storage_status};
+use crate::{
+    claims::Claimed,
+    list::{ListQuery, Selection},
+    policy::DeleteAnswer,
+    typed,
+};
+
+const ATTEMPTS: usize = 100;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    pub grace_period_seconds: Option<i64>,
+    pub propagation: Option<Propagation>,
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+    pub dry_run: bool,
+    /// The client asked for dependents to go, in the deprecated way.
+    pub orphan_dependents: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    Orphan,
+    Background,
+    Foreground,
+}
+
+/// What a DELETE answers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Deleted {
+    /// The object is gone: a `Status`, or the object as it was, by kind.
+    Gone(Value),
+    /// The object waits for finalizers or its grace period.
+    Pending(Value),
+}
+
+impl Registry {
+    pub async fn delete(&self, target: Target<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
+        self.check_undeletable(target)?;
+        for _ in 0..ATTEMPTS {
+            let old = self.get(target)?;
+            if let Some(deleted) = self.delete_once(target, &old, options).await? {
+                return Ok(deleted);
+            }
+        }
+        Err(Status::conflict(target.resource_name(), target.name, Status::MODIFIED))
+    }
+
+    /// Deletes everything a query selects; what was there is returned.
+    pub async fn delete_collection(
+        &self,
+        target: Target<'_>,
+        selection: &Selection,
+        limit: usize,
+        options: &DeleteOptions,
+    ) -> Result<Vec<Value>, Status> {
+        let query = ListQuery { limit, ..ListQuery::default() };
+        let listed = self.list(target, selection, &query).await?;
+        let mut deleted = Vec::new();
+        for object in listed.items {
+            let target = Target { namespace: &object.namespace, name: &object.name, ..target };
+            match self.delete(target, options).await {
+                Ok(_) => deleted.push(object.value()),
+                // Somebody else was faster, which is as good.
+                Err(status) if status.code == 404 => {}
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// `None` if another writer was faster.
+    async fn delete_once(
+        &self,
+        target: Target<'_>,
+        old: &Arc<Object>,
+        options: &DeleteOptions,
+    ) -> Result<Option<Deleted>, Status> {
+        let served = target.served;
+        let current = old.value();
+        check_preconditions(target, &current, options)?;
+
+        let mut object = current.clone();
+        object.object_mut("metadata").remove("resourceVersion");
+        let finalizers = finalizers(target, &current, options);
+        object.object_mut("metadata").set("finalizers", finalizers.clone());
+        let grace = grace_period(target, &current, options);
+        let is_namespace = served.group().is_empty() && served.kind() == "Namespace";
+        let waits = !finalizers.is_empty()
+            || grace > 0
+            || (is_namespace && !current.field("spec").items("finalizers").is_empty());
+        if waits {
+            self.mark(target, &mut object, &current, grace);
+            if is_namespace {
+                object.object_mut("status").set("phase", "Terminating");
+                object.object_mut("metadata").remove("deletionGracePeriodSeconds");
+            }
+            typed::settle(&mut object, &served.stored_definition);
+            let dry_run = if options.dry_run { DryRun::All } else { DryRun::No };
+            let written =
+                self.store_update(target, object, old, Claimed::default(), Vec::new(), dry_run).await?;
+            return Ok(written.map(|written| Deleted::Pending(written.object)));
+        }
+
+        let uid = current.field("metadata").text("uid").to_owned();
+        let mut revision = old.revision;
+        if !options.dry_run {
+            let key = object_key(&served.id, target.namespace, target.name);
+            let transaction = self.release(served, &current).join(Transaction::delete(key, old.revision));
+            match self.commit(transaction).await {
+                Ok(deleted) => revision = deleted,
+                Err(CommitError::Conflict { .. }) => return Ok(None),
+                Err(error) => return Err(storage_status(&error)),
+            }
+        }
+        let answer = match served.policy.delete_answer {
+            DeleteAnswer::Status => deleted_status(target, &uid),
+            DeleteAnswer::Object => {
+                let mut last = current.clone();
+                // Only pods have a grace period, and their last state shows that it is over.
+                if served.group().is_empty() && served.kind() == "Pod" {
+                    self.mark(target, &mut last, &current, 0);
+                }
+                complete(served, last, Some(revision))
+            }
+        };
+        Ok(Some(Deleted::Gone(answer)))
+    }
+
+    /// Sets or shortens the time of deletion.
+    fn mark(&self, target: Target<'_>, object: &mut Value, current: &Value, grace: i64) {
+        let metadata = current.field("metadata");
+        if metadata.has("deletionTimestamp") {
+            let pending = metadata.int("deletionGracePeriodSeconds").unwrap_or_default();
+            if grace < pending {
+                object.object_mut("metadata").set("deletionGracePeriodSeconds", grace);
+            }
+            return;
+        }
+        let time = Timestamp::from_unix(self.environment.now() + grace, 0).to_time();
+        let generation = metadata.int("generation").unwrap_or_default();
+        let metadata = object.object_mut("metadata");
+        metadata.set("deletionTimestamp", time);
+        metadata.set("deletionGracePeriodSeconds", grace);
+        if generation > 0 && target.served.kind() != "Namespace" {
+            metadata.set("generation", generation + 1);
+        }
+    }
+
+    fn check_undeletable(&self, target: Target<'_>) -> Result<(), Status> {
+        let system = ["default", "kube-system", "kube-public"].contains(&target.name);
+        if target.served.group().is_empty() && target.served.kind() == "Namespace" && system {
+            let resource = ResourceName { group: "", resource: "namespaces" };
+            return Err(Status::forbidden_because(
+                resource,
+                target.name,
+                "this namespace may not be deleted",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn check_preconditions(target: Target<'_>, current: &Value, options: &DeleteOptions) -> Result<(), Status> {
+    let metadata = current.field("metadata");
+    let conflict = |field: &str, wanted: &str, found: &str, rest: &str| {
+        let why = format!(
+            "the {field} in the precondition ({wanted}) does not match the {field} in record ({found}). The object might have been {rest}"
+        );
+        // Upstream names the kind here, where other conflicts have the plural.
+        let kind = ResourceName { group: target.served.group(), resource: target.served.kind() };
+        Status::conflict(kind, target.name, &why)
+    };
+    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != metadata.text("uid")) {
+        return Err(conflict("UID", uid, metadata.text("uid"), "deleted and then recreated"));
+    }
+    let found = metadata.text("resourceVersion");
+    if let Some(version) = options.resource_version.as_deref().filter(|version| *version != found) {
+        return Err(conflict("ResourceVersion", version, found, "modified"));
+    }
+    Ok(())
+}
+
+/// The finalizers that the way of deletion leaves on the object.
+fn finalizers(target: Target<'_>, current: &Value, options: &DeleteOptions) -> Vec<Value> {
+    let mut finalizers = current.field("metadata").items("finalizers").to_vec();
+    let orphans_by_default = matches!(
+        (target.served.group(), target.served.kind()),
+        ("", "ReplicationController") | ("batch", "Job")
+    );
+    let wanted = match options.propagation {
+        Some(Propagation::Orphan) => Some("orphan"),
+        Some(Propagation::Foreground) => Some("foregroundDeletion"),
+        Some(Propagation::Background) => None,
+        None if finalizers.iter().any(|name| name == "orphan" || name == "foregroundDeletion") => {
+            return finalizers;
+        }
+        None => orphans_by_default.then_some("orphan"),
+    };
+    finalizers.retain(|name| name != "orphan" && name != "foregroundDeletion");
+    finalizers.extend(wanted.map(Value::from));
+    finalizers
+}
+
+/// Seconds the object stays: only pods that run somewhere get any.
+fn grace_period(target: Target<'_>, current: &Value, options: &DeleteOptions) -> i64 {
+    if !(target.served.group().is_empty() && target.served.kind() == "Pod") {
+        return 0;
+    }
+    let finished = matches!(current.field("status").text("phase"), "Succeeded" | "Failed");
+    if current.field("spec").text("nodeName").is_empty() || finished {
+        return 0;
+    }
+    let own = current.field("spec").int("terminationGracePeriodSeconds").unwrap_or(30);
+    match options.grace_period_seconds.unwrap_or(own) {
+        negative if negative < 0 => 1,
+        seconds => seconds,
+    }
+}

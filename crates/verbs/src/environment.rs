@@ -1,0 +1,32 @@
+//! Time and chance, which objects need and pure code does not have.
+
+/// Where the registry gets the time and random values from.
+pub trait Environment: Send + Sync + std::fmt::Debug {
+    /// Seconds since 1970.
+    fn now(&self) -> i64;
+
+    /// Fills `bytes` with random ones.
+    fn random(&self, bytes: &mut [u8]);
+}
+
+/// A random UUID, version 4.
+pub fn new_uid(environment: &dyn Environment) -> String {
+    let mut bytes = [0u8; 16];
+    environment.random(&mut bytes);
+    let bits = u128::from_be_bytes(bytes) & !(0xf << 76) & !(0b11 << 62) | (0x4 << 76) | (0b10 << 62);
+    let hex = format!("{bits:032x}");
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}
+
+/// `base`, cut to 58 bytes, and five random characters.
+pub fn generate_name(environment: &dyn Environment, base: &str) -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    const MAX_BASE: usize = 58;
+    let end = (0..=MAX_BASE.min(base.len())).rev().find(|end| base.is_char_boundary(*end)).unwrap_or(0);
+    let mut bytes = [0u8; 5];
+    environment.random(&mut bytes);
+    let letter = |byte: &u8| LETTERS.get(usize::from(*byte) % LETTERS.len()).copied().unwrap_or(b'b');
+    let suffix: String = bytes.iter().map(|byte| char::from(letter(byte))).collect();
+    format!("{}{suffix}", base.get(..end).unwrap_or_default())
+}

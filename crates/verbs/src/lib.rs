@@ -1,0 +1,35 @@
+//! What one verb does to one resource: the way of a write, a read and a watch.
+//!
+//! Entry point: [`Registry`]. A write is typed ([`typed`]), defaulted and checked
+//! by the rules of its kind (`sternpost-registry`), compared and stored in one
+//! transaction, and answered when the cache shows it. Reads and watches never
+//! touch the store.
+//!
+//! Invariants: nothing is stored that was not validated; a write that changes
+//! nothing takes no revision; a refused write leaves no trace.
+//!
+//! This crate does not know HTTP, TLS, tokens or which store it sits on.
+
+mod claims;
+mod create;
+mod delete;
+pub mod environment;
+pub mod index;
+mod list;
+mod object_meta;
+mod pods;
+pub mod policy;
+mod registry;
+pub mod served;
+pub mod startup;
+pub mod typed;
+mod update;
+mod watch;
+
+pub use delete::{DeleteOptions, Deleted, Propagation};
+pub use list::{
+    FUTURE_PATIENCE, ListQuery, Listed, Selection, VersionMatch, parse_exact_version, parse_version,
+};
+pub use registry::{DryRun, Registry, Target, Written, deleted_status};
+pub use update::Part;
+pub use watch::{Told, Watch, WatchQuery};

@@ -1,0 +1,249 @@
+//! GET of a collection: which state, which objects, which page.
+
+use std::{sync::Arc, time::Duration};
+
+use base64::{DecodeError, Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+use sternpost_cache::{Object, Snapshot};
+use sternpost_meta::{
+    field::go_quote,
+    selector::{FieldSelector, LabelSelector},
+    status::Status,
+};
+use sternpost_store::Revision;
+
+use crate::registry::{Registry, Target};
+use sternpost_registry::{kinds::json_syntax, object::Fields};
+
+/// How long a request waits for a revision that is not there yet.
+pub const FUTURE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Which objects of a collection are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    pub labels: LabelSelector,
+    pub fields: FieldSelector,
+    /// One object only.
+    pub name: Option<Box<str>>,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self { labels: LabelSelector::everything(), fields: FieldSelector::everything(), name: None }
+    }
+}
+
+impl Selection {
+    /// Also by name, whatever else is asked for.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    pub fn is_everything(&self) -> bool {
+        self.name.is_none() && self.labels.is_everything() && self.fields.is_everything()
+    }
+
+    pub fn matches(&self, object: &Object) -> bool {
+        self.name.as_deref().is_none_or(|name| name == &*object.name)
+            && self.labels.matches_with(|key| object.label(key))
+            && self.fields.matches_with(|name| object.field(name))
+    }
+}
+
+/// Which state of the collection, and how much of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListQuery {
+    /// As sent; empty for the latest.
+    pub resource_version: String,
+    pub version_match: Option<VersionMatch>,
+    /// No limit if zero.
+    pub limit: usize,
+    /// As sent; empty for the first page.
+    pub continue_token: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VersionMatch {
+    Exact,
+    NotOlderThan,
+}
+
+/// A page of a list.
+#[derive(Debug)]
+pub struct Listed {
+    pub items: Vec<Arc<Object>>,
+    pub revision: Revision,
+    /// For the next page; empty on the last.
+    pub continue_token: String,
+    /// How many more there are, if that is known.
+    pub remaining: Option<usize>,
+}
+
+impl Registry {
+    pub async fn list(
+        &self,
+        target: Target<'_>,
+        selection: &Selection,
+        query: &ListQuery,
+    ) -> Result<Listed, Status> {
+        let token = Token::parse(&query.continue_token)?;
+        let (snapshot, revision) = self.state(target, query, token.as_ref()).await?;
+        let behind = token.as_ref().map(|token| token.behind.as_str());
+
+        // One more than asked for tells whether there is another page.
+        let wanted = if query.limit == 0 { usize::MAX } else { query.limit };
+        let mut matching = snapshot.iter(target.scope(), behind).filter(|object| selection.matches(object));
+        let items: Vec<Arc<Object>> = matching.by_ref().take(wanted).cloned().collect();
+        let mut listed = Listed { items, revision, continue_token: String::new(), remaining: None };
+        if let (Some(_), Some(last)) = (matching.next(), listed.items.last()) {
+            let place = format!("{}/{}", last.namespace, last.name);
+            listed.continue_token = Token { revision: Some(revision), behind: place }.to_string();
+            // As upstream: counting what a selector leaves is too dear.
+            listed.remaining = selection.is_everything().then(|| 1 + matching.count());
+        }
+        Ok(listed)
+    }
+
+    /// The state that the query asks for, and the revision to call it by.
+    async fn state(
+        &self,
+        target: Target<'_>,
+        query: &ListQuery,
+        token: Option<&Token>,
+    ) -> Result<(Arc<Snapshot>, Revision), Status> {
+        let cache = self.cache.resource(&target.served.id);
+        let latest = || {
+            let seen = self.cache.revision();
+            let snapshot = cache.snapshot();
+            let revision = seen.max(snapshot.revision);
+            (snapshot, revision)
+        };
+        if let Some(token) = token {
+            return match token.revision {
+                None => Ok(latest()),
+                Some(revision) => match cache.snapshot_at(revision) {
+                    Ok(snapshot) => Ok((snapshot, revision)),
+                    Err(_) => Err(expired_token(token)),
+                },
+            };
+        }
+        let exact = query.version_match == Some(VersionMatch::Exact)
+            || (query.version_match.is_none() && query.limit > 0);
+        match query.resource_version.as_str() {
+            "" | "0" => Ok(latest()),
+            text => {
+                let revision = parse_version(text)?;
+                self.await_revision(revision).await?;
+                if exact {
+                    let snapshot = cache.snapshot_at(revision).map_err(|_| {
+                        Status::expired("The resourceVersion for the provided list is too old.")
+                    })?;
+                    Ok((snapshot, revision))
+                } else {
+                    Ok(latest())
+                }
+            }
+        }
+    }
+
+    /// Waits a little for a revision that another replica may have seen.
+    pub async fn await_revision(&self, revision: Revision) -> Result<(), Status> {
+        if self.cache.reaches(revision, FUTURE_PATIENCE).await {
+            return Ok(());
+        }
+        Err(Status::version_too_large(revision.get(), self.cache.revision().get()))
+    }
+}
+
+/// Zero is not a version here: callers treat it before. The error is what a
+/// list says; other verbs have it without its first words, as an internal error.
+pub fn parse_version(text: &str) -> Result<Revision, Status> {
+    version_number(text).map_err(|error| {
+        Status::bad_request(format!("invalid resource version: {}", version_text(text, &error)))
+    })
+}
+
+/// As [`parse_version`], for reading or watching.
+pub fn parse_exact_version(text: &str) -> Result<Revision, Status> {
+    version_number(text).map_err(|error| Status::unexpected(version_text(text, &error)))
+}
+
+fn version_text(text: &str, error: &str) -> String {
+    format!("resourceVersion: Invalid value: {}: {error}", go_quote(text))
+}
+
+/// The error is that of Go's `strconv.ParseUint`.
+pub(crate) fn version_number(text: &str) -> Result<Revision, String> {
+    let problem = |what: &str| format!("strconv.ParseUint: parsing {}: {what}", go_quote(text));
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(problem("invalid syntax"));
+    }
+    text.parse().ok().and_then(Revision::new).ok_or_else(|| problem("value out of range"))
+}
+
+/// What upstream's tokens call their form.
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+
+/// Where a list goes on: at which revision, behind which object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Token {
+    /// `None` goes on with the latest state, whatever was listed before.
+    revision: Option<Revision>,
+    behind: String,
+}
+
+impl Token {
+    fn parse(text: &str) -> Result<Option<Self>, Status> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let bad = |why: &str| {
+            Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        };
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| {
+            let at = match error {
+                DecodeError::InvalidByte(at, _) => at,
+                _ => text.len() / 4 * 4,
+            };
+            bad(&format!("illegal base64 data at input byte {at}"))
+        })?;
+        let found = json_syntax::check(&bytes).map_err(|error| bad(&error))?.top;
+        if !matches!(found, json_syntax::Top::Object | json_syntax::Top::Null) {
+            let found = found.name();
+            return Err(bad(&format!(
+                "json: cannot unmarshal {found} into Go value of type storage.continueToken"
+            )));
+        }
+        let json: Value = serde_json::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;
+        if json.text("v") != TOKEN_VERSION {
+            let version = json.text("v");
+            return Err(bad(&format!("server does not recognize this encoded version {version}")));
+        }
+        let revision = match json.int("rv").unwrap_or_default() {
+            -1 => None,
+            number => Some(u64::try_from(number).ok().and_then(Revision::new).ok_or_else(|| {
+                bad(&format!("incorrect encoded start resourceVersion (version {TOKEN_VERSION})"))
+            })?),
+        };
+        let Some(behind) = json.text("start").strip_suffix('\0').filter(|place| place.contains('/')) else {
+            return Err(bad(&format!("encoded start key empty (version {TOKEN_VERSION})")));
+        };
+        Ok(Some(Self { revision, behind: behind.into() }))
+    }
+}
+
+impl std::fmt::Display for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let revision = self.revision.map_or(-1, |revision| i64::try_from(revision.get()).unwrap_or(-1));
+        let json = json!({"v": TOKEN_VERSION, "rv": revision, "start": format!("{}\0", self.behind)});
+        f.write_str(&URL_SAFE_NO_PAD.encode(json.to_string()))
+    }
+}
+
+/// The pages listed so far can not be continued, but the list can, at the latest state.
+fn expired_token(token: &Token) -> Status {
+    let inconsistent = Token { revision: None, behind: token.behind.clone() };
+    Status::expired_continue(&inconsistent.to_string())
+}

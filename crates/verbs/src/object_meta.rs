@@ -1,0 +1,205 @@
+//! The rules for `metadata` that all kinds share.
+
+use serde_json::Value;
+use sternpost_meta::{
+    field::{BadValue, Errors, Path, go_quote},
+    format::{self, Problems},
+};
+
+use sternpost_registry::object::{Fields, FieldsMut};
+
+use crate::policy::Policy;
+
+/// All annotations of an object together, keys and values.
+pub const MAX_ANNOTATION_BYTES: usize = 262_144;
+
+/// What a creator or updater may write.
+pub fn validate(object: &Value, policy: &Policy, errors: &mut Errors) {
+    let metadata = object.field("metadata");
+    let root = Path::new("metadata");
+    if metadata.has("generateName") {
+        let base = metadata.text("generateName");
+        let masked = match base.strip_suffix('-') {
+            Some(rest) => {
+                let mut rest = rest.to_owned();
+                rest.pop();
+                rest + "a"
+            }
+            None => base.to_owned(),
+        };
+        invalid(errors, root.child("generateName"), base, (policy.name)(&masked));
+    }
+    let name = metadata.text("name");
+    if name.is_empty() {
+        errors.required(root.child("name"), "name or generateName is required");
+    } else {
+        invalid(errors, root.child("name"), name, (policy.name)(name));
+    }
+    if metadata.int("generation").is_some_and(|generation| generation < 0) {
+        errors.invalid(
+            root.child("generation"),
+            metadata.field("generation"),
+            "must be greater than or equal to 0",
+        );
+    }
+    labels(metadata, errors);
+    annotations(metadata, errors);
+    owner_references(metadata, errors);
+    finalizers(metadata, errors);
+}
+
+fn labels(metadata: &Value, errors: &mut Errors) {
+    let root = Path::new("metadata");
+    for (key, value) in metadata.entries("labels") {
+        invalid(errors, root.child("labels"), key, format::qualified_name(key));
+        let value = value.as_str().unwrap_or_default();
+        invalid(errors, root.child("labels"), value, format::label_value(value));
+    }
+}
+
+fn annotations(metadata: &Value, errors: &mut Errors) {
+    let root = Path::new("metadata");
+    let path = root.child("annotations");
+    let mut size = 0;
+    for (key, value) in metadata.entries("annotations") {
+        invalid(errors, path, key, format::qualified_name(&key.to_lowercase()));
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > MAX_ANNOTATION_BYTES {
+        errors.too_long(path, MAX_ANNOTATION_BYTES);
+    }
+}
+
+fn owner_references(metadata: &Value, errors: &mut Errors) {
+    let root = Path::new("metadata");
+    let path = root.child("ownerReferences");
+    let mut controller: Option<String> = None;
+    for owner in metadata.items("ownerReferences") {
+        let api_version = owner.text("apiVersion");
+        // Of more than one slash Go makes no version at all.
+        let version = match api_version.split_once('/') {
+            Some((_, version)) if !version.contains('/') => version,
+            Some(_) => "",
+            None => api_version,
+        };
+        if version.is_empty() {
+            errors.invalid(path.child("apiVersion"), api_version, "version must not be empty");
+        }
+        for field in ["kind", "name", "uid"] {
+            if owner.text(field).is_empty() {
+                errors.invalid(path.child(field), "", "must not be empty");
+            }
+        }
+        if (api_version, owner.text("kind")) == ("v1", "Event") {
+            errors.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner");
+        }
+        if owner.flag("controller") {
+            let this = format!("{}/{}", owner.text("kind"), owner.text("name"));
+            match &controller {
+                Some(first) => errors.invalid(
+                    path,
+                    BadValue::Plain(owners_as_go_prints(metadata.items("ownerReferences"))),
+                    &format!("Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"),
+                ),
+                None => controller = Some(this),
+            }
+        }
+    }
+}
+
+/// JSON with the fields in the order of Go's struct.
+fn owners_as_go_prints(owners: &[Value]) -> String {
+    let owners = owners.iter().map(|owner| {
+        let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+        let fields = fields.iter().filter_map(|field| Some((field, owner.get_field(field)?)));
+        let fields: Vec<String> = fields.map(|(field, value)| format!("\"{field}\":{value}")).collect();
+        format!("{{{}}}", fields.join(","))
+    });
+    format!("[{}]", owners.collect::<Vec<_>>().join(","))
+}
+
+/// Removes owners that are named twice, and returns what to say about it.
+pub fn dedup_owners(object: &mut Value) -> Vec<String> {
+    let owners = object.field("metadata").items("ownerReferences");
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut repeated: Vec<String> = Vec::new();
+    for owner in owners {
+        if kept.contains(owner) {
+            let uid = owner.text("uid").to_owned();
+            if !repeated.contains(&uid) {
+                repeated.push(uid);
+            }
+        } else {
+            kept.push(owner.clone());
+        }
+    }
+    if repeated.is_empty() {
+        return Vec::new();
+    }
+    object.object_mut("metadata").set("ownerReferences", kept);
+    vec![format!(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        repeated.join(", ")
+    )]
+}
+
+fn finalizers(metadata: &Value, errors: &mut Errors) {
+    let root = Path::new("metadata");
+    let path = root.child("finalizers");
+    let names: Vec<&str> = metadata.items("finalizers").iter().filter_map(Value::as_str).collect();
+    for name in &names {
+        invalid(errors, path, name, format::qualified_name(name));
+    }
+    if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
+        let list = BadValue::Json(metadata.field("finalizers").clone());
+        errors.invalid(path, list, "finalizer orphan and foregroundDeletion cannot be both set");
+    }
+    for (index, name) in names.iter().enumerate() {
+        let standard = ["kubernetes", "orphan", "foregroundDeletion"].contains(name);
+        if !name.contains('/') && !standard {
+            errors.invalid(
+                path.index(index),
+                *name,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            );
+        }
+    }
+}
+
+/// What an update may not change.
+pub fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
+    let (new, old) = (new.field("metadata"), old.field("metadata"));
+    let root = Path::new("metadata");
+    if old.has("deletionTimestamp") {
+        let known: Vec<&str> = old.items("finalizers").iter().filter_map(Value::as_str).collect();
+        let mut added: Vec<&str> = new
+            .items("finalizers")
+            .iter()
+            .filter_map(Value::as_str)
+            .filter(|finalizer| !known.contains(finalizer))
+            .collect();
+        added.sort_unstable();
+        if !added.is_empty() {
+            let quoted: Vec<String> = added.iter().map(|finalizer| go_quote(finalizer)).collect();
+            let detail = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                quoted.join(", ")
+            );
+            errors.forbidden(root.child("finalizers"), &detail);
+        }
+    }
+    for field in ["name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if new.field(field) != old.field(field) {
+            errors.invalid(root.child(field), new.field(field), "field is immutable");
+        }
+    }
+    labels(new, errors);
+    annotations(new, errors);
+    owner_references(new, errors);
+}
+
+fn invalid(errors: &mut Errors, path: Path<'_>, value: &str, problems: Problems) {
+    for problem in problems {
+        errors.invalid(path, value, &problem);
+    }
+}

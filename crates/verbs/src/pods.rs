@@ -1,0 +1,105 @@
+//! What is done to a pod through its subresources.
+
+use serde_json::Value;
+use sternpost_cache::ResourceId;
+use sternpost_meta::{
+    field::Errors,
+    status::{Cause, CauseReason, ResourceName, Status},
+};
+use sternpost_registry::{
+    kinds::{binding, eviction},
+    object::Fields,
+};
+
+use crate::{
+    claims::Claimed,
+    delete::DeleteOptions,
+    registry::{DryRun, Registry, Target},
+    typed,
+};
+
+const ATTEMPTS: usize = 100;
+
+impl Registry {
+    /// Gives a pod its node.
+    pub async fn bind(&self, pod: Target<'_>, bound: &Value, dry_run: DryRun) -> Result<(), Status> {
+        let nodes = self.cache.resource(&ResourceId::new("", "nodes")).snapshot();
+        let node = nodes.get("", bound.field("target").text("name")).map(|node| node.value());
+        for _ in 0..ATTEMPTS {
+            let old = self.get(pod)?;
+            let mut object = old.value();
+            binding::bind(&mut object, bound, node.as_ref(), &self.now()).map_err(
+                |refusal| match refusal {
+                    binding::Refusal::Invalid(errors) => Status::unexpected(joined(&errors)),
+                    binding::Refusal::Conflict(why) => {
+                        let resource = ResourceName { group: "", resource: "pods/binding" };
+                        Status::conflict(resource, pod.name, &why)
+                    }
+                },
+            )?;
+            typed::settle(&mut object, &pod.served.stored_definition);
+            let stored =
+                self.store_update(pod, object, &old, Claimed::default(), Vec::new(), dry_run).await?;
+            if stored.is_some() {
+                return Ok(());
+            }
+        }
+        Err(Status::conflict(pod.resource_name(), pod.name, Status::MODIFIED))
+    }
+
+    /// Deletes a pod if the disruption budgets of its namespace allow it.
+    pub async fn evict(&self, pod: Target<'_>, options: &DeleteOptions) -> Result<(), Status> {
+        let Some(served) = self.served.get("policy", "v1", "poddisruptionbudgets").cloned() else {
+            return Err(Status::internal_error("disruption budgets are not served"));
+        };
+        for _ in 0..ATTEMPTS {
+            let object = self.get(pod)?.value();
+            let budgets = self.cache.resource(&served.id).snapshot();
+            let budgets: Vec<Value> =
+                budgets.iter(Some(pod.namespace), None).map(|budget| budget.value()).collect();
+            let paid = eviction::evict(&object, &budgets, &self.now()).map_err(refused)?;
+            if let Some(mut budget) = paid.filter(|_| !options.dry_run) {
+                let name = budget.field("metadata").text("name").to_owned();
+                let target = Target { served: &served, namespace: pod.namespace, name: &name };
+                let old = self.get(target)?;
+                typed::settle(&mut budget, &served.stored_definition);
+                let stored = self
+                    .store_update(target, budget, &old, Claimed::default(), Vec::new(), DryRun::No)
+                    .await?;
+                if stored.is_none() {
+                    continue;
+                }
+            }
+            return self.delete(pod, options).await.map(|_| ());
+        }
+        Err(Status::conflict(pod.resource_name(), pod.name, Status::MODIFIED))
+    }
+}
+
+fn refused(refusal: eviction::Refusal) -> Status {
+    match refusal {
+        eviction::Refusal::SeveralBudgets => Status::unexpected(eviction::Refusal::SEVERAL_BUDGETS),
+        eviction::Refusal::Budget { cause, retry_after_seconds } => {
+            let mut status =
+                Status::too_many_requests(eviction::Refusal::BUDGET, retry_after_seconds.unwrap_or_default());
+            if let Some(details) = &mut status.details {
+                let reason = Some(CauseReason::DisruptionBudget);
+                details.causes.push(Cause { reason, message: cause, field: String::new() });
+            }
+            status
+        }
+        eviction::Refusal::Forbidden { budget, why } => {
+            let resource = ResourceName { group: "policy", resource: "poddisruptionbudgets" };
+            Status::forbidden_because(resource, &budget, why)
+        }
+    }
+}
+
+fn joined(errors: &Errors) -> String {
+    let texts: Vec<String> =
+        errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+    match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}

@@ -1,0 +1,143 @@
+//! The registry, and what its verbs share.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use sternpost_cache::{Cache, Object, Snapshot};
+use sternpost_meta::{
+    field::Errors,
+    status::{ResourceName, Status},
+    time::Timestamp,
+};
+use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_store::{CommitError, Revision, Store, Transaction};
+
+use crate::{
+    environment::Environment,
+    served::{Served, ServedResources},
+};
+
+/// How long an answer waits for the cache to show what was just written. The
+/// cache is fed by the store that already answered, so this is not reached
+/// unless the process is starved.
+const CATCH_UP: Duration = Duration::from_secs(10);
+
+/// Objects and what may be done to them.
+#[derive(Debug)]
+pub struct Registry {
+    pub served: ServedResources,
+    pub cache: Arc<Cache>,
+    store: Arc<dyn Store>,
+    pub(crate) environment: Arc<dyn Environment>,
+}
+
+/// Which object, or which collection, a request is about.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    pub served: &'a Served,
+    /// Empty at the cluster scope, and for all namespaces.
+    pub namespace: &'a str,
+    /// Empty for a collection.
+    pub name: &'a str,
+}
+
+impl<'a> Target<'a> {
+    pub fn resource_name(&self) -> ResourceName<'a> {
+        ResourceName { group: &self.served.resource.gv.group, resource: &self.served.resource.plural }
+    }
+
+    pub(crate) fn not_found(&self) -> Status {
+        Status::not_found(self.resource_name(), self.name)
+    }
+
+    /// The namespace to list: all if none is named.
+    pub fn scope(&self) -> Option<&'a str> {
+        (!self.namespace.is_empty() || !self.served.is_namespaced()).then_some(self.namespace)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DryRun {
+    No,
+    All,
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Written {
+    /// The whole object; without a resource version if nothing was stored.
+    pub object: Value,
+    pub created: bool,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+impl Registry {
+    pub fn new(
+        served: ServedResources,
+        cache: Arc<Cache>,
+        store: Arc<dyn Store>,
+        environment: Arc<dyn Environment>,
+    ) -> Self {
+        Self { served, cache, store, environment }
+    }
+
+    /// The object as it is now.
+    pub fn get(&self, target: Target<'_>) -> Result<Arc<Object>, Status> {
+        self.snapshot(target.served)
+            .get(target.namespace, target.name)
+            .cloned()
+            .ok_or_else(|| target.not_found())
+    }
+
+    pub(crate) fn snapshot(&self, served: &Served) -> Arc<Snapshot> {
+        self.cache.resource(&served.id).snapshot()
+    }
+
+    /// Commits, and waits until reads show it.
+    pub(crate) async fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {
+        let committed = self.store.commit(transaction).await?;
+        self.cache.reaches(committed.revision, CATCH_UP).await;
+        Ok(committed.revision)
+    }
+
+    pub(crate) fn now(&self) -> String {
+        Timestamp::from_unix(self.environment.now(), 0).to_time()
+    }
+}
+
+/// What the store refused, other than a conflict.
+pub(crate) fn storage_status(error: &CommitError) -> Status {
+    match error {
+        CommitError::Invalid(invalid) => Status::request_too_large_for_storage(&invalid.to_string()),
+        other => Status::internal_error(&other.to_string()),
+    }
+}
+
+pub(crate) fn invalid(target: Target<'_>, object: &Value, errors: Errors) -> Status {
+    let name = object.field("metadata").text("name");
+    Status::invalid(target.served.group(), target.served.kind(), name, errors.into_causes())
+}
+
+/// The object in full: with kind, apiVersion and, if it has one, its version.
+pub(crate) fn complete(served: &Served, mut object: Value, revision: Option<Revision>) -> Value {
+    object.set("kind", &*served.resource.kind);
+    object.set("apiVersion", served.resource.gv.to_string());
+    let metadata = object.object_mut("metadata");
+    match revision {
+        Some(revision) => metadata.set("resourceVersion", revision.to_string()),
+        None => {
+            metadata.remove("resourceVersion");
+        }
+    }
+    object
+}
+
+/// What a DELETE that removed the object says.
+pub fn deleted_status(target: Target<'_>, uid: &str) -> Value {
+    let mut details = json!({"name": target.name, "kind": &*target.served.resource.plural, "uid": uid});
+    if !target.served.group().is_empty() {
+        details.set("group", target.served.group());
+    }
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}

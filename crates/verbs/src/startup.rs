@@ -1,0 +1,379 @@
+//! The objects that are there before any client comes.
+//!
+//! [`ensure`] makes those that are missing, in one transaction, and brings back
+//! the few fields that the server owns in those that are there. What a user may
+//! change stays changed.
+//!
+//! Not made: endpoints of the `kubernetes` service (they need an address that
+//! other machines reach), the server's identity lease (somebody has to renew it),
+//! `extension-apiserver-authentication` (it tells of authorities that are not
+//! configured here), and the roles of RBAC.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sternpost_cache::{encode, object_key};
+use sternpost_meta::{field::Errors, status::Status};
+use sternpost_registry::{
+    kinds::service_allocation,
+    object::{Fields, FieldsMut},
+};
+use sternpost_store::{CommitError, Compare, Transaction, Write};
+
+use crate::{
+    list::FUTURE_PATIENCE,
+    object_meta,
+    registry::{DryRun, Registry, Target, invalid, storage_status},
+    served::Served,
+    typed,
+    update::Part,
+};
+
+/// Of the service `kubernetes`: the first of the range.
+pub const KUBERNETES_ADDRESS: &str = "10.0.0.1";
+
+/// How often replicas that start together may get in each other's way.
+const ATTEMPTS: usize = 8;
+
+const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
+
+/// Flow schemas and priority levels whose spec is the server's, whatever the
+/// annotation says.
+const MANDATORY: [&str; 2] = ["catch-all", "exempt"];
+
+static OBJECTS: &str = include_str!("startup/objects.json");
+
+/// Makes what is missing; `port` is where the server listens. Answers how many
+/// objects were written.
+pub async fn ensure(registry: &Registry, port: u16) -> Result<usize, Status> {
+    let wanted = wanted(registry, port)?;
+    let mut written = create_missing(registry, &wanted).await?;
+    for want in &wanted {
+        written += usize::from(keep_up(registry, want).await?);
+    }
+    Ok(written)
+}
+
+/// An object as it should be, before defaults.
+struct Wanted {
+    served: Arc<Served>,
+    object: Value,
+    /// Not part of what a creator may send.
+    status: Option<Value>,
+    upkeep: Upkeep,
+}
+
+/// What is done about an object that exists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Upkeep {
+    Nothing,
+    /// The ports and the type lead to this server.
+    Ports,
+    /// The spec follows the server's, unless an annotation says otherwise.
+    Spec,
+}
+
+impl Wanted {
+    fn target(&self) -> Target<'_> {
+        let metadata = self.object.field("metadata");
+        Target { served: &self.served, namespace: metadata.text("namespace"), name: metadata.text("name") }
+    }
+}
+
+/// All of them in one transaction: each of its own would wait for the disk.
+async fn create_missing(registry: &Registry, wanted: &[Wanted]) -> Result<usize, Status> {
+    for _ in 0..ATTEMPTS {
+        let mut transaction = Transaction::default();
+        for want in wanted.iter().filter(|want| registry.get(want.target()).is_err()) {
+            let object = prepare(registry, want)?;
+            let target = want.target();
+            let key = object_key(&target.served.id, target.namespace, target.name);
+            transaction.compares.push(Compare::Absent { key: key.clone() });
+            transaction.writes.push(Write::put(key, encode(&object)));
+        }
+        let count = transaction.writes.len();
+        if count == 0 {
+            return Ok(0);
+        }
+        match registry.commit(transaction).await {
+            Ok(_) => return Ok(count),
+            // Another replica was faster with some. The cache knows by that revision.
+            Err(CommitError::Conflict { revision, .. }) => {
+                registry.cache.reaches(revision, FUTURE_PATIENCE).await;
+            }
+            Err(error) => return Err(storage_status(&error)),
+        }
+    }
+    Err(Status::internal_error("start-up objects keep changing"))
+}
+
+/// The steps of a create, up to what is stored.
+fn prepare(registry: &Registry, want: &Wanted) -> Result<Value, Status> {
+    let (target, mut object) = (want.target(), want.object.clone());
+    let rules = &target.served.rules;
+    registry.begin(target, &mut object);
+    (rules.default)(&mut object);
+    (rules.prepare_create)(&mut object);
+    let mut errors = Errors::default();
+    object_meta::validate(&object, &target.served.policy, &mut errors);
+    (rules.validate)(&object, &mut errors);
+    if !errors.is_empty() {
+        return Err(invalid(target, &object, errors));
+    }
+    if let Some(status) = &want.status {
+        object.set("status", status.clone());
+    }
+    typed::settle(&mut object, &target.served.stored_definition);
+    Ok(object)
+}
+
+/// Whether the object that is there had to be changed.
+async fn keep_up(registry: &Registry, want: &Wanted) -> Result<bool, Status> {
+    if want.upkeep == Upkeep::Nothing {
+        return Ok(false);
+    }
+    let Ok(current) = registry.get(want.target()) else { return Ok(false) };
+    let mut object = current.value();
+    match want.upkeep {
+        Upkeep::Nothing => {}
+        Upkeep::Ports => {
+            for field in ["ports", "type"] {
+                let value = want.object.field("spec").field(field).clone();
+                object.object_mut("spec").set(field, value);
+            }
+        }
+        Upkeep::Spec => keep_up_spec(&mut object, want),
+    }
+    if object == current.value() {
+        return Ok(false);
+    }
+    match registry.update(want.target(), object, Part::Main, DryRun::No).await {
+        Ok(_) => Ok(true),
+        // Another replica was faster.
+        Err(status) if status.code == 409 => Ok(false),
+        Err(status) => Err(status),
+    }
+}
+
+fn keep_up_spec(object: &mut Value, want: &Wanted) {
+    let metadata = object.field("metadata");
+    let mandatory = MANDATORY.contains(&metadata.text("name"));
+    let followed = match metadata.field("annotations").text(AUTOUPDATE) {
+        "true" => true,
+        "false" => false,
+        // Nobody has changed it yet, so nobody minds.
+        _ => metadata.int("generation") == Some(1),
+    };
+    if mandatory {
+        object.object_mut("metadata").object_mut("annotations").set(AUTOUPDATE, "true");
+    }
+    if mandatory || followed {
+        let mut spec = want.object.field("spec").clone();
+        // How much exempt requests lend is the user's to choose.
+        if let Some(exempt) = object.field("spec").get_field("exempt") {
+            spec.set("exempt", exempt.clone());
+        }
+        object.set("spec", spec);
+    }
+}
+
+fn wanted(registry: &Registry, port: u16) -> Result<Vec<Wanted>, Status> {
+    let data: Value = serde_json::from_str(OBJECTS)
+        .map_err(|error| Status::internal_error(&format!("the start-up objects: {error}")))?;
+    let now = registry.now();
+    let mut all = List { registry, wanted: Vec::new() };
+
+    for name in data.items("namespaces") {
+        all.add("", "namespaces", json!({"metadata": {"name": name}}))?;
+    }
+    all.add("", "services", kubernetes_service(port))?.upkeep = Upkeep::Ports;
+    all.add("networking.k8s.io", "ipaddresses", kubernetes_address())?;
+    let range = json!({
+        "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": [service_allocation::DEFAULT_RANGE]},
+    });
+    all.add("networking.k8s.io", "servicecidrs", range)?.status =
+        Some(condition("Ready", "True", "", "Kubernetes default Service CIDR is ready", &now));
+    all.add("", "configmaps", token_tracking(&now))?;
+    for (name, class) in data.entries("priorityClasses") {
+        let object = json!({
+            "metadata": {"name": name},
+            "value": class.field("value"),
+            "description": class.field("for"),
+        });
+        all.add("scheduling.k8s.io", "priorityclasses", object)?;
+    }
+    for (name, level) in data.entries("priorityLevels") {
+        let object = flow_control_object(name, &priority_level_spec(level));
+        let group = "flowcontrol.apiserver.k8s.io";
+        all.add(group, "prioritylevelconfigurations", object)?.upkeep = Upkeep::Spec;
+    }
+    for (name, schema) in data.entries("flowSchemas") {
+        let level = schema.text("level");
+        let message = format!(
+            "This FlowSchema references the PriorityLevelConfiguration object named \"{level}\" and it exists"
+        );
+        let object = flow_control_object(name, &flow_schema_spec(schema));
+        let want = all.add("flowcontrol.apiserver.k8s.io", "flowschemas", object)?;
+        want.status = Some(condition("Dangling", "False", "Found", &message, &now));
+        want.upkeep = Upkeep::Spec;
+    }
+    for (name, priorities) in data.entries("apiServices") {
+        let available = "Local APIServices are always available";
+        all.add("apiregistration.k8s.io", "apiservices", api_service(name, priorities))?.status =
+            Some(condition("Available", "True", "Local", available, &now));
+    }
+    Ok(all.wanted)
+}
+
+struct List<'a> {
+    registry: &'a Registry,
+    wanted: Vec<Wanted>,
+}
+
+impl List<'_> {
+    /// All are of version `v1`. `object` is complete but for what [`prepare`] adds.
+    fn add(&mut self, group: &str, plural: &str, object: Value) -> Result<&mut Wanted, Status> {
+        let served = self.registry.served.get(group, "v1", plural).cloned();
+        let served = served.ok_or_else(|| Status::internal_error(&format!("{plural} are not served")))?;
+        Ok(self.wanted.push_mut(Wanted { served, object, status: None, upkeep: Upkeep::Nothing }))
+    }
+}
+
+fn kubernetes_service(port: u16) -> Value {
+    json!({
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": KUBERNETES_ADDRESS,
+            "clusterIPs": [KUBERNETES_ADDRESS],
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "sessionAffinity": "None",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
+        },
+    })
+}
+
+/// That the address of the service is taken.
+fn kubernetes_address() -> Value {
+    json!({
+        "metadata": {
+            "name": KUBERNETES_ADDRESS,
+            "labels": {
+                "ipaddress.kubernetes.io/ip-family": "IPv4",
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            },
+        },
+        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "kubernetes"}},
+    })
+}
+
+/// Since when the use of tokens without end is recorded.
+fn token_tracking(now: &str) -> Value {
+    let (day, _) = now.split_once('T').unwrap_or((now, ""));
+    json!({
+        "metadata": {
+            "name": "kube-apiserver-legacy-service-account-token-tracking",
+            "namespace": "kube-system",
+        },
+        "data": {"since": day},
+    })
+}
+
+/// `name` is version and group; `priorities` those of the group and the version.
+fn api_service(name: &str, priorities: &Value) -> Value {
+    let (version, group) = name.split_once('.').unwrap_or((name, ""));
+    let mut spec = json!({"version": version, "groupPriorityMinimum": priorities.get(0), "versionPriority": priorities.get(1)});
+    if !group.is_empty() {
+        spec.set("group", group);
+    }
+    json!({
+        "metadata": {"name": name, "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"}},
+        "spec": spec,
+    })
+}
+
+fn flow_control_object(name: &str, spec: &Value) -> Value {
+    json!({"metadata": {"name": name, "annotations": {AUTOUPDATE: "true"}}, "spec": spec})
+}
+
+fn priority_level_spec(level: &Value) -> Value {
+    if level.flag("exempt") {
+        return json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}});
+    }
+    let response = match level.get_field("queues") {
+        None => json!({"type": "Reject"}),
+        Some(queues) => json!({
+            "type": "Queue",
+            "queuing": {"queues": queues, "handSize": level.field("hand"), "queueLengthLimit": 50},
+        }),
+    };
+    json!({
+        "type": "Limited",
+        "limited": {
+            "nominalConcurrencyShares": level.field("shares"),
+            "lendablePercent": level.field("lendable"),
+            "limitResponse": response,
+        },
+    })
+}
+
+fn flow_schema_spec(schema: &Value) -> Value {
+    let groups = schema.items("groups").iter().map(|name| json!({"kind": "Group", "group": {"name": name}}));
+    let users = schema.items("users").iter().map(|name| json!({"kind": "User", "user": {"name": name}}));
+    let accounts = schema.items("serviceAccountsOf").iter().map(
+        |namespace| json!({"kind": "ServiceAccount", "serviceAccount": {"namespace": namespace, "name": "*"}}),
+    );
+    let mut rule = json!({"subjects": groups.chain(users).chain(accounts).collect::<Vec<_>>()});
+    let everything = json!({
+        "urls": ["*"],
+        "verbs": ["*"],
+        "resources": [{"group": "*", "resources": ["*"], "verbs": ["*"], "clusterScope": true}],
+    });
+    let requests = schema.get_field("only").unwrap_or(&everything);
+    if let Some(urls) = requests.get_field("urls") {
+        let verbs = requests.field("verbs");
+        rule.set("nonResourceRules", json!([{"nonResourceURLs": urls, "verbs": verbs}]));
+    }
+    let resources: Vec<Value> = requests.items("resources").iter().map(resource_rule).collect();
+    if !resources.is_empty() {
+        rule.set("resourceRules", resources);
+    }
+    let mut spec = json!({
+        "matchingPrecedence": schema.field("precedence"),
+        "priorityLevelConfiguration": {"name": schema.field("level")},
+        "rules": [rule],
+    });
+    if let Some(by) = schema.get_field("by") {
+        spec.set("distinguisherMethod", json!({"type": by}));
+    }
+    spec
+}
+
+fn resource_rule(resources: &Value) -> Value {
+    let mut rule = json!({
+        "verbs": resources.field("verbs"),
+        "apiGroups": [resources.field("group")],
+        "resources": resources.field("resources"),
+        "namespaces": ["*"],
+    });
+    if resources.flag("clusterScope") {
+        rule.set("clusterScope", true);
+    }
+    rule
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: &str, now: &str) -> Value {
+    json!({"conditions": [{
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now,
+    }]})
+}

@@ -1,0 +1,693 @@
+//! From JSON to the object a typed server would have read, and back.
+//!
+//! [`decode`] reads a body against a kind's type: unknown fields are dropped and
+//! reported, so are duplicate ones, wrong types are errors with Go's texts.
+//! [`settle`] gives an object the form in which it is stored and shown: fields
+//! that are always shown are there, empty ones that are not are gone.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+};
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use sternpost_builtin::{FieldType, Label, Shown};
+use sternpost_meta::{quantity, time::Timestamp};
+use sternpost_registry::kinds::json_syntax;
+
+/// How deeply JSON may nest; what `serde_json` reads.
+pub const MAX_DEPTH: usize = 127;
+
+/// A body that was read.
+#[derive(Debug, Default, PartialEq)]
+pub struct Decoded {
+    pub object: Value,
+    /// `unknown field "spec.x"`, `duplicate field "spec.y"`, in document order.
+    pub complaints: Vec<String>,
+}
+
+/// Why a body is not an object of the kind; the text is Go's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DecodeError(pub String);
+
+/// Reads JSON as an object of the type named, which must be built in.
+pub fn decode(bytes: &[u8], definition: &str) -> Result<Decoded, DecodeError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let decoded = decode_from(&mut deserializer, definition)?;
+    deserializer.end().map_err(|error| DecodeError(syntax_text(&error, bytes)))?;
+    Ok(decoded)
+}
+
+/// As [`decode`], from JSON that was already read; fields come sorted.
+pub fn decode_value(value: Value, definition: &str) -> Result<Decoded, DecodeError> {
+    decode_from(value, definition)
+}
+
+fn decode_from<'de, D>(deserializer: D, definition: &str) -> Result<Decoded, DecodeError>
+where
+    D: Deserializer<'de>,
+    D::Error: fmt::Display,
+{
+    let Some(kind) = type_of(definition) else {
+        return Err(DecodeError(format!("there is no type {definition}")));
+    };
+    let mut state = State::default();
+    let shape = Shape::Struct(kind);
+    match (Node { shape: &shape, state: &mut state }).deserialize(deserializer) {
+        Ok(object) => Ok(Decoded { object, complaints: state.complaints }),
+        // Errors of ours carry their text in the state: the reader would add a place to it.
+        Err(error) => Err(DecodeError(state.problem.unwrap_or_else(|| error.to_string()))),
+    }
+}
+
+/// The text of Go's decoder for bytes that are not JSON.
+fn syntax_text(error: &serde_json::Error, bytes: &[u8]) -> String {
+    json_syntax::check(bytes).err().unwrap_or_else(|| error.to_string())
+}
+
+/// Gives an object its stored form, in place. Idempotent.
+pub fn settle(object: &mut Value, definition: &str) {
+    if let (Some(kind), Some(fields)) = (type_of(definition), object.as_object_mut()) {
+        settle_struct(fields, kind);
+    }
+}
+
+fn settle_struct(fields: &mut Map<String, Value>, kind: &'static Type) {
+    for field in &kind.fields {
+        let shown_always = field.shown == Shown::Always;
+        match fields.get_mut(&*field.name) {
+            Some(value) if !value.is_null() => {
+                settle_field(value, field);
+                // What is stored does not tell an empty list from none.
+                if shown_always && value.as_array().is_some_and(Vec::is_empty) {
+                    *value = Value::Null;
+                }
+                if !shown_always && !field.optional && is_zero(value, field) {
+                    fields.remove(&*field.name);
+                }
+            }
+            Some(_) if !shown_always => {
+                fields.remove(&*field.name);
+            }
+            _ if shown_always => {
+                fields.insert(field.name.to_string(), zero(field));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn settle_field(value: &mut Value, field: &Field) {
+    match (&field.shape, value) {
+        (Shape::Struct(kind), Value::Object(fields)) => settle_struct(fields, kind),
+        (Shape::List(inner), Value::Array(items)) => {
+            if let Shape::Struct(kind) = &**inner {
+                items.iter_mut().filter_map(Value::as_object_mut).for_each(|item| settle_struct(item, kind));
+            }
+        }
+        (Shape::Map(inner), Value::Object(entries)) => {
+            if let Shape::Struct(kind) = &**inner {
+                entries
+                    .values_mut()
+                    .filter_map(Value::as_object_mut)
+                    .for_each(|entry| settle_struct(entry, kind));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_zero(value: &Value, field: &Field) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty() && !matches!(field.shape, Shape::IntOrString),
+        Value::Array(items) => items.is_empty(),
+        // A struct is never empty to Go; a map is.
+        Value::Object(entries) => entries.is_empty(),
+    }
+}
+
+fn zero(field: &Field) -> Value {
+    if field.optional {
+        return Value::Null;
+    }
+    match &field.shape {
+        Shape::Struct(kind) => {
+            let mut fields = Map::new();
+            settle_struct(&mut fields, kind);
+            Value::Object(fields)
+        }
+        Shape::Bool => false.into(),
+        Shape::Int32 | Shape::Int64 | Shape::Double | Shape::IntOrString => 0.into(),
+        Shape::String => "".into(),
+        Shape::Quantity => "0".into(),
+        Shape::Duration => "0s".into(),
+        Shape::List(_) | Shape::Map(_) | Shape::Bytes | Shape::Time | Shape::MicroTime | Shape::Any => {
+            Value::Null
+        }
+    }
+}
+
+/// A Go type: its fields by JSON name.
+#[derive(Debug)]
+struct Type {
+    /// `PodSpec`
+    name: Box<str>,
+    /// `v1.PodSpec`
+    go_name: Box<str>,
+    fields: Vec<Field>,
+    by_name: HashMap<Box<str>, usize>,
+}
+
+#[derive(Debug)]
+struct Field {
+    name: Box<str>,
+    shape: Shape,
+    optional: bool,
+    shown: Shown,
+}
+
+#[derive(Debug, Clone)]
+enum Shape {
+    Bool,
+    Bytes,
+    Double,
+    Int32,
+    Int64,
+    String,
+    Quantity,
+    IntOrString,
+    Time,
+    MicroTime,
+    Duration,
+    /// Any JSON, kept as it is.
+    Any,
+    Struct(&'static Type),
+    List(Box<Shape>),
+    Map(Box<Shape>),
+}
+
+/// Types are made once and live as long as the process: their number is that of the catalogue.
+fn type_of(name: &str) -> Option<&'static Type> {
+    static TYPES: OnceLock<RwLock<HashMap<Arc<str>, &'static Type>>> = OnceLock::new();
+    let types = TYPES.get_or_init(RwLock::default);
+    if let Some(found) = types.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+        return Some(found);
+    }
+    let mut making = HashMap::new();
+    let made = compile(name, &mut making)?;
+    let mut types = types.write().unwrap_or_else(PoisonError::into_inner);
+    Some(types.entry(name.into()).or_insert(made))
+}
+
+fn compile(name: &str, making: &mut HashMap<Arc<str>, &'static Type>) -> Option<&'static Type> {
+    if let Some(found) = making.get(name) {
+        return Some(found);
+    }
+    // Recursive types (JSON schemas) are `Any` below themselves: their own
+    // rules check them.
+    let message = sternpost_builtin::message(name)?;
+    let mut fields = Vec::new();
+    let mut stack = vec![message];
+    if message.is_kind {
+        for name in ["kind", "apiVersion"] {
+            let shape = Shape::String;
+            fields.push(Field { name: name.into(), shape, optional: false, shown: Shown::WhenSet });
+        }
+    }
+    while let Some(message) = stack.pop() {
+        for field in &message.fields {
+            if let (true, FieldType::Message(inner)) = (field.inline, &field.kind) {
+                stack.extend(sternpost_builtin::message(inner));
+                continue;
+            }
+            let single = match &field.kind {
+                FieldType::Bool => Shape::Bool,
+                FieldType::Bytes => Shape::Bytes,
+                FieldType::Double => Shape::Double,
+                FieldType::Int32 => Shape::Int32,
+                FieldType::Int64 => Shape::Int64,
+                FieldType::String => Shape::String,
+                FieldType::Message(inner) => shape_of_message(inner, making)?,
+            };
+            let shape = match field.label {
+                Label::Single => single,
+                Label::Repeated => Shape::List(Box::new(single)),
+                Label::Map => Shape::Map(Box::new(single)),
+            };
+            fields.push(Field {
+                name: (*field.json_name).into(),
+                shape,
+                optional: field.optional,
+                shown: field.shown,
+            });
+        }
+    }
+    let by_name = fields.iter().enumerate().map(|(index, field)| (field.name.clone(), index)).collect();
+    let (package, short) = name.rsplit_once('.')?;
+    let package = package.rsplit('.').next().unwrap_or(package);
+    let made: &'static Type = Box::leak(Box::new(Type {
+        name: short.into(),
+        go_name: format!("{package}.{short}").into(),
+        fields,
+        by_name,
+    }));
+    making.insert(name.into(), made);
+    Some(made)
+}
+
+fn shape_of_message(name: &str, making: &mut HashMap<Arc<str>, &'static Type>) -> Option<Shape> {
+    let short = name.rsplit('.').next().unwrap_or(name);
+    Some(match short {
+        "Quantity" => Shape::Quantity,
+        "IntOrString" => Shape::IntOrString,
+        "Time" => Shape::Time,
+        "MicroTime" => Shape::MicroTime,
+        "Duration" => Shape::Duration,
+        "RawExtension"
+        | "FieldsV1"
+        | "JSON"
+        | "JSONSchemaProps"
+        | "JSONSchemaPropsOrArray"
+        | "JSONSchemaPropsOrBool"
+        | "JSONSchemaPropsOrStringArray" => Shape::Any,
+        // A list of strings in a map, which protobuf needs a message for.
+        "ExtraValue" => Shape::List(Box::new(Shape::String)),
+        _ => Shape::Struct(compile(name, making)?),
+    })
+}
+
+#[derive(Default)]
+struct State {
+    /// Steps of the path, for errors (`spec.containers.name`).
+    path: Vec<String>,
+    /// Steps with indices, for complaints (`spec.containers[0].name`).
+    place: Vec<String>,
+    owner: Vec<&'static Type>,
+    complaints: Vec<String>,
+    problem: Option<String>,
+}
+
+impl State {
+    fn place(&self, last: &str) -> String {
+        let mut out = String::new();
+        for step in self.place.iter().map(String::as_str).chain([last]) {
+            if !out.is_empty() && !step.starts_with('[') {
+                out.push('.');
+            }
+            out.push_str(step);
+        }
+        out
+    }
+
+    fn mismatch(&mut self, found: &str, wanted: &Shape) {
+        let text = match self.owner.last() {
+            Some(owner) if !self.path.is_empty() => format!(
+                "json: cannot unmarshal {found} into Go struct field {}.{} of type {}",
+                owner.name,
+                self.path.join("."),
+                go_type(wanted)
+            ),
+            _ => format!("json: cannot unmarshal {found} into Go value of type {}", go_type(wanted)),
+        };
+        self.problem.get_or_insert(text);
+    }
+}
+
+fn go_type(shape: &Shape) -> String {
+    match shape {
+        Shape::Bool => "bool".into(),
+        Shape::Bytes => "[]uint8".into(),
+        Shape::Double => "float64".into(),
+        Shape::Int32 | Shape::IntOrString => "int32".into(),
+        Shape::Int64 => "int64".into(),
+        Shape::String | Shape::Time | Shape::MicroTime | Shape::Duration | Shape::Quantity => "string".into(),
+        Shape::Any => "interface {}".into(),
+        Shape::Struct(kind) => kind.go_name.to_string(),
+        Shape::List(inner) => format!("[]{}", go_type(inner)),
+        Shape::Map(inner) => format!("map[string]{}", go_type(inner)),
+    }
+}
+
+/// Reads one value of a shape.
+struct Node<'a> {
+    shape: &'a Shape,
+    state: &'a mut State,
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Node<'_> {
+    fn refuse<E: serde::de::Error>(self, found: &str) -> Result<Value, E> {
+        self.state.mismatch(found, self.shape);
+        Err(E::custom("mismatch"))
+    }
+
+    fn fail<E: serde::de::Error>(self, problem: String) -> Result<Value, E> {
+        self.state.problem.get_or_insert(problem);
+        Err(E::custom("problem"))
+    }
+
+    fn integer<E: serde::de::Error>(self, number: i128) -> Result<Value, E> {
+        let fits = match self.shape {
+            Shape::Int32 | Shape::IntOrString => i32::try_from(number).is_ok(),
+            Shape::Int64 => i64::try_from(number).is_ok(),
+            Shape::Double => return Ok(Value::from(number as f64)),
+            Shape::Quantity => return self.visit_str(&number.to_string()),
+            Shape::Any => {
+                return Ok(i64::try_from(number)
+                    .map(Value::from)
+                    .or_else(|_| u64::try_from(number).map(Value::from))
+                    .unwrap_or_else(|_| Value::from(number as f64)));
+            }
+            _ => return self.refuse("number"),
+        };
+        match i64::try_from(number) {
+            Ok(number) if fits => Ok(number.into()),
+            _ => self.refuse(&format!("number {number}")),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&go_type(self.shape))
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E: serde::de::Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Value, E> {
+        match self.shape {
+            Shape::Bool | Shape::Any => Ok(value.into()),
+            _ => self.refuse("bool"),
+        }
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
+        self.integer(value.into())
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
+        self.integer(value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        match self.shape {
+            Shape::Double | Shape::Any => Ok(value.into()),
+            Shape::Quantity => self.visit_str(&value.to_string()),
+            Shape::Int32 | Shape::Int64 | Shape::IntOrString => self.refuse(&format!("number {value}")),
+            _ => self.refuse("number"),
+        }
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Value, E> {
+        match self.shape {
+            Shape::String | Shape::IntOrString | Shape::Any => Ok(text.into()),
+            Shape::Quantity => match quantity::canonical(text) {
+                Ok(text) => Ok(text.into()),
+                Err(error) => self.fail(error.to_string()),
+            },
+            Shape::Bytes => match base64_problem(text) {
+                None => Ok(text.into()),
+                Some(problem) => self.fail(problem),
+            },
+            Shape::Time => match Timestamp::parse_time(text) {
+                Ok(time) => Ok(time.to_time().into()),
+                Err(error) => self.fail(error.to_string()),
+            },
+            Shape::MicroTime => match Timestamp::parse_micro_time(text) {
+                Ok(time) => Ok(time.to_micro_time().into()),
+                Err(error) => self.fail(error.to_string()),
+            },
+            Shape::Duration => Ok(text.into()),
+            _ => self.refuse("string"),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let inner = match self.shape {
+            Shape::List(inner) => &**inner,
+            Shape::Any => &Shape::Any,
+            _ => return self.refuse("array"),
+        };
+        let state = self.state;
+        let mut out = Vec::new();
+        loop {
+            state.place.push(format!("[{}]", out.len()));
+            let item = items.next_element_seed(Node { shape: inner, state: &mut *state })?;
+            state.place.pop();
+            match item {
+                // To Go a null among structs, strings or numbers is their zero.
+                Some(Value::Null) => out.push(zero_item(inner)),
+                Some(item) => out.push(item),
+                None => return Ok(Value::Array(out)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let state = self.state;
+        let mut out = Map::new();
+        match self.shape {
+            Shape::Struct(kind) => {
+                let mut seen: Vec<&str> = Vec::new();
+                while let Some(key) = entries.next_key::<String>()? {
+                    let Some(field) = kind.by_name.get(&*key).and_then(|index| kind.fields.get(*index))
+                    else {
+                        let complaint = format!("unknown field {:?}", state.place(&key));
+                        if !state.complaints.contains(&complaint) {
+                            state.complaints.push(complaint);
+                        }
+                        entries.next_value::<IgnoredAny>()?;
+                        continue;
+                    };
+                    if seen.contains(&&*field.name) {
+                        let complaint = format!("duplicate field {:?}", state.place(&key));
+                        if !state.complaints.contains(&complaint) {
+                            state.complaints.push(complaint);
+                        }
+                    }
+                    seen.push(&field.name);
+                    state.owner.push(kind);
+                    state.path.push(key.clone());
+                    state.place.push(key.clone());
+                    let value = entries.next_value_seed(Node { shape: &field.shape, state: &mut *state })?;
+                    state.place.pop();
+                    state.path.pop();
+                    state.owner.pop();
+                    match (value, out.get_mut(&key)) {
+                        (Value::Null, _) => {
+                            out.remove(&key);
+                        }
+                        // Go reads a repeated object into the one that is there.
+                        (Value::Object(more), Some(Value::Object(first))) => {
+                            merge(first, more, &field.shape);
+                        }
+                        (value, _) => {
+                            out.insert(key, value);
+                        }
+                    }
+                }
+            }
+            Shape::Map(inner) => {
+                while let Some(key) = entries.next_key::<String>()? {
+                    state.place.push(key.clone());
+                    let value = entries.next_value_seed(Node { shape: inner, state: &mut *state })?;
+                    state.place.pop();
+                    let value = if value.is_null() { zero_item(inner) } else { value };
+                    if out.insert(key.clone(), value).is_some() {
+                        state.complaints.push(format!("duplicate field {:?}", state.place(&key)));
+                    }
+                }
+            }
+            Shape::Any => {
+                while let Some(key) = entries.next_key::<String>()? {
+                    let value = entries.next_value_seed(Node { shape: &Shape::Any, state: &mut *state })?;
+                    out.insert(key, value);
+                }
+            }
+            shape => {
+                state.mismatch("object", shape);
+                return Err(A::Error::custom("mismatch"));
+            }
+        }
+        Ok(Value::Object(out))
+    }
+}
+
+fn merge(first: &mut Map<String, Value>, more: Map<String, Value>, shape: &Shape) {
+    for (key, value) in more {
+        let inner = match shape {
+            Shape::Struct(kind) => kind.by_name.get(&*key).and_then(|index| kind.fields.get(*index)),
+            _ => None,
+        };
+        match (inner, value, first.get_mut(&key)) {
+            (Some(field), Value::Object(more), Some(Value::Object(first))) => {
+                merge(first, more, &field.shape);
+            }
+            (_, value, _) => {
+                first.insert(key, value);
+            }
+        }
+    }
+}
+
+fn zero_item(shape: &Shape) -> Value {
+    let field = Field { name: "".into(), shape: shape.clone(), optional: false, shown: Shown::Always };
+    match shape {
+        Shape::Any => Value::Null,
+        _ => zero(&field),
+    }
+}
+
+/// What Go's decoder says of text that is not standard base64.
+fn base64_problem(text: &str) -> Option<String> {
+    use base64::{DecodeError as Bad, Engine, engine::general_purpose::STANDARD};
+    let plain: String = text.chars().filter(|char| !matches!(char, '\r' | '\n')).collect();
+    let at = match STANDARD.decode(&plain) {
+        Ok(_) => return None,
+        Err(Bad::InvalidByte(offset, _)) => offset,
+        Err(_) => plain.len().saturating_sub(plain.len() % 4),
+    };
+    Some(format!("illegal base64 data at input byte {at}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const DEPLOYMENT: &str = "io.k8s.api.apps.v1.Deployment";
+    const POD: &str = "io.k8s.api.core.v1.Pod";
+    const CONFIG_MAP: &str = "io.k8s.api.core.v1.ConfigMap";
+
+    #[test]
+    fn wrong_types_have_gos_texts() {
+        for (definition, json, expected) in [
+            (
+                DEPLOYMENT,
+                r#"{"spec":{"replicas":"x"}}"#,
+                "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32",
+            ),
+            (
+                DEPLOYMENT,
+                r#"{"spec":{"replicas":1.5}}"#,
+                "json: cannot unmarshal number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32",
+            ),
+            (
+                DEPLOYMENT,
+                r#"{"spec":{"replicas":3000000000}}"#,
+                "json: cannot unmarshal number 3000000000 into Go struct field DeploymentSpec.spec.replicas of type int32",
+            ),
+            (
+                DEPLOYMENT,
+                r#"{"spec":{"template":{"spec":{"containers":[{"name":3}]}}}}"#,
+                "json: cannot unmarshal number into Go struct field Container.spec.template.spec.containers.name of type string",
+            ),
+            (
+                DEPLOYMENT,
+                r#"{"metadata":{"labels":{"a":1}}}"#,
+                "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
+            ),
+            (
+                DEPLOYMENT,
+                r#"{"spec":{"template":{"spec":{"containers":{"a":1}}}}}"#,
+                "json: cannot unmarshal object into Go struct field PodSpec.spec.template.spec.containers of type []v1.Container",
+            ),
+            (
+                POD,
+                r#"{"spec":{"containers":[{"resources":{"limits":{"cpu":"xx"}}}]}}"#,
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+            ),
+            ("io.k8s.api.core.v1.Secret", r#"{"data":{"a":"!!"}}"#, "illegal base64 data at input byte 0"),
+            (
+                "io.k8s.api.core.v1.Service",
+                r#"{"spec":{"ports":[{"targetPort":true}]}}"#,
+                "json: cannot unmarshal bool into Go struct field ServicePort.spec.ports.targetPort of type int32",
+            ),
+        ] {
+            assert_eq!(decode(json.as_bytes(), definition).unwrap_err().0, expected);
+        }
+    }
+
+    #[test]
+    fn unknown_and_duplicate_fields_are_reported_in_order_and_dropped() {
+        let json = r#"{"foo":1,"metadata":{"name":"a","x":1,"name":"b"},"data":{"k":"1","k":"2"}}"#;
+        let decoded = decode(json.as_bytes(), CONFIG_MAP).unwrap();
+        assert_eq!(
+            decoded.complaints,
+            [
+                "unknown field \"foo\"",
+                "unknown field \"metadata.x\"",
+                "duplicate field \"metadata.name\"",
+                "duplicate field \"data.k\""
+            ]
+        );
+        assert_eq!(decoded.object, json!({"metadata": {"name": "b"}, "data": {"k": "2"}}));
+        let json = r#"{"spec":{"containers":[{"nope":1}]}}"#;
+        let decoded = decode(json.as_bytes(), POD).unwrap();
+        assert_eq!(decoded.complaints, ["unknown field \"spec.containers[0].nope\""]);
+    }
+
+    #[test]
+    fn quantities_and_nulls_are_read_as_go_reads_them() {
+        let json = r#"{"metadata":null,"spec":{"nodeName":null,"containers":[{"name":"a","resources":{"limits":{"cpu":"1000m","memory":1024}}}]}}"#;
+        let decoded = decode(json.as_bytes(), POD).unwrap();
+        assert_eq!(
+            decoded.object,
+            json!({"spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": "1", "memory": "1024"}}}]}})
+        );
+    }
+
+    #[test]
+    fn settling_shows_what_go_shows() {
+        let mut object = json!({"metadata": {"name": "a", "labels": {}}, "spec": {"replicas": 0, "paused": false, "template": {"spec": {"containers": [{"name": "c", "args": []}]}}}});
+        settle(&mut object, DEPLOYMENT);
+        assert_eq!(
+            object,
+            json!({
+                "metadata": {"name": "a"},
+                "spec": {
+                    "replicas": 0,
+                    "selector": null,
+                    "strategy": {},
+                    "template": {"metadata": {}, "spec": {"containers": [{"name": "c", "resources": {}}]}},
+                },
+                "status": {},
+            })
+        );
+        let again = object.clone();
+        settle(&mut object, DEPLOYMENT);
+        assert_eq!(object, again);
+    }
+
+    #[test]
+    fn every_kind_of_the_catalogue_has_a_type() {
+        for resource in
+            sternpost_builtin::groups().iter().flat_map(|g| &g.versions).flat_map(|v| &v.resources)
+        {
+            let name = sternpost_builtin::definition_name(&resource.gvk()).unwrap();
+            assert!(type_of(&name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! PUT, on the object and on its status.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use sternpost_cache::{Object, encode, object_key};
+use sternpost_meta::{field::Errors, status::Status};
+use sternpost_registry::{
+    kinds::namespace,
+    object::{Fields, FieldsMut},
+};
+use sternpost_store::{CommitError, Transaction};
+
+use crate::registry::{DryRun, Registry, Target, Written, complete, invalid, storage_status};
+use crate::{claims::Claimed, list::version_number, object_meta, policy::MetadataCheck, typed};
+
+/// How often an update without a resource version is tried again when another
+/// writer was faster.
+const ATTEMPTS: usize = 100;
+
+/// Which part of the object an update may change.
+#[derive(Debug, Clone, Copy)]
+pub enum Part {
+    /// Everything but the status.
+    Main,
+    Status,
+    /// What a subresource of the kind may change.
+    Other {
+        /// Restores everything else from the stored object.
+        prepare: fn(&mut Value, &Value),
+        validate: fn(&Value, &Value, &mut Errors),
+    },
+}
+
+impl Registry {
+    pub async fn update(
+        &self,
+        target: Target<'_>,
+        object: Value,
+        part: Part,
+        dry_run: DryRun,
+    ) -> Result<Written, Status> {
+        let mut object = object;
+        let mut warnings = object_meta::dedup_owners(&mut object);
+        check_named(target, &object)?;
+        for _ in 0..ATTEMPTS {
+            let Some(old) = self.snapshot(target.served).get(target.namespace, target.name).cloned() else {
+                let may_create = target.served.policy.create_on_update && matches!(part, Part::Main);
+                if !may_create {
+                    return Err(target.not_found());
+                }
+                // There is nothing that a version could disagree with.
+                object.object_mut("metadata").remove("resourceVersion");
+                return self.create(target, object, dry_run).await;
+            };
+            let unconditional = self.check_version(target, &object, &old)?;
+            match self.update_once(target, object.clone(), &old, part, dry_run).await? {
+                Some(mut written) => {
+                    warnings.append(&mut written.warnings);
+                    return Ok(Written { warnings, ..written });
+                }
+                None if unconditional => {}
+                None => return Err(modified(target)),
+            }
+        }
+        Err(modified(target))
+    }
+
+    /// The `finalize` subresource of a namespace: its finalizers, and metadata.
+    pub async fn finalize_namespace(
+        &self,
+        target: Target<'_>,
+        object: Value,
+        dry_run: DryRun,
+    ) -> Result<Written, Status> {
+        check_named(target, &object)?;
+        for _ in 0..ATTEMPTS {
+            let old = self.get(target)?;
+            let unconditional = self.check_version(target, &object, &old)?;
+            let current = old.value();
+            let mut new = object.clone();
+            keep_identity(&mut new, &current);
+            (target.served.rules.default)(&mut new);
+            namespace::prepare_finalize(&mut new, &current);
+            let mut errors = Errors::default();
+            object_meta::validate(&new, &target.served.policy, &mut errors);
+            object_meta::validate_update(&new, &current, &mut errors);
+            namespace::validate_finalize(&new, &mut errors);
+            if !errors.is_empty() {
+                return Err(invalid(target, &new, errors));
+            }
+            typed::settle(&mut new, &target.served.stored_definition);
+            match self.store_update(target, new, &old, Claimed::default(), Vec::new(), dry_run).await? {
+                Some(written) => return Ok(written),
+                None if unconditional => {}
+                None => return Err(modified(target)),
+            }
+        }
+        Err(modified(target))
+    }
+
+    /// True if the writer did not say which version it has seen.
+    fn check_version(&self, target: Target<'_>, object: &Value, old: &Object) -> Result<bool, Status> {
+        let metadata = object.field("metadata");
+        let uid = metadata.text("uid");
+        let current = old.value();
+        let stored = current.field("metadata").text("uid");
+        if !uid.is_empty() && uid != stored {
+            return Err(Status::conflict(
+                target.resource_name(),
+                target.name,
+                &format!(
+                    "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}",
+                    storage_key(target)
+                ),
+            ));
+        }
+        match metadata.text("resourceVersion") {
+            "" | "0" if target.served.policy.unconditional_update => Ok(true),
+            "" | "0" => Err(Status::version_required(target.resource_name(), target.name)),
+            version => match version_number(version) {
+                Ok(seen) if seen == old.revision => Ok(false),
+                Ok(_) => Err(modified(target)),
+                Err(error) => Err(Status::unexpected(error)),
+            },
+        }
+    }
+
+    /// `None` if another writer was faster.
+    pub(crate) async fn update_once(
+        &self,
+        target: Target<'_>,
+        object: Value,
+        old: &Arc<Object>,
+        part: Part,
+        dry_run: DryRun,
+    ) -> Result<Option<Written>, Status> {
+        let served = target.served;
+        let current = old.value();
+        let mut object = object;
+        keep_identity(&mut object, &current);
+        (served.rules.default)(&mut object);
+        let mut errors = Errors::default();
+        let mut claimed = Claimed::default();
+        match part {
+            Part::Main => {
+                (served.rules.prepare_update)(&mut object, &current);
+                claimed = self.claim_for_changed(target, &mut object, &current)?;
+                self.grow(target, &mut object, &current);
+                object_meta::validate(&object, &served.policy, &mut errors);
+                object_meta::validate_update(&object, &current, &mut errors);
+                for check in served.policy.checks_again {
+                    match check {
+                        MetadataCheck::Written => {
+                            object_meta::validate(&object, &served.policy, &mut errors);
+                        }
+                        MetadataCheck::Changed => {
+                            object_meta::validate_update(&object, &current, &mut errors);
+                        }
+                    }
+                }
+                (served.rules.validate_update)(&object, &current, &mut errors);
+            }
+            Part::Other { prepare, validate } => {
+                prepare(&mut object, &current);
+                self.grow(target, &mut object, &current);
+                object_meta::validate_update(&object, &current, &mut errors);
+                validate(&object, &current, &mut errors);
+            }
+            Part::Status => {
+                keep_all_but_status(&mut object, &current);
+                (served.rules.prepare_status_update)(&mut object, &current);
+                object_meta::validate(&object, &served.policy, &mut errors);
+                object_meta::validate_update(&object, &current, &mut errors);
+                (served.rules.validate_status_update)(&object, &current, &mut errors);
+            }
+        }
+        if !errors.is_empty() {
+            return Err(invalid(target, &object, errors));
+        }
+        let warnings = (served.rules.warnings)(&object, Some(&current));
+        typed::settle(&mut object, &served.stored_definition);
+        self.store_update(target, object, old, claimed, warnings, dry_run).await
+    }
+
+    /// Counts a change of what the kind's generation follows.
+    fn grow(&self, target: Target<'_>, object: &mut Value, current: &Value) {
+        if target.served.policy.generation.changed(&settled(target, object), current) {
+            let generation = current.field("metadata").int("generation").unwrap_or_default();
+            object.object_mut("metadata").set("generation", generation + 1);
+        }
+    }
+
+    /// Stores a finished object in place of `old`, or removes it if it was
+    /// waiting only for its last finalizer to go.
+    pub(crate) async fn store_update(
+        &self,
+        target: Target<'_>,
+        object: Value,
+        old: &Arc<Object>,
+        claimed: Claimed,
+        warnings: Vec<String>,
+        dry_run: DryRun,
+    ) -> Result<Option<Written>, Status> {
+        let served = target.served;
+        let encoded = encode(&object);
+        let unchanged = encoded == *old.stored();
+        if unchanged || dry_run == DryRun::All {
+            let object = complete(served, object, Some(old.revision));
+            return Ok(Some(Written { object, created: false, warnings }));
+        }
+        let key = object_key(&served.id, target.namespace, target.name);
+        let metadata = object.field("metadata");
+        let done = metadata.has("deletionTimestamp")
+            && metadata.items("finalizers").is_empty()
+            && metadata.int("deletionGracePeriodSeconds").unwrap_or_default() == 0
+            && object.field("spec").items("finalizers").is_empty();
+        let transaction = if done {
+            self.release(served, &old.value()).join(Transaction::delete(key, old.revision))
+        } else {
+            claimed.join(Transaction::update(key, old.revision, encoded))
+        };
+        match self.commit(transaction).await {
+            Ok(revision) => {
+                let revision = if done { old.revision } else { revision };
+                Ok(Some(Written {
+                    object: complete(served, object, Some(revision)),
+                    created: false,
+                    warnings,
+                }))
+            }
+            Err(CommitError::Conflict { .. }) => Ok(None),
+            Err(error) => Err(storage_status(&error)),
+        }
+    }
+}
+
+/// A body says which object it is, and says what the URL says.
+fn check_named(target: Target<'_>, object: &Value) -> Result<(), Status> {
+    let name = object.field("metadata").text("name");
+    if name.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            target.name
+        )));
+    }
+    if name != target.name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            target.name
+        )));
+    }
+    let namespace = object.field("metadata").text("namespace");
+    if target.served.is_namespaced() && !namespace.is_empty() && namespace != target.namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}
+
+/// What no writer may change is taken from the stored object.
+fn keep_identity(object: &mut Value, old: &Value) {
+    let old = old.field("metadata");
+    let metadata = object.object_mut("metadata");
+    for field in ["name", "namespace", "uid", "creationTimestamp", "generation", "managedFields"] {
+        match old.get_field(field) {
+            Some(value) if field != "uid" || metadata.text("uid").is_empty() => {
+                metadata.set(field, value.clone());
+            }
+            Some(_) => {}
+            None => {
+                metadata.remove(field);
+            }
+        }
+    }
+    for field in ["selfLink", "resourceVersion"] {
+        metadata.remove(field);
+    }
+    if let Some(time) = old.get_field("deletionTimestamp") {
+        metadata.set("deletionTimestamp", time.clone());
+        if let Some(seconds) = old
+            .get_field("deletionGracePeriodSeconds")
+            .filter(|_| !metadata.has("deletionGracePeriodSeconds"))
+        {
+            metadata.set("deletionGracePeriodSeconds", seconds.clone());
+        }
+    }
+}
+
+fn keep_all_but_status(object: &mut Value, old: &Value) {
+    let status = object.remove("status");
+    let metadata = object.remove("metadata");
+    *object = old.clone();
+    for (name, value) in [("status", status), ("metadata", metadata)] {
+        match value {
+            Some(value) => object.set(name, value),
+            None => {
+                object.remove(name);
+            }
+        }
+    }
+    object.object_mut("metadata").remove("resourceVersion");
+}
+
+/// For comparing with what is stored.
+fn settled(target: Target<'_>, object: &Value) -> Value {
+    let mut object = object.clone();
+    typed::settle(&mut object, &target.served.stored_definition);
+    object
+}
+
+fn modified(target: Target<'_>) -> Status {
+    Status::conflict(target.resource_name(), target.name, Status::MODIFIED)
+}
+
+/// As upstream prints keys of its store.
+fn storage_key(target: Target<'_>) -> String {
+    let place = if target.namespace.is_empty() {
+        target.name.to_owned()
+    } else {
+        format!("{}/{}", target.namespace, target.name)
+    };
+    format!("/registry/{}/{place}", target.served.resource.plural)
+}

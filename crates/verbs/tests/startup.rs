@@ -1,0 +1,276 @@
+//! What is there before any client comes, compared with what kube-apiserver
+//! 1.36.4 makes on empty storage: `startup/RESOURCE[.GROUP].json`, recorded with
+//! `kubectl get -o json` and without uids, times, versions, managers,
+//! descriptions and objects that a client made.
+
+// Helpers outside `#[test]` functions fail the test the same way.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::{
+    path::Path,
+    sync::{Arc, atomic},
+};
+
+use serde_json::{Value, json};
+use sternpost_cache::Cache;
+use sternpost_store::{Store, memory::MemoryStore};
+use sternpost_verbs::{
+    DeleteOptions, DryRun, Part, Registry, Target,
+    environment::Environment,
+    index::Selectable,
+    served::{Served, ServedResources},
+    startup,
+};
+
+const PORT: u16 = 6443;
+/// 2026-11-15, the day of the recording.
+const NOW: i64 = 1_794_700_800;
+
+#[derive(Debug, Default)]
+struct Counted(atomic::AtomicU64);
+
+impl Environment for Counted {
+    fn now(&self) -> i64 {
+        NOW
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        let next = self.0.fetch_add(1, atomic::Ordering::Relaxed).to_be_bytes();
+        bytes.iter_mut().zip(next.iter().cycle()).for_each(|(byte, value)| *byte = *value);
+    }
+}
+
+async fn registry(store: &Arc<dyn Store>) -> Registry {
+    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
+    tokio::spawn(feeder.run());
+    Registry::new(ServedResources::built_in(), cache, store.clone(), Arc::new(Counted::default()))
+}
+
+fn empty_store() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::default())
+}
+
+fn served<'a>(registry: &'a Registry, group: &str, plural: &str) -> &'a Served {
+    registry.served.get(group, "v1", plural).unwrap()
+}
+
+fn all(registry: &Registry, served: &Served) -> Vec<Value> {
+    let snapshot = registry.cache.resource(&served.id).snapshot();
+    let full = |mut object: Value| {
+        object["kind"] = served.kind().into();
+        object["apiVersion"] = served.resource.gv.to_string().into();
+        object
+    };
+    snapshot.iter(None, None).map(|object| full(object.value())).collect()
+}
+
+fn target<'a>(
+    registry: &'a Registry,
+    group: &str,
+    plural: &str,
+    namespace: &'a str,
+    name: &'a str,
+) -> Target<'a> {
+    Target { served: served(registry, group, plural), namespace, name }
+}
+
+fn masked(mut object: Value) -> Value {
+    let map = object.as_object_mut().unwrap();
+    map.remove("description");
+    let metadata = map["metadata"].as_object_mut().unwrap();
+    for field in ["uid", "creationTimestamp", "resourceVersion", "managedFields"] {
+        metadata.remove(field);
+    }
+    for condition in
+        object.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
+    {
+        condition["lastTransitionTime"] = json!("");
+    }
+    object
+}
+
+async fn change(registry: &Registry, target: Target<'_>, change: impl FnOnce(&mut Value)) {
+    let mut object = registry.get(target).unwrap().value();
+    change(&mut object);
+    registry.update(target, object, Part::Main, DryRun::No).await.unwrap();
+}
+
+#[tokio::test]
+async fn every_start_up_object_equals_the_recorded_one() {
+    let registry = registry(&empty_store()).await;
+    let written = startup::ensure(&registry, PORT).await.unwrap();
+    let mut compared = 0;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/startup");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let (plural, group) = name.split_once('.').unwrap_or((&name, ""));
+        let recorded: Vec<Value> = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let found: Vec<Value> =
+            all(&registry, served(&registry, group, plural)).into_iter().map(masked).collect();
+        compared += found.len();
+        for (found, recorded) in found.iter().zip(&recorded) {
+            assert_eq!(found, recorded, "{name}");
+        }
+        assert_eq!(found.len(), recorded.len(), "{name}");
+    }
+    assert_eq!(compared, written, "an object is made that nobody recorded");
+}
+
+#[tokio::test]
+async fn every_served_group_version_has_an_api_service() {
+    let registry = registry(&empty_store()).await;
+    startup::ensure(&registry, PORT).await.unwrap();
+    let services = served(&registry, "apiregistration.k8s.io", "apiservices");
+    let mut found: Vec<String> = all(&registry, services)
+        .iter()
+        .map(|service| service["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    let mut expected: Vec<String> = sternpost_builtin::groups()
+        .iter()
+        .flat_map(|group| &group.versions)
+        .filter_map(|version| version.resources.first())
+        .map(|resource| format!("{}.{}", resource.gv.version, resource.gv.group))
+        // The group that serves them is not one of them.
+        .filter(|name| name != "v1.apiregistration.k8s.io")
+        .collect();
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn a_second_start_writes_nothing() {
+    let store = empty_store();
+    assert!(startup::ensure(&registry(&store).await, PORT).await.unwrap() > 0);
+    let before = store.current_revision().await.unwrap();
+    assert_eq!(startup::ensure(&registry(&store).await, PORT).await.unwrap(), 0);
+    assert_eq!(store.current_revision().await.unwrap(), before);
+}
+
+#[tokio::test]
+async fn all_are_made_in_one_revision() {
+    let store = empty_store();
+    let before = store.current_revision().await.unwrap();
+    startup::ensure(&registry(&store).await, PORT).await.unwrap();
+    assert_eq!(store.current_revision().await.unwrap().get(), before.get() + 1);
+}
+
+#[tokio::test]
+async fn what_was_deleted_comes_back_at_the_next_start() {
+    let registry = registry(&empty_store()).await;
+    startup::ensure(&registry, PORT).await.unwrap();
+    let service = target(&registry, "", "services", "default", "kubernetes");
+    let uid = registry.get(service).unwrap().value()["metadata"]["uid"].clone();
+    registry.delete(service, &DeleteOptions::default()).await.unwrap();
+    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 1);
+    assert_ne!(registry.get(service).unwrap().value()["metadata"]["uid"], uid);
+}
+
+#[tokio::test]
+async fn a_start_restores_what_is_the_servers_and_nothing_else() {
+    const FLOW: &str = "flowcontrol.apiserver.k8s.io";
+    // resource, namespace, name, what a user sets, whether it stays
+    let cases = [
+        ("", "services", "default", "kubernetes", "/spec/ports/0/targetPort", json!(1), false),
+        ("", "services", "default", "kubernetes", "/metadata/labels/component", json!("x"), true),
+        (
+            "",
+            "configmaps",
+            "kube-system",
+            "kube-apiserver-legacy-service-account-token-tracking",
+            "/data/since",
+            json!("2020-01-01"),
+            true,
+        ),
+        (
+            "scheduling.k8s.io",
+            "priorityclasses",
+            "",
+            "system-node-critical",
+            "/description",
+            json!("x"),
+            true,
+        ),
+        (FLOW, "flowschemas", "", "service-accounts", "/spec/matchingPrecedence", json!(77), false),
+        (
+            FLOW,
+            "flowschemas",
+            "",
+            "catch-all",
+            "/metadata/annotations/apf.kubernetes.io~1autoupdate-spec",
+            json!("false"),
+            false,
+        ),
+        (
+            FLOW,
+            "flowschemas",
+            "",
+            "probes",
+            "/metadata/annotations/apf.kubernetes.io~1autoupdate-spec",
+            json!("false"),
+            true,
+        ),
+        (
+            FLOW,
+            "prioritylevelconfigurations",
+            "",
+            "workload-low",
+            "/spec/limited/nominalConcurrencyShares",
+            json!(7),
+            false,
+        ),
+        (
+            FLOW,
+            "prioritylevelconfigurations",
+            "",
+            "exempt",
+            "/spec/exempt/nominalConcurrencyShares",
+            json!(7),
+            true,
+        ),
+    ];
+    for (group, plural, namespace, name, place, value, stays) in cases {
+        let registry = registry(&empty_store()).await;
+        startup::ensure(&registry, PORT).await.unwrap();
+        let target = target(&registry, group, plural, namespace, name);
+        let before = registry.get(target).unwrap().value().pointer(place).unwrap().clone();
+        change(&registry, target, |object| *object.pointer_mut(place).unwrap() = value.clone()).await;
+        startup::ensure(&registry, PORT).await.unwrap();
+        let expected = if stays { &value } else { &before };
+        assert_eq!(registry.get(target).unwrap().value().pointer(place), Some(expected), "{name} {place}");
+    }
+}
+
+#[tokio::test]
+async fn a_flow_schema_that_the_user_took_over_stays_changed() {
+    let registry = registry(&empty_store()).await;
+    startup::ensure(&registry, PORT).await.unwrap();
+    let target = target(&registry, "flowcontrol.apiserver.k8s.io", "flowschemas", "", "probes");
+    change(&registry, target, |object| {
+        object["metadata"]["annotations"]["apf.kubernetes.io/autoupdate-spec"] = json!("false");
+        object["spec"]["matchingPrecedence"] = json!(77);
+    })
+    .await;
+    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 0);
+    assert_eq!(registry.get(target).unwrap().value()["spec"]["matchingPrecedence"], 77);
+}
+
+#[tokio::test]
+async fn the_service_follows_the_port() {
+    let store = empty_store();
+    startup::ensure(&registry(&store).await, PORT).await.unwrap();
+    let registry = registry(&store).await;
+    assert_eq!(startup::ensure(&registry, PORT + 1).await.unwrap(), 1);
+    let service = target(&registry, "", "services", "default", "kubernetes");
+    assert_eq!(registry.get(service).unwrap().value()["spec"]["ports"][0]["targetPort"], PORT + 1);
+}
+
+#[tokio::test]
+async fn replicas_that_start_together_agree() {
+    let store = empty_store();
+    let (one, two) = (registry(&store).await, registry(&store).await);
+    let (first, second) = tokio::join!(startup::ensure(&one, PORT), startup::ensure(&two, PORT));
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert!(first.min(second) == 0 && first.max(second) > 0, "{first} and {second}");
+}

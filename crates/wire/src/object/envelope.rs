@@ -1,0 +1,189 @@
+//! What stands around a message: the magic bytes and `runtime.Unknown`, lists
+//! put together from messages, and the frames of a watch.
+
+use serde_json::Value;
+use sternpost_meta::gvk::{GroupVersion, GroupVersionKind};
+
+use super::{
+    CATALOGUE, DecodeError, EncodeError, MAGIC,
+    decode::{self, Wire},
+    encode::{self, text, varint, varint_size},
+};
+
+/// One event of a watch; the object is in its envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchEvent<'b> {
+    pub kind: &'b str,
+    pub object: &'b [u8],
+}
+
+pub(super) fn decode(bytes: &[u8], expected: Option<&GroupVersionKind>) -> Result<Value, DecodeError> {
+    let envelope = open(bytes)?;
+    let kind = match (envelope.kind, expected) {
+        ("", Some(expected)) => &*expected.kind,
+        (kind, _) => kind,
+    };
+    let api_version = match (envelope.api_version, expected) {
+        ("", Some(expected)) => expected.group_version().to_string(),
+        (api_version, _) => api_version.to_owned(),
+    };
+    if kind.is_empty() {
+        return Err(DecodeError::Unnamed("kind"));
+    }
+    let Some(descriptor) = CATALOGUE.by_kind(&api_version, kind) else {
+        if api_version.is_empty() {
+            return Err(DecodeError::Unnamed("apiVersion"));
+        }
+        return Err(DecodeError::UnknownKind { api_version, kind: kind.to_owned() });
+    };
+    let mut object = decode::message(descriptor, envelope.message)?;
+    if let Value::Object(members) = &mut object {
+        members.insert("kind".to_owned(), kind.into());
+        if !api_version.is_empty() {
+            members.insert("apiVersion".to_owned(), api_version.into());
+        }
+    }
+    Ok(object)
+}
+
+pub(super) fn encode(object: &Value) -> Result<Vec<u8>, EncodeError> {
+    let Value::Object(members) = object else { return Err(EncodeError::NotAnObject) };
+    let name = |member: &'static str| match members.get(member) {
+        Some(Value::String(name)) => Ok(name.as_str()),
+        Some(Value::Null) | None => Ok(""),
+        Some(_) => Err(EncodeError::Unnamed(member)),
+    };
+    let (api_version, kind) = (name("apiVersion")?, name("kind")?);
+    let Some(descriptor) = CATALOGUE.by_kind(api_version, kind) else {
+        return Err(match (api_version, kind) {
+            (_, "") => EncodeError::Unnamed("kind"),
+            ("", _) => EncodeError::Unnamed("apiVersion"),
+            _ => EncodeError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() },
+        });
+    };
+    let mut message = Vec::new();
+    encode::message(descriptor, object, &mut message)?;
+    let mut out = Vec::with_capacity(message.len() + api_version.len() + kind.len() + 32);
+    head(&mut out, api_version, kind, message.len());
+    out.extend_from_slice(&message);
+    out.extend_from_slice(&TAIL);
+    Ok(out)
+}
+
+/// The message inside an envelope; what [`encode_list`] takes.
+pub fn message_of(envelope: &[u8]) -> Result<&[u8], DecodeError> {
+    open(envelope).map(|envelope| envelope.message)
+}
+
+/// A list in its envelope, put together from the messages of its items, which
+/// are copied and not looked at. `metadata` is the list's, as JSON.
+pub fn encode_list(
+    list: &GroupVersionKind,
+    metadata: &Value,
+    items: &[&[u8]],
+) -> Result<Vec<u8>, EncodeError> {
+    let metadata = super::encode_message("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", metadata)?;
+    let size = |message: &[u8]| 1 + varint_size(message.len() as u64) + message.len();
+    let total = size(&metadata) + items.iter().map(|item| size(item)).sum::<usize>();
+    let api_version = GroupVersion::to_string(&list.group_version());
+    let mut out = Vec::with_capacity(total + api_version.len() + list.kind.len() + 32);
+    head(&mut out, &api_version, &list.kind, total);
+    text(&mut out, 1, &metadata);
+    for item in items {
+        text(&mut out, 2, item);
+    }
+    out.extend_from_slice(&TAIL);
+    Ok(out)
+}
+
+/// One event of a watch (`ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, `ERROR`)
+/// with its frame: the length in four bytes, big end first, then
+/// `meta.v1.WatchEvent` around the object in its envelope.
+pub fn encode_watch_event(kind: &str, object_envelope: &[u8]) -> Vec<u8> {
+    let raw = 1 + varint_size(object_envelope.len() as u64) + object_envelope.len();
+    let mut out = vec![0; 4];
+    out.reserve(kind.len() + raw + 16);
+    text(&mut out, 1, kind.as_bytes());
+    out.push(OBJECT_KEY);
+    varint(&mut out, raw as u64);
+    text(&mut out, 1, object_envelope);
+    // An object that large has been refused long before.
+    let size = u32::try_from(out.len() - 4).unwrap_or(u32::MAX);
+    for (place, byte) in out.iter_mut().zip(size.to_be_bytes()) {
+        *place = byte;
+    }
+    out
+}
+
+/// The first event of a stream and what follows it; `None` if its frame is
+/// not all there yet.
+pub fn decode_watch_event(stream: &[u8]) -> Result<Option<(WatchEvent<'_>, &[u8])>, DecodeError> {
+    let Some((size, rest)) = stream.split_first_chunk::<4>() else { return Ok(None) };
+    let size = usize::try_from(u32::from_be_bytes(*size)).unwrap_or(usize::MAX);
+    let Some((frame, rest)) = rest.split_at_checked(size) else { return Ok(None) };
+    let mut event = WatchEvent { kind: "", object: &[] };
+    let mut fields = Wire(frame);
+    while let Some(field) = fields.field()? {
+        match field.number {
+            1 => event.kind = field.string()?,
+            2 => {
+                let mut extension = Wire(field.bytes()?);
+                while let Some(field) = extension.field()? {
+                    if field.number == 1 {
+                        event.object = field.bytes()?;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(Some((event, rest)))
+}
+
+/// `contentEncoding` and `contentType`, which are empty and yet written.
+const TAIL: [u8; 4] = [0x1a, 0, 0x22, 0];
+/// Field 2, with a length.
+const MESSAGE_KEY: u8 = 0x12;
+const OBJECT_KEY: u8 = 0x12;
+
+fn head(out: &mut Vec<u8>, api_version: &str, kind: &str, size: usize) {
+    let mut names = Vec::with_capacity(api_version.len() + kind.len() + 8);
+    text(&mut names, 1, api_version.as_bytes());
+    text(&mut names, 2, kind.as_bytes());
+    out.extend_from_slice(&MAGIC);
+    text(out, 1, &names);
+    out.push(MESSAGE_KEY);
+    varint(out, size as u64);
+}
+
+struct Envelope<'b> {
+    api_version: &'b str,
+    kind: &'b str,
+    message: &'b [u8],
+}
+
+fn open(bytes: &[u8]) -> Result<Envelope<'_>, DecodeError> {
+    let rest = bytes.strip_prefix(&MAGIC).filter(|rest| !rest.is_empty()).ok_or(DecodeError::Magic)?;
+    let mut envelope = Envelope { api_version: "", kind: "", message: &[] };
+    let mut fields = Wire(rest);
+    while let Some(field) = fields.field()? {
+        match field.number {
+            1 => {
+                let mut names = Wire(field.bytes()?);
+                while let Some(field) = names.field()? {
+                    match field.number {
+                        1 => envelope.api_version = field.string()?,
+                        2 => envelope.kind = field.string()?,
+                        _ => {}
+                    }
+                }
+            }
+            2 => envelope.message = field.bytes()?,
+            3 | 4 => {
+                field.bytes()?;
+            }
+            _ => {}
+        }
+    }
+    Ok(envelope)
+}
