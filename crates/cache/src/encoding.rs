@@ -47,7 +47,8 @@ pub fn encode(object: &Value) -> Bytes {
     for (byte, digit) in out.iter_mut().zip(offset) {
         *byte = digit;
     }
-    Bytes::from(out)
+    // Kept for as long as the object: exactly as long as it is, not as the buffer grew.
+    Bytes::copy_from_slice(&out)
 }
 
 /// Appends the fields of a stored object, with its version, and the closing brace.

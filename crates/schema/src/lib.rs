@@ -2,7 +2,7 @@
 //!
 //! Built-in types, custom resources and documents read from files all become
 //! an [`ir::Schema`]; OpenAPI v2 and v3 are two ways of writing it down.
-//! [`read`] turns JSON into it, [`write`] turns it into JSON; what a document
+//! [`read`] turns JSON into it, [`mod@write`] turns it into JSON; what a document
 //! says is kept, whether or not this crate has a use for it.
 //!
 //! Invariants: a reference names a definition without any document prefix

@@ -99,6 +99,8 @@ async fn respond(
             Ok(shape.list(request, served, &listed))
         }
         Verb::Watch => watch::serve(registry, request, target).await,
+        // Reviews and bindings are answered, not stored; nothing answers them yet.
+        Verb::Create if served.resource.storage_version_hash.is_none() => Err(Status::no_such_resource()),
         Verb::Create => {
             let shape = Shape::negotiate(request, served)?;
             let options = options::write(request, "CreateOptions")?;

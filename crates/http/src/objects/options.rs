@@ -143,9 +143,12 @@ pub fn check_timeout(request: &Request) -> Result<(), Status> {
         return bad("invalid".into());
     }
     while !rest.is_empty() {
-        let unit = rest.trim_start_matches(|char: char| char.is_ascii_digit() || char == '.');
-        let number = rest.get(..rest.len() - unit.len()).unwrap_or_default();
-        if number.matches('.').count() > 1 || !number.bytes().any(|byte| byte.is_ascii_digit()) {
+        let digits = |text: &str| text.trim_start_matches(|char: char| char.is_ascii_digit()).len();
+        let whole = digits(rest);
+        let behind_point = rest.get(rest.len() - whole..).and_then(|text| text.strip_prefix('.'));
+        let unit = behind_point.map_or(whole, digits);
+        let (number, unit) = rest.split_at(rest.len() - unit);
+        if !number.bytes().any(|byte| byte.is_ascii_digit()) {
             return bad("invalid".into());
         }
         let end = unit.find(|char: char| char.is_ascii_digit() || char == '.').unwrap_or(unit.len());

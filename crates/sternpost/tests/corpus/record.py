@@ -4,8 +4,11 @@
     record.py --server URL --token TOKEN [--check] FILE.jsonl ...
 
 Every file is a scenario: one step per line, in order. Without --check the
-answers of the server, which should be a fresh kube-apiserver of the version in
-the README, replace what the steps expect. With --check they are compared.
+answers of the server replace what the steps expect: it should be a fresh
+kube-apiserver 1.36.4 with a fresh etcd, default admission plugins but without
+ServiceAccount (no controller makes the accounts), and no controllers. With
+--check its answers are compared, which also shows whether a step is steady:
+what Go takes from a map comes in a new order every time.
 
 A step is an object with
   name      what it shows
@@ -15,7 +18,8 @@ A step is an object with
   base64    a body of bytes, instead
   capture   {"x": "/pointer/into/the/answer"} for later steps
   ignore    [{"at": "/body/pointer/with/*", "why": "..."}]: not compared
-  expect    {"code", "headers", "body" or "events" or "text", "pretty"}
+  expect    {"code", "headers", "body" or "events" or "text", "pretty"}; bodies in
+            YAML and protobuf are not compared
 
 tests/corpus.rs masks and compares in the same way; change both together.
 """

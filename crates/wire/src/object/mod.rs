@@ -1,6 +1,6 @@
 //! Objects of the built-in kinds between JSON and protobuf.
 //!
-//! Entry points: [`decode`] and [`encode`] for objects in their envelope (the
+//! Entry points: [`decode()`] and [`encode()`] for objects in their envelope (the
 //! magic bytes, then `runtime.Unknown` with `apiVersion`, `kind` and the
 //! message), [`decode_message`] and [`encode_message`] for a message by its
 //! full name, [`encode_watch_event`] for one event of a watch.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync/atomic"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 )
@@ -206,22 +208,19 @@ func (s *suite) checkConflicts() {
 	for range writers {
 		go func() {
 			for range rounds {
-				err := retry.OnError(retry.DefaultBackoff, func(err error) bool {
-					conflicts.Add(1)
-					return apierrors.IsConflict(err)
-				}, func() error {
-					for {
-						current, err := maps.Get(s.ctx, "counter", metav1.GetOptions{})
-						if err != nil {
-							return err
-						}
-						current.Data["key"] += "x"
-						_, err = maps.Update(s.ctx, current, metav1.UpdateOptions{})
-						if !apierrors.IsConflict(err) {
-							return err
-						}
+				// More patient than RetryOnConflict: no writer may give up.
+				backoff := wait.Backoff{Steps: 100, Duration: time.Millisecond, Jitter: 1}
+				err := retry.OnError(backoff, apierrors.IsConflict, func() error {
+					current, err := maps.Get(s.ctx, "counter", metav1.GetOptions{})
+					if err != nil {
+						return err
+					}
+					current.Data["key"] += "x"
+					_, err = maps.Update(s.ctx, current, metav1.UpdateOptions{})
+					if apierrors.IsConflict(err) {
 						conflicts.Add(1)
 					}
+					return err
 				})
 				if err != nil {
 					done <- err

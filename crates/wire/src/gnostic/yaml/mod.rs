@@ -1,5 +1,5 @@
-//! Values without a fixed type travel as YAML text. [`write`] spells them as
-//! the Go library behind kube-apiserver does; [`read`] takes that spelling,
+//! Values without a fixed type travel as YAML text. [`write()`] spells them as
+//! the Go library behind kube-apiserver does; [`read()`] takes that spelling,
 //! JSON, and most one-document YAML that tools emit.
 
 mod read;
