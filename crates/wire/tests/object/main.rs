@@ -2,9 +2,10 @@
 //! JSON (`data/object`: `apiVersion kind shape`, SHA-256 of the bytes, SHA-256
 //! of the JSON that Go prints of those bytes, keys sorted).
 //!
-//! To record anew: run the ignored test `write_samples`, then
-//! `go run . < SAMPLES > ANSWERS` in `tests/record`, then the ignored test
-//! `record_goldens`; the files are in cargo's folder for temporary test files.
+//! To record anew: run the first test with `STERNPOST_RECORD=samples`, then
+//! `go run . < SAMPLES > ANSWERS` in `tests/record`, then the test with
+//! `STERNPOST_RECORD=goldens`; the files are in cargo's folder for temporary
+//! test files.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -23,6 +24,11 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/object");
 
 #[test]
 fn every_kind_is_written_and_read_as_go_does() {
+    match recording().as_deref() {
+        Some("samples") => write_samples(),
+        Some("goldens") => record_goldens(),
+        _ => {}
+    }
     let golden = fs::read_to_string(GOLDEN).unwrap();
     let mut recorded = golden.lines();
     let mut compared = 0;
@@ -141,15 +147,19 @@ fn read_for_good(bytes: &[u8]) {
     }
 }
 
-#[test]
-#[ignore = "writes the samples that Go is to answer"]
+#[allow(clippy::disallowed_methods, reason = "recording is asked for through the environment")]
+fn recording() -> Option<String> {
+    std::env::var("STERNPOST_RECORD").ok()
+}
+
+/// Writes the samples that Go is to answer.
 fn write_samples() {
     let text: String = samples().map(|(_, object)| format!("{object}\n")).collect();
     fs::write(scratch("samples"), text).unwrap();
 }
 
-#[test]
-#[ignore = "makes goldens of Go's answers"]
+/// Makes goldens of Go's answers.
+#[allow(clippy::print_stdout, reason = "says where ours differ")]
 fn record_goldens() {
     let answers = fs::read_to_string(scratch("answers")).unwrap();
     let mut golden = String::new();
