@@ -12,15 +12,13 @@
 //! This crate does not know how objects are stored, nor how documents are
 //! built: it negotiates and sends what others made.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use sternpost_auth::authenticate::Authenticator;
 use sternpost_discovery::Discovery;
 use sternpost_verbs::Registry;
+use tokio::sync::watch;
 
 pub mod accept;
 pub mod body;
@@ -60,7 +58,7 @@ pub struct Api {
     pub registry: Arc<Registry>,
     /// `host:port`, as legacy discovery names this server to clients.
     pub server_address: String,
-    stopping: Arc<AtomicBool>,
+    stopping: watch::Sender<bool>,
 }
 
 impl Api {
@@ -73,9 +71,9 @@ impl Api {
         registry: Arc<Registry>,
         server_address: String,
     ) -> Self {
-        let stopping = Arc::new(AtomicBool::new(false));
-        let seen = stopping.clone();
-        health.add_shutdown(move || seen.load(Ordering::Relaxed));
+        let stopping = watch::Sender::new(false);
+        let seen = stopping.subscribe();
+        health.add_shutdown(move || *seen.borrow());
         Self {
             authenticator,
             discovery: ArcSwap::from_pointee(discovery),
@@ -88,8 +86,14 @@ impl Api {
         }
     }
 
-    /// From now on `/readyz` fails, so that load balancers look elsewhere.
+    /// From now on `/readyz` fails, so that load balancers look elsewhere, and
+    /// watches end, so that they do not hold up the stop.
     pub fn begin_stopping(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
+        self.stopping.send_replace(true);
+    }
+
+    /// Turns true when the server begins to stop.
+    pub fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
     }
 }

@@ -292,6 +292,32 @@ async fn idle_connections_do_not_delay_the_stop() {
 }
 
 #[tokio::test]
+async fn a_watch_ends_when_the_server_stops_and_does_not_hold_it_up() {
+    let mut server = Server::start("watch-stop", &[]);
+    let mut stream = server.connect(H1).await;
+    let token = server.token();
+    let head = format!(
+        "GET /api/v1/namespaces?watch=true HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // The first event is there: the watch runs.
+    let mut seen = String::new();
+    while !seen.contains("\"ADDED\"") {
+        let mut bytes = [0; 4096];
+        let count = stream.read(&mut bytes).await.unwrap();
+        assert_ne!(count, 0, "{seen}");
+        seen.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+    }
+    server.signal("-TERM");
+    // The stream ends as a whole one: with the last, empty chunk.
+    stream.read_to_string(&mut seen).await.unwrap();
+    assert!(seen.ends_with("\r\n0\r\n\r\n"), "{seen}");
+    let (code, log) = server.wait();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(!log.contains("cut off"), "{log}");
+}
+
+#[tokio::test]
 async fn a_second_signal_exits_at_once() {
     let mut server = Server::start("second", &[]);
     let mut stream = server.connect(H1).await;

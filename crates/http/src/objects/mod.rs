@@ -98,7 +98,7 @@ async fn respond(
             let listed: Listed = registry.list(target, &selection, &query).await?;
             Ok(shape.list(request, served, &listed))
         }
-        Verb::Watch => watch::serve(registry, request, target).await,
+        Verb::Watch => watch::serve(api, request, target).await,
         // Reviews and bindings are answered, not stored; nothing answers them yet.
         Verb::Create if served.resource.storage_version_hash.is_none() => Err(Status::no_such_resource()),
         Verb::Create => {

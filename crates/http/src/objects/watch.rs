@@ -16,7 +16,7 @@ use sternpost_registry::{
     table::{self, Definitions, ListMeta},
 };
 use sternpost_verbs::{
-    Registry, Target, Told, Watch, WatchQuery,
+    Target, Told, Watch, WatchQuery,
     served::{Conversion, Served},
     typed,
 };
@@ -27,13 +27,14 @@ use super::{
     representation::{Format, Shape, Transform},
 };
 use crate::{
+    Api,
     body::Body,
     limits::{WATCH_BOOKMARK_INTERVAL, WATCH_MIN_TIMEOUT, WATCH_QUEUE_FRAMES},
     request::Request,
     response::JSON,
 };
 
-pub async fn serve(registry: &Registry, request: &Request, target: Target<'_>) -> Result<Answer, Status> {
+pub async fn serve(api: &Api, request: &Request, target: Target<'_>) -> Result<Answer, Status> {
     let served = target.served;
     let shape = Shape::negotiate_watch(request, served)?;
     let selection = options::selection(request, served)?;
@@ -54,10 +55,18 @@ pub async fn serve(registry: &Registry, request: &Request, target: Target<'_>) -
     // A bound of frames: a client that does not read blocks its own task here,
     // and loses its place in the window, nothing else.
     let (sender, receiver) = mpsc::channel(WATCH_QUEUE_FRAMES);
-    match registry.watch(Target { name: "", ..target }, selection, &query).await {
+    match api.registry.watch(Target { name: "", ..target }, selection, &query).await {
         Ok((begin, watch)) => {
             let annotate = query.initial_events != Some(false) && begin.is_some();
-            tokio::spawn(run(writer, sender, begin, watch, bookmarks, annotate, deadline));
+            let run = run(writer, sender, begin, watch, bookmarks, annotate, deadline);
+            let mut stopping = api.stopping();
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = run => {}
+                    // The server stops: the stream ends as at its timeout.
+                    _ = stopping.wait_for(|stopping| *stopping) => {}
+                }
+            });
         }
         // After authorization a watch fails in the stream.
         Err(status) if matches!(status.code, 410 | 504) => {
