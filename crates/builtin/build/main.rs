@@ -58,8 +58,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(out.join(format!("{package}.types")), deflate(&serde_json::to_vec(&definitions)?)?)?;
         let text = messages.get(&package).map(String::as_str).unwrap_or_default();
         fs::write(out.join(format!("{package}.messages")), deflate(text.as_bytes())?)?;
+        let names: Vec<&String> = definitions.keys().collect();
         index.push_str(&format!(
-            "    Package::new({package:?},\n        \
+            "    Package::new({package:?}, &{names:?},\n        \
              include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{package}.types\")),\n        \
              include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{package}.messages\"))),\n"
         ));

@@ -72,7 +72,7 @@ pub fn definition_name(gvk: &GroupVersionKind) -> Option<Arc<str>> {
     let mut packages = PACKAGES.iter().filter(|package| package.name.ends_with(&suffix));
     packages.find_map(|package| {
         let name = format!("{}.{}", package.name, gvk.kind);
-        package.definitions().get_key_value(name.as_str()).map(|(name, _)| name.clone())
+        package.names.binary_search(&&*name).is_ok().then(|| name.into())
     })
 }
 
@@ -100,6 +100,11 @@ pub fn is_package(name: &str) -> bool {
 /// The protobuf message of a type by its full name.
 pub fn message(name: &str) -> Option<&'static Message> {
     package_of(name)?.messages().get(name)
+}
+
+/// How many packages' schemas have been decoded so far.
+pub fn decoded_packages() -> usize {
+    PACKAGES.iter().filter(|package| package.decoded_types.get().is_some()).count()
 }
 
 /// Names of all definitions; decodes the whole catalogue.
@@ -138,6 +143,8 @@ fn storage_version_hash(resource: &Resource, stored_as: Option<&str>) -> Arc<str
 
 struct Package {
     name: &'static str,
+    /// Of its definitions, sorted: known without decoding anything.
+    names: &'static [&'static str],
     types: &'static [u8],
     messages: &'static [u8],
     decoded_types: OnceLock<BTreeMap<Arc<str>, Arc<Schema>>>,
@@ -153,8 +160,20 @@ fn package_of(name: &str) -> Option<&'static Package> {
 }
 
 impl Package {
-    const fn new(name: &'static str, types: &'static [u8], messages: &'static [u8]) -> Self {
-        Self { name, types, messages, decoded_types: OnceLock::new(), decoded_messages: OnceLock::new() }
+    const fn new(
+        name: &'static str,
+        names: &'static [&'static str],
+        types: &'static [u8],
+        messages: &'static [u8],
+    ) -> Self {
+        Self {
+            name,
+            names,
+            types,
+            messages,
+            decoded_types: OnceLock::new(),
+            decoded_messages: OnceLock::new(),
+        }
     }
 
     fn definitions(&self) -> &BTreeMap<Arc<str>, Arc<Schema>> {

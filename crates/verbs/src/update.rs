@@ -53,8 +53,9 @@ impl Registry {
                 object.object_mut("metadata").remove("resourceVersion");
                 return self.create(target, object, dry_run).await;
             };
-            let unconditional = self.check_version(target, &object, &old)?;
-            match self.update_once(target, object.clone(), &old, part, dry_run).await? {
+            let current = old.value();
+            let unconditional = check_version(target, &object, &old, &current)?;
+            match self.update_once(target, object.clone(), &old, &current, part, dry_run).await? {
                 Some(mut written) => {
                     warnings.append(&mut written.warnings);
                     return Ok(Written { warnings, ..written });
@@ -76,8 +77,8 @@ impl Registry {
         check_named(target, &object)?;
         for _ in 0..ATTEMPTS {
             let old = self.get(target)?;
-            let unconditional = self.check_version(target, &object, &old)?;
             let current = old.value();
+            let unconditional = check_version(target, &object, &old, &current)?;
             let mut new = object.clone();
             keep_identity(&mut new, &current);
             (target.served.rules.default)(&mut new);
@@ -99,86 +100,59 @@ impl Registry {
         Err(modified(target))
     }
 
-    /// True if the writer did not say which version it has seen.
-    fn check_version(&self, target: Target<'_>, object: &Value, old: &Object) -> Result<bool, Status> {
-        let metadata = object.field("metadata");
-        let uid = metadata.text("uid");
-        let current = old.value();
-        let stored = current.field("metadata").text("uid");
-        if !uid.is_empty() && uid != stored {
-            return Err(Status::conflict(
-                target.resource_name(),
-                target.name,
-                &format!(
-                    "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}",
-                    storage_key(target)
-                ),
-            ));
-        }
-        match metadata.text("resourceVersion") {
-            "" | "0" if target.served.policy.unconditional_update => Ok(true),
-            "" | "0" => Err(Status::version_required(target.resource_name(), target.name)),
-            version => match version_number(version) {
-                Ok(seen) if seen == old.revision => Ok(false),
-                Ok(_) => Err(modified(target)),
-                Err(error) => Err(Status::unexpected(error)),
-            },
-        }
-    }
-
     /// `None` if another writer was faster.
     pub(crate) async fn update_once(
         &self,
         target: Target<'_>,
         object: Value,
         old: &Arc<Object>,
+        current: &Value,
         part: Part,
         dry_run: DryRun,
     ) -> Result<Option<Written>, Status> {
         let served = target.served;
-        let current = old.value();
         let mut object = object;
-        keep_identity(&mut object, &current);
+        keep_identity(&mut object, current);
         (served.rules.default)(&mut object);
         let mut errors = Errors::default();
         let mut claimed = Claimed::default();
         match part {
             Part::Main => {
-                (served.rules.prepare_update)(&mut object, &current);
-                claimed = self.claim_for_changed(target, &mut object, &current)?;
-                self.grow(target, &mut object, &current);
+                (served.rules.prepare_update)(&mut object, current);
+                claimed = self.claim_for_changed(target, &mut object, current)?;
+                self.grow(target, &mut object, current);
                 object_meta::validate(&object, &served.policy, &mut errors);
-                object_meta::validate_update(&object, &current, &mut errors);
+                object_meta::validate_update(&object, current, &mut errors);
                 for check in served.policy.checks_again {
                     match check {
                         MetadataCheck::Written => {
                             object_meta::validate(&object, &served.policy, &mut errors);
                         }
                         MetadataCheck::Changed => {
-                            object_meta::validate_update(&object, &current, &mut errors);
+                            object_meta::validate_update(&object, current, &mut errors);
                         }
                     }
                 }
-                (served.rules.validate_update)(&object, &current, &mut errors);
+                (served.rules.validate_update)(&object, current, &mut errors);
             }
             Part::Other { prepare, validate } => {
-                prepare(&mut object, &current);
-                self.grow(target, &mut object, &current);
-                object_meta::validate_update(&object, &current, &mut errors);
-                validate(&object, &current, &mut errors);
+                prepare(&mut object, current);
+                self.grow(target, &mut object, current);
+                object_meta::validate_update(&object, current, &mut errors);
+                validate(&object, current, &mut errors);
             }
             Part::Status => {
-                keep_all_but_status(&mut object, &current);
-                (served.rules.prepare_status_update)(&mut object, &current);
+                keep_all_but_status(&mut object, current);
+                (served.rules.prepare_status_update)(&mut object, current);
                 object_meta::validate(&object, &served.policy, &mut errors);
-                object_meta::validate_update(&object, &current, &mut errors);
-                (served.rules.validate_status_update)(&object, &current, &mut errors);
+                object_meta::validate_update(&object, current, &mut errors);
+                (served.rules.validate_status_update)(&object, current, &mut errors);
             }
         }
         if !errors.is_empty() {
             return Err(invalid(target, &object, errors));
         }
-        let warnings = (served.rules.warnings)(&object, Some(&current));
+        let warnings = (served.rules.warnings)(&object, Some(current));
         typed::settle(&mut object, &served.stored_definition);
         self.store_update(target, object, old, claimed, warnings, dry_run).await
     }
@@ -257,6 +231,32 @@ fn check_named(target: Target<'_>, object: &Value) -> Result<(), Status> {
         ));
     }
     Ok(())
+}
+
+/// True if the writer did not say which version it has seen.
+fn check_version(target: Target<'_>, object: &Value, old: &Object, current: &Value) -> Result<bool, Status> {
+    let metadata = object.field("metadata");
+    let uid = metadata.text("uid");
+    let stored = current.field("metadata").text("uid");
+    if !uid.is_empty() && uid != stored {
+        return Err(Status::conflict(
+            target.resource_name(),
+            target.name,
+            &format!(
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}",
+                storage_key(target)
+            ),
+        ));
+    }
+    match metadata.text("resourceVersion") {
+        "" | "0" if target.served.policy.unconditional_update => Ok(true),
+        "" | "0" => Err(Status::version_required(target.resource_name(), target.name)),
+        version => match version_number(version) {
+            Ok(seen) if seen == old.revision => Ok(false),
+            Ok(_) => Err(modified(target)),
+            Err(error) => Err(Status::unexpected(error)),
+        },
+    }
 }
 
 /// What no writer may change is taken from the stored object.

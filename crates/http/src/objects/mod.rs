@@ -207,18 +207,6 @@ async fn subresource_verb(
     }
     let served = target.served;
     match (&*subresource.name, verb) {
-        ("status", Verb::Get) => {
-            let shape = Shape::negotiate(request, served)?;
-            let object = registry.get(target)?;
-            Ok(shape.object(request, served, &object.value(), StatusCode::OK))
-        }
-        ("status", Verb::Update) => {
-            let shape = Shape::negotiate(request, served)?;
-            let options = options::write(request, "UpdateOptions")?;
-            let (object, warnings) = body_in::object(request, served, options.validation)?;
-            let written = registry.update(target, object, Part::Status, options.dry_run).await?;
-            Ok(write_answer(request, served, shape, written, warnings))
-        }
         ("finalize", Verb::Update) => {
             let shape = Shape::negotiate(request, served)?;
             let options = options::write(request, "UpdateOptions")?;

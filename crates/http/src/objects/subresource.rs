@@ -59,10 +59,11 @@ pub async fn respond(
             written.object = scale::scale_of(&written.object);
             Ok(write_answer(request, &own, shape, written, warnings))
         }
-        ("approval" | "ephemeralcontainers" | "resize", Verb::Get) => {
+        ("status" | "approval" | "ephemeralcontainers" | "resize", Verb::Get) => {
             let shape = Shape::negotiate(request, served)?;
             Ok(shape.stored(request, served, &*registry.get(target)?))
         }
+        ("status", Verb::Update) => update(registry, request, target, Part::Status).await,
         ("approval", Verb::Update) => {
             let part = Part::Other {
                 prepare: certificate_signing_request::prepare_approval_update,

@@ -47,6 +47,7 @@ pub async fn serve(api: &Api, request: &Request, target: Target<'_>) -> Result<A
         head: served.head(),
         group: served.group().into(),
         kind: served.kind().into(),
+        api_version: served.resource.gv.to_string().into(),
         conversion: served.conversion,
         definition: served.definition.clone(),
         columns_sent: false,
@@ -148,6 +149,7 @@ struct Writer {
     head: String,
     group: Box<str>,
     kind: Box<str>,
+    api_version: Box<str>,
     conversion: Option<Conversion>,
     definition: std::sync::Arc<str>,
     columns_sent: bool,
@@ -219,8 +221,13 @@ impl Writer {
                 )
             }
         };
+        self.encoded(kind, &value)
+    }
+
+    /// What protobuf cannot say is said in JSON.
+    fn encoded(&self, kind: &str, value: &Value) -> Bytes {
         if self.shape.format == Format::Protobuf
-            && let Ok(envelope) = sternpost_wire::object::encode(&value)
+            && let Ok(envelope) = sternpost_wire::object::encode(value)
         {
             return sternpost_wire::object::encode_watch_event(kind, &envelope).into();
         }
@@ -241,24 +248,12 @@ impl Writer {
 
     fn error(&self, status: &Status) -> Bytes {
         // A `Status` is strings and numbers: writing it cannot fail.
-        let value = serde_json::to_value(status).unwrap_or_default();
-        if self.shape.format == Format::Protobuf
-            && let Ok(envelope) = sternpost_wire::object::encode(&value)
-        {
-            return sternpost_wire::object::encode_watch_event("ERROR", &envelope).into();
-        }
-        let mut text = json!({"type": "ERROR", "object": value}).to_string();
-        text.push('\n');
-        text.into()
+        self.encoded("ERROR", &serde_json::to_value(status).unwrap_or_default())
     }
 
     fn complete(&self, value: &mut Value) {
-        // The head is an object that only lacks its end.
-        let head: Value =
-            serde_json::from_str(&format!("{}}}", self.head.trim_end_matches(','))).unwrap_or_default();
-        for name in ["kind", "apiVersion"] {
-            value.set(name, head.field(name).clone());
-        }
+        value.set("kind", &*self.kind);
+        value.set("apiVersion", &*self.api_version);
     }
 }
 
