@@ -26,7 +26,7 @@ use sternpost_meta::{
     gvk::{GroupVersion, GroupVersionKind},
     resource::{Group, Resource},
 };
-use sternpost_schema::{Schema, read, write::Dialect};
+use sternpost_schema::{Schema, read, topology::Topologies, write::Dialect};
 
 mod facts;
 // The build script's join, for its own tests.
@@ -100,6 +100,13 @@ pub fn is_package(name: &str) -> bool {
 /// The protobuf message of a type by its full name.
 pub fn message(name: &str) -> Option<&'static Message> {
     package_of(name)?.messages().get(name)
+}
+
+/// The built-in types as merging sees them.
+pub fn topologies() -> &'static Topologies {
+    static TOPOLOGIES: LazyLock<Topologies> =
+        LazyLock::new(|| Topologies::new(|name| definition(name).cloned()));
+    &TOPOLOGIES
 }
 
 /// How many packages' schemas have been decoded so far.
