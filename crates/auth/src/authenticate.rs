@@ -2,20 +2,14 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+pub use sternpost_meta::user::User;
+
 use crate::token::{Fingerprint, MAX_TOKEN_BYTES, Token, TokenError};
 
 /// Knows every credential the server accepts. Holds fingerprints, no secrets.
 #[derive(Debug, Clone, Default)]
 pub struct Authenticator {
     users: HashMap<Fingerprint, Arc<User>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct User {
-    pub name: String,
-    /// Empty when the credential carries none.
-    pub uid: String,
-    pub groups: Vec<String>,
 }
 
 /// Why a caller is not known. Both are a 401 where a user is needed, but only
@@ -37,17 +31,6 @@ pub enum TokenFileError {
     NoUser { line: usize },
     #[error("line {line}: {cause}")]
     Token { line: usize, cause: TokenError },
-}
-
-impl User {
-    /// The owner of the generated kubeconfig: may do everything.
-    pub fn admin() -> Self {
-        Self {
-            name: "kubernetes-admin".into(),
-            uid: String::new(),
-            groups: vec!["system:masters".into(), AUTHENTICATED.into()],
-        }
-    }
 }
 
 /// Every known caller is in this group.
@@ -83,7 +66,7 @@ impl Authenticator {
                 .chain([AUTHENTICATED])
                 .map(str::to_owned)
                 .collect();
-            self.add(&token, User { name: name.clone(), uid: uid.clone(), groups });
+            self.add(&token, User { name: name.clone(), uid: uid.clone(), groups, ..User::default() });
         }
         Ok(())
     }
@@ -175,6 +158,7 @@ mod tests {
             name: "carol".into(),
             uid: "7".into(),
             groups: vec!["one".into(), "system:authenticated".into()],
+            ..User::default()
         };
         assert_eq!(user("t1"), Ok(carol));
         assert_eq!(user("t2").unwrap().groups, ["dev", "\"ops\"", "system:authenticated"]);

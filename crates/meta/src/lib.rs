@@ -16,3 +16,4 @@ pub mod resource;
 pub mod selector;
 pub mod status;
 pub mod time;
+pub mod user;

@@ -9,7 +9,7 @@ use sternpost_meta::{
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_store::{CommitError, Transaction};
 
-use crate::registry::{DryRun, Registry, Target, Written, complete, invalid, storage_status};
+use crate::registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status};
 use crate::{
     environment::{generate_name, new_uid},
     object_meta,
@@ -26,12 +26,12 @@ impl Registry {
         &self,
         target: Target<'_>,
         object: Value,
-        dry_run: DryRun,
+        writer: Writer<'_>,
     ) -> Result<Written, Status> {
         let mut object = object;
         self.check_namespace_of_body(target, &mut object)?;
         let mut warnings = object_meta::dedup_owners(&mut object);
-        if !object.field("metadata").text("resourceVersion").is_empty() && dry_run == DryRun::No {
+        if !object.field("metadata").text("resourceVersion").is_empty() && writer.dry_run == DryRun::No {
             return Err(Status::version_on_create());
         }
         self.check_namespace(target, &object)?;
@@ -44,7 +44,7 @@ impl Registry {
                 let name = generate_name(&*self.environment, &base);
                 candidate.object_mut("metadata").set("name", name);
             }
-            match self.create_once(target, candidate, dry_run).await {
+            match self.create_once(target, candidate, writer).await {
                 Err(CreateError::Exists(name)) => {
                     let last = attempt == NAME_ATTEMPTS;
                     if !generated || base.is_empty() || last {
@@ -66,7 +66,7 @@ impl Registry {
         &self,
         target: Target<'_>,
         mut object: Value,
-        dry_run: DryRun,
+        writer: Writer<'_>,
     ) -> Result<Written, CreateError> {
         let served = target.served;
         let sent_version = object.field("metadata").text("resourceVersion").to_owned();
@@ -85,7 +85,7 @@ impl Registry {
         typed::settle(&mut object, &served.stored_definition);
 
         let name = object.field("metadata").text("name").to_owned();
-        if dry_run == DryRun::All {
+        if writer.dry_run == DryRun::All {
             if self.snapshot(served).get(target.namespace, &name).is_some() {
                 return Err(CreateError::Exists(name));
             }

@@ -30,6 +30,6 @@ pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use list::{
     FUTURE_PATIENCE, ListQuery, Listed, Selection, VersionMatch, parse_exact_version, parse_version,
 };
-pub use registry::{DryRun, Registry, Target, Written, deleted_status};
+pub use registry::{DryRun, Registry, Target, Writer, Written, deleted_status};
 pub use update::Part;
 pub use watch::{Told, Watch, WatchQuery};

@@ -8,6 +8,7 @@ use sternpost_meta::{
     field::Errors,
     status::{ResourceName, Status},
     time::Timestamp,
+    user::User,
 };
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_store::{CommitError, Revision, Store, Transaction};
@@ -60,6 +61,24 @@ impl<'a> Target<'a> {
 pub enum DryRun {
     No,
     All,
+}
+
+/// Who writes, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Writer<'a> {
+    pub dry_run: DryRun,
+    /// In whose name fields are owned.
+    pub manager: &'a str,
+    /// Through which subresource; empty for the object itself.
+    pub subresource: &'a str,
+    pub user: &'a User,
+}
+
+impl Writer<'static> {
+    /// The server on its own account.
+    pub fn server() -> Self {
+        Self { dry_run: DryRun::No, manager: "kube-apiserver", subresource: "", user: User::server() }
+    }
 }
 
 /// What became of a write.

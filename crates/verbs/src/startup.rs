@@ -23,7 +23,7 @@ use sternpost_store::{CommitError, Compare, Transaction, Write};
 use crate::{
     list::FUTURE_PATIENCE,
     object_meta,
-    registry::{DryRun, Registry, Target, invalid, storage_status},
+    registry::{Registry, Target, Writer, invalid, storage_status},
     served::Served,
     typed,
     update::Part,
@@ -147,7 +147,7 @@ async fn keep_up(registry: &Registry, want: &Wanted) -> Result<bool, Status> {
     if object == current.value() {
         return Ok(false);
     }
-    match registry.update(want.target(), object, Part::Main, DryRun::No).await {
+    match registry.update(want.target(), object, Part::Main, Writer::server()).await {
         Ok(_) => Ok(true),
         // Another replica was faster.
         Err(status) if status.code == 409 => Ok(false),

@@ -11,7 +11,7 @@ use sternpost_registry::{
 };
 use sternpost_store::{CommitError, Transaction};
 
-use crate::registry::{DryRun, Registry, Target, Written, complete, invalid, storage_status};
+use crate::registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status};
 use crate::{claims::Claimed, list::version_number, object_meta, policy::MetadataCheck, typed};
 
 /// How often an update without a resource version is tried again when another
@@ -38,7 +38,7 @@ impl Registry {
         target: Target<'_>,
         object: Value,
         part: Part,
-        dry_run: DryRun,
+        writer: Writer<'_>,
     ) -> Result<Written, Status> {
         let mut object = object;
         let mut warnings = object_meta::dedup_owners(&mut object);
@@ -51,11 +51,11 @@ impl Registry {
                 }
                 // There is nothing that a version could disagree with.
                 object.object_mut("metadata").remove("resourceVersion");
-                return self.create(target, object, dry_run).await;
+                return self.create(target, object, writer).await;
             };
             let current = old.value();
             let unconditional = check_version(target, &object, &old, &current)?;
-            match self.update_once(target, object.clone(), &old, &current, part, dry_run).await? {
+            match self.update_once(target, object.clone(), &old, &current, part, writer).await? {
                 Some(mut written) => {
                     warnings.append(&mut written.warnings);
                     return Ok(Written { warnings, ..written });
@@ -72,7 +72,7 @@ impl Registry {
         &self,
         target: Target<'_>,
         object: Value,
-        dry_run: DryRun,
+        writer: Writer<'_>,
     ) -> Result<Written, Status> {
         check_named(target, &object)?;
         for _ in 0..ATTEMPTS {
@@ -91,7 +91,8 @@ impl Registry {
                 return Err(invalid(target, &new, errors));
             }
             typed::settle(&mut new, &target.served.stored_definition);
-            match self.store_update(target, new, &old, Claimed::default(), Vec::new(), dry_run).await? {
+            match self.store_update(target, new, &old, Claimed::default(), Vec::new(), writer.dry_run).await?
+            {
                 Some(written) => return Ok(written),
                 None if unconditional => {}
                 None => return Err(modified(target)),
@@ -108,7 +109,7 @@ impl Registry {
         old: &Arc<Object>,
         current: &Value,
         part: Part,
-        dry_run: DryRun,
+        writer: Writer<'_>,
     ) -> Result<Option<Written>, Status> {
         let served = target.served;
         let mut object = object;
@@ -154,7 +155,7 @@ impl Registry {
         }
         let warnings = (served.rules.warnings)(&object, Some(current));
         typed::settle(&mut object, &served.stored_definition);
-        self.store_update(target, object, old, claimed, warnings, dry_run).await
+        self.store_update(target, object, old, claimed, warnings, writer.dry_run).await
     }
 
     /// Counts a change of what the kind's generation follows.

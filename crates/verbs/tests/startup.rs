@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use sternpost_cache::Cache;
 use sternpost_store::{Store, memory::MemoryStore};
 use sternpost_verbs::{
-    DeleteOptions, DryRun, Part, Registry, Target,
+    DeleteOptions, Part, Registry, Target, Writer,
     environment::Environment,
     index::Selectable,
     served::{Served, ServedResources},
@@ -92,7 +92,7 @@ fn masked(mut object: Value) -> Value {
 async fn change(registry: &Registry, target: Target<'_>, change: impl FnOnce(&mut Value)) {
     let mut object = registry.get(target).unwrap().value();
     change(&mut object);
-    registry.update(target, object, Part::Main, DryRun::No).await.unwrap();
+    registry.update(target, object, Part::Main, Writer::server()).await.unwrap();
 }
 
 #[tokio::test]

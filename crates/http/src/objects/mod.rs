@@ -106,7 +106,7 @@ async fn respond(
             let options = options::write(request, "CreateOptions")?;
             let (object, complaints) = body_in::object(request, served, options.validation)?;
             warnings.extend(complaints);
-            let written = registry.create(target, object, options.dry_run).await?;
+            let written = registry.create(target, object, options.writer("")).await?;
             Ok(write_answer(request, served, shape, written, std::mem::take(warnings)))
         }
         Verb::Update => {
@@ -114,7 +114,7 @@ async fn respond(
             let options = options::write(request, "UpdateOptions")?;
             let (object, complaints) = body_in::object(request, served, options.validation)?;
             warnings.extend(complaints);
-            let written = registry.update(target, object, Part::Main, options.dry_run).await?;
+            let written = registry.update(target, object, Part::Main, options.writer("")).await?;
             Ok(write_answer(request, served, shape, written, std::mem::take(warnings)))
         }
         Verb::Delete => {
@@ -211,7 +211,7 @@ async fn subresource_verb(
             let shape = Shape::negotiate(request, served)?;
             let options = options::write(request, "UpdateOptions")?;
             let (object, warnings) = body_in::object(request, served, options.validation)?;
-            let written = registry.finalize_namespace(target, object, options.dry_run).await?;
+            let written = registry.finalize_namespace(target, object, options.writer("finalize")).await?;
             Ok(write_answer(request, served, shape, written, warnings))
         }
         _ => subresource::respond(registry, request, target, subresource, verb).await,

@@ -1,12 +1,16 @@
 //! Query parameters of object requests.
 
+use std::borrow::Cow;
+
+use http::header;
 use serde_json::json;
 use sternpost_meta::{
     field::{BadValue, Errors, Path, go_quote},
     selector::{FieldSelector, LabelSelector},
     status::Status,
+    user::User,
 };
-use sternpost_verbs::{DryRun, ListQuery, Selection, VersionMatch, served::Served};
+use sternpost_verbs::{DryRun, ListQuery, Selection, VersionMatch, Writer, served::Served};
 
 use super::dry_run;
 use crate::request::Request;
@@ -19,18 +23,48 @@ pub enum Validation {
     Strict,
 }
 
-pub struct WriteOptions {
+pub struct WriteOptions<'a> {
     pub dry_run: DryRun,
     pub validation: Validation,
+    manager: Cow<'a, str>,
+    user: &'a User,
+}
+
+impl<'a> WriteOptions<'a> {
+    pub fn writer(&'a self, subresource: &'a str) -> Writer<'a> {
+        Writer { dry_run: self.dry_run, manager: &self.manager, subresource, user: self.user }
+    }
+}
+
+/// How long a manager's name may be.
+const MAX_MANAGER_BYTES: usize = 128;
+
+/// The field manager that a request names, or else its client.
+fn manager(request: &Request) -> Cow<'_, str> {
+    if let Some(named) = request.query.first("fieldManager").filter(|named| !named.is_empty()) {
+        return Cow::Borrowed(named);
+    }
+    let agent = request.headers.get(header::USER_AGENT).map_or(b"".as_slice(), |agent| agent.as_bytes());
+    let agent = String::from_utf8_lossy(agent);
+    let mut name: String = agent.split('/').next().unwrap_or_default().chars().filter(is_printable).collect();
+    while name.len() > MAX_MANAGER_BYTES {
+        name.pop();
+    }
+    if name.is_empty() { Cow::Borrowed("unknown") } else { Cow::Owned(name) }
+}
+
+/// As Go's `unicode.IsPrint` has it, for what can stand in a header.
+fn is_printable(char: &char) -> bool {
+    !char.is_control() && (*char == ' ' || !char.is_whitespace()) && *char != char::REPLACEMENT_CHARACTER
 }
 
 /// Options of a write; `kind` is what an error calls them.
-pub fn write(request: &Request, kind: &str) -> Result<WriteOptions, Status> {
+pub fn write<'a>(request: &'a Request, kind: &str) -> Result<WriteOptions<'a>, Status> {
     let mut errors = Errors::default();
     let dry_run_values: Vec<&str> = request.query.all("dryRun").collect();
     if let Some(manager) = request.query.first("fieldManager") {
-        if manager.len() > 128 {
-            errors.too_long(Path::new("fieldManager"), 128);
+        if manager.len() > MAX_MANAGER_BYTES {
+            errors.too_long(Path::new("fieldManager"), MAX_MANAGER_BYTES);
         }
         for (index, char) in manager.chars().enumerate().filter(|(_, char)| char.is_control()) {
             let detail = format!("invalid character U+{:04X} (at position {index})", u32::from(char));
@@ -51,7 +85,12 @@ pub fn write(request: &Request, kind: &str) -> Result<WriteOptions, Status> {
     if !errors.is_empty() {
         return Err(Status::invalid("meta.k8s.io", kind, "", errors.into_causes()));
     }
-    Ok(WriteOptions { dry_run: dry_run(!dry_run_values.is_empty()), validation })
+    Ok(WriteOptions {
+        dry_run: dry_run(!dry_run_values.is_empty()),
+        validation,
+        manager: manager(request),
+        user: request.user.as_deref().unwrap_or(User::anonymous()),
+    })
 }
 
 pub fn check_dry_run(values: &[&str], errors: &mut Errors) {

@@ -55,7 +55,7 @@ pub async fn respond(
                 metadata.remove("resourceVersion");
             }
             scale::apply_scale(&mut parent, &wanted);
-            let mut written = registry.update(target, parent, Part::Main, options.dry_run).await?;
+            let mut written = registry.update(target, parent, Part::Main, options.writer("scale")).await?;
             written.object = scale::scale_of(&written.object);
             Ok(write_answer(request, &own, shape, written, warnings))
         }
@@ -63,22 +63,22 @@ pub async fn respond(
             let shape = Shape::negotiate(request, served)?;
             Ok(shape.stored(request, served, &*registry.get(target)?))
         }
-        ("status", Verb::Update) => update(registry, request, target, Part::Status).await,
+        ("status", Verb::Update) => update(registry, request, target, "status", Part::Status).await,
         ("approval", Verb::Update) => {
             let part = Part::Other {
                 prepare: certificate_signing_request::prepare_approval_update,
                 validate: certificate_signing_request::validate_approval_update,
             };
-            update(registry, request, target, part).await
+            update(registry, request, target, "approval", part).await
         }
         ("ephemeralcontainers", Verb::Update) => {
             let (prepare, validate) =
                 (pod::ephemeral_containers::prepare, pod::ephemeral_containers::validate);
-            update(registry, request, target, Part::Other { prepare, validate }).await
+            update(registry, request, target, "ephemeralcontainers", Part::Other { prepare, validate }).await
         }
         ("resize", Verb::Update) => {
             let (prepare, validate) = (pod::resize::prepare, pod::resize::validate);
-            update(registry, request, target, Part::Other { prepare, validate }).await
+            update(registry, request, target, "resize", Part::Other { prepare, validate }).await
         }
         ("binding", Verb::Create) => {
             let own = of_kind(served, subresource)?;
@@ -106,12 +106,13 @@ async fn update(
     registry: &Registry,
     request: &Request,
     target: Target<'_>,
+    subresource: &str,
     part: Part,
 ) -> Result<Answer, Status> {
     let shape = Shape::negotiate(request, target.served)?;
     let options = options::write(request, "UpdateOptions")?;
     let (object, warnings) = body_in::object(request, target.served, options.validation)?;
-    let written = registry.update(target, object, part, options.dry_run).await?;
+    let written = registry.update(target, object, part, options.writer(subresource)).await?;
     Ok(write_answer(request, target.served, shape, written, warnings))
 }
 
