@@ -19,7 +19,8 @@
 //!   byte order mark within the text are read; `{a:}`, `[!t, a]`, `"\'"` are not.
 //!
 //! Work and memory are bounded by the input's size and those limits; no input
-//! panics. It does not know Kubernetes, files or how YAML is written.
+//! panics. [`write()`] is the way back, byte for byte as upstream writes. This
+//! crate does not know Kubernetes or files.
 
 mod decode;
 mod error;
@@ -27,10 +28,12 @@ mod number;
 mod parse;
 mod scalar;
 mod timestamp;
+mod write;
 
 pub use decode::MAX_ALIASED_BYTES;
 pub use error::{Error, Problem};
 pub use parse::MAX_DEPTH;
+pub use write::write;
 
 use serde_json::Value;
 

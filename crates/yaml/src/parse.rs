@@ -74,6 +74,8 @@ impl<'t> Parser<'t> {
         refuse_tag_before_comma(text)?;
         let end = if text.ends_with(is_break) { "" } else { ADDED_BREAK };
         let mut events = libyaml_safer::Parser::new();
+        // Told, because it guesses wrong for text that starts like a byte order mark.
+        events.set_encoding(libyaml_safer::Encoding::Utf8);
         let input = text.as_bytes().chain(end.as_bytes());
         events.set_input(BufReader::with_capacity(READ_AHEAD, input));
         Ok(Self { text, events, anchors: HashMap::new() })

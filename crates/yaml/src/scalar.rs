@@ -93,6 +93,57 @@ pub(crate) fn resolve(scalar: &Scalar) -> Result<Resolved, Problem> {
     }
 }
 
+/// Whether a text without tag and quotes reads back as itself, for go-yaml and
+/// for readers of YAML 1.1 that know numbers of base 60.
+pub(crate) fn reads_as_text(text: &str) -> bool {
+    let may_mean_more = |first: u8| {
+        matches!(
+            first,
+            b'0'..=b'9'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'~'
+                | b'y'
+                | b'Y'
+                | b'n'
+                | b'N'
+                | b't'
+                | b'T'
+                | b'f'
+                | b'F'
+                | b'o'
+                | b'O'
+        )
+    };
+    match text.as_bytes().first() {
+        None => false,
+        Some(first) if !may_mean_more(*first) => true,
+        Some(_) => {
+            matches!(plain(text), Resolved::Text(_)) && !timestamp::is_timestamp(text) && !is_base_60(text)
+        }
+    }
+}
+
+/// `1:20:30.5`
+fn is_base_60(text: &str) -> bool {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let of_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+    let mut parts = whole.split(':');
+    let first = parts.next().unwrap_or_default();
+    let (mut count, mut below_60) = (0, true);
+    for part in parts {
+        count += 1;
+        below_60 &= matches!(part.as_bytes(), [b'0'..=b'9'] | [b'0'..=b'5', b'0'..=b'9']);
+    }
+    count > 0
+        && below_60
+        && first.starts_with(|char: char| char.is_ascii_digit())
+        && of_digits(first)
+        && of_digits(fraction)
+}
+
 fn core_tag(tag: &str) -> Option<&str> {
     tag.strip_prefix(TAG_PREFIX)
 }

@@ -1,0 +1,263 @@
+//! `metadata.managedFields`: who they are, in which order, how many.
+
+use std::collections::VecDeque;
+
+use serde_json::{Map, Value};
+
+use crate::{
+    fields_v1,
+    set::{MalformedFields, Set},
+    typed,
+};
+
+/// More entries of updates than this are merged, the oldest first.
+pub const MAX_UPDATE_MANAGERS: usize = 10;
+
+/// Who owns what the merged entries owned.
+pub const ANCIENT_CHANGES: &str = "ancient-changes";
+
+/// Who owns what was there before anybody was tracked.
+pub const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+const FIELDS_TYPE: &str = "FieldsV1";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Operation {
+    Apply,
+    Update,
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+/// One entry; `fields` is canonical `FieldsV1`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub manager: String,
+    pub operation: Operation,
+    pub api_version: String,
+    pub subresource: String,
+    pub time: Option<String>,
+    pub fields: Value,
+}
+
+/// Why managedFields cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MalformedManagers {
+    #[error("managedFields must be a list of entries")]
+    NoEntries,
+    #[error("managedFields entry has a wrong {0}")]
+    Field(&'static str),
+    #[error("operation must be `Apply` or `Update`")]
+    Operation,
+    #[error("fieldsType must be `FieldsV1`")]
+    FieldsType,
+    #[error(transparent)]
+    Fields(#[from] MalformedFields),
+}
+
+impl Entry {
+    /// Updates are told apart by version too; an applier keeps its entry
+    /// when it moves to another version.
+    pub fn is(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    /// What upstream sorts managers by: the JSON of their identity.
+    pub fn identifier(&self) -> String {
+        let text = |text: &str| Value::from(text).to_string();
+        let mut out = String::from("{");
+        if !self.manager.is_empty() {
+            out.push_str(&format!("\"manager\":{},", text(&self.manager)));
+        }
+        out.push_str(&format!("\"operation\":\"{}\"", self.operation.as_str()));
+        if self.operation == Operation::Update {
+            out.push_str(&format!(",\"apiVersion\":{}", text(&self.api_version)));
+        }
+        if !self.subresource.is_empty() {
+            out.push_str(&format!(",\"subresource\":{}", text(&self.subresource)));
+        }
+        out.push('}');
+        out
+    }
+
+    /// The manager as conflicts name it.
+    pub fn describe(&self) -> String {
+        let mut out = format!("{:?}", self.manager);
+        if !self.subresource.is_empty() {
+            out.push_str(&format!(" with subresource {:?}", self.subresource));
+        }
+        if self.operation == Operation::Update && !self.api_version.is_empty() {
+            out.push_str(&format!(" using {}", self.api_version));
+        }
+        out
+    }
+
+    pub fn set(&self) -> Result<Set, MalformedFields> {
+        Set::from_fields_v1(&self.fields)
+    }
+
+    fn decode(entry: Value) -> Result<Self, MalformedManagers> {
+        let Value::Object(mut entry) = entry else { return Err(MalformedManagers::NoEntries) };
+        let mut text = |name: &'static str| match entry.remove(name) {
+            None | Some(Value::Null) => Ok(String::new()),
+            Some(Value::String(text)) => Ok(text),
+            Some(_) => Err(MalformedManagers::Field(name)),
+        };
+        let manager = text("manager")?;
+        let operation = match &*text("operation")? {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return Err(MalformedManagers::Operation),
+        };
+        let api_version = text("apiVersion")?;
+        let subresource = text("subresource")?;
+        let time = Some(text("time")?).filter(|time| !time.is_empty());
+        if text("fieldsType")? != FIELDS_TYPE {
+            return Err(MalformedManagers::FieldsType);
+        }
+        let fields = match entry.remove("fieldsV1") {
+            None | Some(Value::Null) => Value::Object(Map::new()),
+            Some(fields @ Value::Object(_)) => fields,
+            Some(_) => return Err(MalformedFields::NoObject(String::new()).into()),
+        };
+        Ok(Self { manager, operation, api_version, subresource, time, fields })
+    }
+
+    fn encode(self) -> Value {
+        let mut entry = Map::new();
+        entry.insert("apiVersion".into(), self.api_version.into());
+        entry.insert("fieldsType".into(), FIELDS_TYPE.into());
+        entry.insert("fieldsV1".into(), self.fields);
+        if !self.manager.is_empty() {
+            entry.insert("manager".into(), self.manager.into());
+        }
+        entry.insert("operation".into(), self.operation.as_str().into());
+        if !self.subresource.is_empty() {
+            entry.insert("subresource".into(), self.subresource.into());
+        }
+        if let Some(time) = self.time {
+            entry.insert("time".into(), time.into());
+        }
+        Value::Object(entry)
+    }
+
+    fn order(&self) -> (Operation, &str, &str, &str, &str) {
+        // Times are in UTC and of one length, so their texts sort as they do.
+        let time = self.time.as_deref().unwrap_or_default();
+        (self.operation, time, &self.manager, &self.api_version, &self.subresource)
+    }
+}
+
+/// Reads entries that this crate wrote.
+pub(crate) fn decode_stored(entries: Option<Value>) -> Result<Vec<Entry>, MalformedManagers> {
+    match entries {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(entries)) if is_reset(&entries) => Ok(Vec::new()),
+        Some(Value::Array(entries)) => {
+            let mut managers: Vec<Entry> = Vec::with_capacity(entries.len());
+            for entry in entries {
+                let entry = Entry::decode(entry)?;
+                // The last of two that are the same manager counts.
+                managers.retain(|known| !known.is(&entry));
+                managers.push(entry);
+            }
+            Ok(managers)
+        }
+        Some(_) => Err(MalformedManagers::NoEntries),
+    }
+}
+
+/// Reads entries that a client sent: their fields are checked and made canonical.
+pub(crate) fn decode_sent(entries: Value) -> Result<Vec<Entry>, MalformedManagers> {
+    let mut managers = decode_stored(Some(entries))?;
+    for entry in &mut managers {
+        entry.fields = entry.set()?.to_fields_v1();
+    }
+    Ok(managers)
+}
+
+/// `[]` and `[{}]` ask for managers to be forgotten.
+pub(crate) fn is_reset(entries: &[Value]) -> bool {
+    match entries {
+        [] => true,
+        [only] => only.as_object().is_some_and(Map::is_empty),
+        _ => false,
+    }
+}
+
+/// Sorted as upstream writes them. None: there is no manager.
+pub(crate) fn encode(mut managers: Vec<Entry>) -> Option<Value> {
+    if managers.is_empty() {
+        return None;
+    }
+    managers.sort_by(|a, b| a.order().cmp(&b.order()));
+    Some(managers.into_iter().map(Entry::encode).collect())
+}
+
+/// Merges the oldest updates of each version until there are few enough, or
+/// no two of one version are left.
+pub(crate) fn cap(managers: Vec<Entry>) -> Vec<Entry> {
+    let is_update = |entry: &Entry| entry.operation == Operation::Update;
+    let mut count = managers.iter().filter(|entry| is_update(entry)).count();
+    if count <= MAX_UPDATE_MANAGERS {
+        return managers;
+    }
+    let (mut updates, mut kept): (Vec<_>, Vec<_>) = managers.into_iter().partition(is_update);
+    updates.sort_by_cached_key(|entry| (entry.time.clone(), entry.identifier()));
+    // Of each version, what others are merged into: the bucket that is there
+    // already, else the oldest, which then becomes it.
+    let mut rest: VecDeque<Entry> = updates.into();
+    let mut oldest: Vec<Entry> = Vec::new();
+    while count > MAX_UPDATE_MANAGERS {
+        let Some(entry) = rest.pop_front() else { break };
+        let Some(first) = oldest.iter().position(|first| first.api_version == entry.api_version) else {
+            oldest.push(entry);
+            continue;
+        };
+        let bucket = oldest.iter_mut().chain(&mut kept).chain(&mut rest).find(|known| {
+            known.manager == ANCIENT_CHANGES
+                && known.operation == Operation::Update
+                && known.subresource.is_empty()
+                && known.api_version == entry.api_version
+        });
+        let bucket = match bucket {
+            Some(bucket) => bucket,
+            None => {
+                let Some(first) = oldest.get_mut(first) else { break };
+                first.manager = ANCIENT_CHANGES.into();
+                first.subresource.clear();
+                first
+            }
+        };
+        if let Ok(set) = entry.set() {
+            fields_v1::unite(&mut bucket.fields, &set);
+        }
+        bucket.time = entry.time;
+        count -= 1;
+    }
+    kept.extend(oldest);
+    kept.extend(rest);
+    kept
+}
+
+/// Brings every entry in line with today's schemas; entries in versions that
+/// no longer exist are dropped.
+pub(crate) fn reconcile(managers: &mut Vec<Entry>, versions: &mut crate::versions::Cache<'_>) {
+    managers.retain_mut(|entry| match versions.topology(&entry.api_version) {
+        Some(kind) => {
+            typed::reconcile(&kind, &mut entry.fields);
+            true
+        }
+        None => false,
+    });
+}

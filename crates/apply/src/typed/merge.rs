@@ -1,0 +1,160 @@
+//! One object laid over another.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sternpost_schema::topology::{Node, Relation, Type};
+
+use super::{Fields, MAX_DEPTH, Misfit, Shape, is_empty_or_null, item_elements, shape, too_deep};
+use crate::path::Element;
+
+/// `over` wins where both set a leaf; maps are united, associative lists
+/// merged item by item.
+pub fn merge(kind: &Type, under: Value, over: Value) -> Result<Value, Misfit> {
+    place(kind, under, over, 0)
+}
+
+fn place(kind: &Type, under: Value, over: Value, depth: usize) -> Result<Value, Misfit> {
+    if depth >= MAX_DEPTH {
+        return Err(too_deep());
+    }
+    if is_empty_or_null(&under) {
+        return Ok(over);
+    }
+    if let Node::Deduced = kind.node() {
+        return match (under, over) {
+            (Value::Object(under), Value::Object(over)) => map(Fields::DEDUCED, under, over, depth),
+            // Null does not undo a map.
+            (under @ Value::Object(_), Value::Null) => Ok(under),
+            (_, over) => Ok(over),
+        };
+    }
+    match (shape(kind, &over), under, over) {
+        (Shape::Map(fields), under @ Value::Object(_), Value::Null) if !fields.atomic => Ok(under),
+        (Shape::Map(fields), Value::Object(under), Value::Object(over)) if !fields.atomic => {
+            map(fields, under, over, depth)
+        }
+        (Shape::List(_, Relation::Set | Relation::Map(_)), under @ Value::Array(_), Value::Null) => Ok(under),
+        (
+            Shape::List(items, relation @ (Relation::Set | Relation::Map(_))),
+            Value::Array(under),
+            Value::Array(over),
+        ) => list(items, relation, under, over, depth),
+        (_, _, over) => Ok(over),
+    }
+}
+
+type Object = serde_json::Map<String, Value>;
+
+fn map(fields: Fields<'_>, mut under: Object, over: Object, depth: usize) -> Result<Value, Misfit> {
+    for (name, over) in over {
+        match under.get_mut(&name) {
+            Some(below) => {
+                let Some(child) = fields.child(&name) else {
+                    return Err(Misfit::at(&[Element::field(name)], "field not declared in schema"));
+                };
+                *below = place(child.kind, below.take(), over, depth + 1)?;
+            }
+            None => {
+                under.insert(name, over);
+            }
+        }
+    }
+    Ok(Value::Object(under))
+}
+
+/// Items of `under` alone stay where they are; shared ones take the order of
+/// `over`, and new ones the place that `over` gives them among the shared.
+fn list(
+    kind: &Type,
+    relation: &Relation,
+    under: Vec<Value>,
+    over: Vec<Value>,
+    depth: usize,
+) -> Result<Value, Misfit> {
+    let under_elements = item_elements(kind, relation, &under)?;
+    let over_elements = item_elements(kind, relation, &over)?;
+    let places: BTreeMap<&Element, usize> =
+        over_elements.iter().enumerate().map(|(place, element)| (element, place)).collect();
+    let mut applied: Vec<Applied> =
+        over.into_iter().map(|item| Applied { item, under: Under::None }).collect();
+    let mut kept = Vec::with_capacity(under.len());
+    for (item, element) in under.into_iter().zip(&under_elements) {
+        let place = places.get(element).copied();
+        match place.and_then(|place| applied.get_mut(place)) {
+            Some(shared) => {
+                shared.under.add(item);
+                kept.push(Kept::Shared(place));
+            }
+            None => kept.push(Kept::Alone(item)),
+        }
+    }
+
+    let shared: Vec<usize> =
+        applied.iter().enumerate().filter(|(_, one)| one.is_shared()).map(|(place, _)| place).collect();
+    let mut shared = shared.into_iter().peekable();
+    let mut applied = applied.into_iter().enumerate().peekable();
+    let mut out = Vec::with_capacity(kept.len() + applied.len());
+    for kept in kept {
+        match kept {
+            Kept::Alone(item) => out.push(item),
+            Kept::Shared(place) => {
+                // One that `over` moved is written where `over` has it; where only
+                // further copies of a written one are left, each makes room for a new one.
+                let until = match shared.next_if(|next| Some(*next) == place) {
+                    None if shared.peek().is_none() => applied.peek().map(|(place, _)| *place),
+                    next => next,
+                };
+                while let Some((_, one)) = applied.next_if(|(place, _)| Some(*place) <= until) {
+                    out.push(one.merged(kind, depth)?);
+                }
+            }
+        }
+    }
+    for (_, one) in applied {
+        out.push(one.merged(kind, depth)?);
+    }
+    Ok(Value::Array(out))
+}
+
+/// An item of the lower list.
+enum Kept {
+    Alone(Value),
+    /// Also in the upper list, at this place.
+    Shared(Option<usize>),
+}
+
+/// An item of the upper list and what it is laid over.
+struct Applied {
+    item: Value,
+    under: Under,
+}
+
+enum Under {
+    None,
+    One(Value),
+    /// Items that share a key give way to the one that is applied.
+    Many,
+}
+
+impl Applied {
+    fn is_shared(&self) -> bool {
+        !matches!(self.under, Under::None)
+    }
+
+    fn merged(self, kind: &Type, depth: usize) -> Result<Value, Misfit> {
+        match self.under {
+            Under::One(under) => place(kind, under, self.item, depth + 1),
+            Under::None | Under::Many => Ok(self.item),
+        }
+    }
+}
+
+impl Under {
+    fn add(&mut self, item: Value) {
+        *self = match self {
+            Self::None => Self::One(item),
+            Self::One(_) | Self::Many => Self::Many,
+        };
+    }
+}
