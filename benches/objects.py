@@ -2,7 +2,7 @@
 """What objects cost: CPU of sternpost beside that of a kube-apiserver for the
 same requests by the same client, in one run; a Markdown table.
 
-    objects.py --sternpost BINARY [--peer-kubeconfig FILE [--peer-store-pid N]] [--many N]
+    objects.py --sternpost BINARY [--peer-kubeconfig FILE [--peer-store-pid N]] [--rounds N] [--many N]
 
 See README.md in this folder for what the rows mean. Linux only; needs nothing
 but Python 3.9.
@@ -15,6 +15,7 @@ import multiprocessing
 import pathlib
 import selectors
 import ssl
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -33,9 +34,14 @@ SETTLE_SECONDS = 3
 # For one measurement; a slow server gets fewer rounds, not a wrong figure.
 LISTS, SELECTIONS = 64, 640
 
+DEPLOYMENTS = 1_000  # for patches by key and for apply
+
 CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
+DEPLOYMENT = "/apis/apps/v1/namespaces/{}/deployments/object-{:06}"
 # Named as in the design, with the most CPU that sternpost may use of the peer's.
-TARGETS = {"create": 15, "get": 20, "list": 30, "select": 30, "update": 15, "watch": 10}
+TARGETS = {
+    "create": 15, "get": 20, "list": 30, "select": 30, "update": 15, "merge": 15, "strategic": 15, "apply": 15, "watch": 10,
+}
 
 
 def main():
@@ -48,7 +54,7 @@ def main():
             peer = serving.Server("kube-apiserver", arguments.peer_kubeconfig)
             servers.append(Process(peer, arguments.peer_store_pid))
         table = Table(len(servers) > 1)
-        measure(table, servers)
+        measure(table, servers, arguments.rounds)
         if arguments.many:
             servers[0].stop()
             memory(table, arguments, pathlib.Path(folder) / "many", stack)
@@ -60,6 +66,7 @@ def parse_arguments():
     parser.add_argument("--sternpost", required=True, metavar="BINARY", help="release build to start and measure")
     parser.add_argument("--peer-kubeconfig", metavar="FILE", help="how to reach a kube-apiserver on this machine")
     parser.add_argument("--peer-store-pid", type=int, metavar="N", help="its etcd, whose CPU counts as its own")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="measure so often, take the median")
     parser.add_argument("--many", type=int, default=100_000, metavar="N", help="objects for the memory figure (0: none)")
     parser.add_argument("--scratch", metavar="DIR", help="where to keep data; should be a real disk")
     return parser.parse_args()
@@ -132,6 +139,39 @@ def select_request(namespace, _):
     return "GET", CONFIG_MAPS.format(namespace) + "?labelSelector=pick%3Dyes", b"", 200
 
 
+def merge_request(namespace, number):
+    path = CONFIG_MAPS.format(namespace) + f"/object-{number:06}"
+    body = json.dumps({"data": {"value": "z" * 1000}}).encode()
+    return "PATCH", path, body, 200, "application/merge-patch+json"
+
+
+def deployment(number, image):
+    labels = {"app": f"object-{number:06}"}
+    container = {"name": "web", "image": image, "ports": [{"containerPort": 80}], "env": [{"name": "A", "value": "1"}]}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container, {"name": "side", "image": "side"}]}}
+    return json.dumps({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": f"object-{number:06}", "labels": labels},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
+    }).encode()
+
+
+def apply_request(namespace, number, image="nginx:2", expected=200):
+    path = DEPLOYMENT.format(namespace, number) + "?fieldManager=bench&force=true"
+    return "PATCH", path, deployment(number, image), expected, "application/apply-patch+yaml"
+
+
+def deploy_request(namespace, number):
+    return apply_request(namespace, number, "nginx:1", 201)
+
+
+def strategic_request(namespace, number):
+    containers = [{"name": "web", "image": "nginx:3"}]
+    body = json.dumps({"spec": {"template": {"spec": {"containers": containers}}}}).encode()
+    return "PATCH", DEPLOYMENT.format(namespace, number), body, 200, "application/strategic-merge-patch+json"
+
+
 class Load:
     """Requests numbered 0 to `count`, over `connections` connections.
 
@@ -183,8 +223,9 @@ class Load:
             done.wait()
 
     def send(self, connection, number):
-        method, path, body, expected = self.request(self.namespace, number)
-        length = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
+        method, path, body, expected, *media = self.request(self.namespace, number)
+        media = media[0] if media else "application/json"
+        length = f"Content-Type: {media}\r\nContent-Length: {len(body)}\r\n" if body else ""
         connection.socket.sendall(f"{method} {path} HTTP/1.1\r\n{connection.head}{length}\r\n".encode() + body)
         return expected
 
@@ -200,23 +241,36 @@ def make_namespace(server, name):
 # Measurements
 
 
-def measure(table, servers):
+def measure(table, servers, rounds):
+    namespaces = [f"bench-{number}" for number in range(rounds)]
     for measured in servers:
-        make_namespace(measured.server, "bench")
-        make_namespace(measured.server, "bench-watch")
+        for namespace in ["bench-watch", *namespaces]:
+            make_namespace(measured.server, namespace)
     for label, row, request, count in (
         ("create", f"create a 1 KB ConfigMap, durable, {CONNECTIONS} connections", create_request, OBJECTS),
         ("get", "get one", get_request, OBJECTS),
         ("list", f"list {OBJECTS:,} × 1 KB", list_request, LISTS),
         ("select", f"list by label, {100 // LABELLED} % of {OBJECTS:,}", select_request, SELECTIONS),
         ("update", "update", update_request, OBJECTS),
+        ("merge", "merge patch", merge_request, OBJECTS),
+        (None, None, deploy_request, DEPLOYMENTS),
+        ("apply", "server-side apply of a Deployment", apply_request, DEPLOYMENTS),
+        ("strategic", "strategic merge patch of a Deployment", strategic_request, DEPLOYMENTS),
     ):
         time.sleep(SETTLE_SECONDS)
-        runs = [Load(measured.server, request, "bench", count).run(measured) for measured in servers]
-        table.add(row, [cpu / count for cpu, _ in runs], TARGETS[label], [count / took for _, took in runs])
+        runs = [
+            [Load(measured.server, request, namespace, count).run(measured) for measured in servers]
+            for namespace in namespaces
+        ]
+        if label is None:
+            continue
+        cpu = [statistics.median(cpu for cpu, _ in own) / count for own in zip(*runs)]
+        rate = [count / statistics.median(took for _, took in own) for own in zip(*runs)]
+        table.add(row, cpu, TARGETS[label], rate)
     time.sleep(SETTLE_SECONDS)
     for writers in (1, CONNECTIONS):
-        deliveries = [watch(measured, writers) for measured in servers]
+        runs = [[watch(measured, writers) for measured in servers] for _ in range(rounds)]
+        deliveries = [statistics.median(own) for own in zip(*runs)]
         written = "one writer" if writers == 1 else f"{writers} writers"
         table.add(f"deliver one event to one of {WATCHERS} watchers, {written}", deliveries, TARGETS["watch"])
 

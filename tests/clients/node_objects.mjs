@@ -70,10 +70,27 @@ const remove = (name) => core.deleteNamespacedConfigMap({ namespace, name });
 const list = (options) => core.listNamespacedConfigMap({ namespace, ...options });
 
 await core.createNamespace({ body: { metadata: { name: namespace } } });
-for (const run of [crud, workloads, pages, objectApi, watching, informer, collections]) await part(run);
+for (const run of [crud, changes, workloads, pages, objectApi, watching, informer, collections]) await part(run);
 await part(cleanUp);
 console.log(`checks ${ran} failed ${failed}`);
 process.exit(failed ? 1 : 0);
+
+async function changes() {
+  await create(configMap('changes', undefined, { key: 'value' }));
+  const patch = (kind, body, rest) =>
+    core.patchNamespacedConfigMap({ namespace, name: 'changes', body, ...rest }, k8s.setHeaderOptions('Content-Type', kind));
+  await patch(k8s.PatchStrategy.MergePatch, { data: { merge: '1' } });
+  await patch(k8s.PatchStrategy.StrategicMergePatch, { data: { strategic: '1' } });
+  await patch(k8s.PatchStrategy.JsonPatch, [{ op: 'remove', path: '/data/key' }]);
+  equal('patches', (await read('changes')).data, { merge: '1', strategic: '1' });
+  const apply = (value, fieldManager, force) =>
+    patch(k8s.PatchStrategy.ServerSideApply, configMap('changes', undefined, { applied: value }), { fieldManager, force });
+  await apply('1', 'one');
+  const status = await fails('conflict', 409, 'Conflict', () => apply('2', 'two'));
+  equal('conflict', status?.details?.causes?.[0]?.reason, 'FieldManagerConflict');
+  equal('force', (await apply('2', 'two', true)).data.applied, '2');
+  await remove('changes');
+}
 
 async function crud() {
   const made = await create(configMap('crud', { a: 'b' }, { key: 'value' }));

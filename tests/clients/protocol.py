@@ -55,6 +55,8 @@ def main(kubectl, kubeconfig):
             part(credentials, curl)
             part(group_documents, curl)
             part(discovery, curl)
+            part(forms, curl)
+            part(large_objects, curl)
         part(oversized, Curl(kubectl, kubeconfig, pathlib.Path(folder), "--http1.1"))
     finish()
 
@@ -266,6 +268,46 @@ def discovery(curl):
         conditions(curl, path, f"Accept: {AGGREGATED}")
         legacy = curl.get(path, "Accept: application/json")
         equal(f"{path}: legacy type", legacy["content-type"], "application/json")
+
+
+def forms(curl):
+    """Whatever has a kind is there in JSON, YAML and protobuf."""
+    aggregated = AGGREGATED.removeprefix("application/json")
+    for path, suffix in (("/api", ""), ("/apis", ""), ("/apis/apps", ""), ("/api/v1", ""), ("/apis", aggregated),
+                         ("/api/v1/namespaces/default", ""), ("/api/v1/namespaces", "")):
+        for form, start in (("json", b"{"), ("yaml", b"apiVersion: "), ("vnd.kubernetes.protobuf", b"k8s\0")):
+            answer = curl.get(path, f"Accept: application/{form}{suffix}", "User-Agent: x")
+            equal(f"{path} as {form}: code", answer.code, 200)
+            equal(f"{path} as {form}: type", answer["content-type"], f"application/{form}{suffix}")
+            # The oldest kinds do not say their version.
+            begins = answer.body.startswith((start, b"kind: ", b"groupVersion: ") if form == "yaml" else start)
+            check(begins, f"{path} as {form}: {answer.body[:40]!r}")
+    for path, code in (("/api/v1/nope", 404), ("/api/v1/namespaces/nope", 404), ("/version", 406)):
+        answer = curl.get(path, "Accept: application/yaml")
+        equal(f"{path}: code", answer.code, code)
+        equal(f"{path}: type", answer["content-type"], "application/yaml")
+        check(answer.body.startswith(b"apiVersion: v1\ncode: "), f"{path}: {answer.body[:40]!r}")
+    for method, path, code in (("OPTIONS", "/api/v1/namespaces", 405), ("OPTIONS", "/api/v1/namespaces/default", 405)):
+        equal(f"{method} {path}", curl.get(path, "Origin: http://example.com", options=["-X", method]).code, code)
+
+
+def large_objects(curl):
+    """Answers of more than 128 KiB are compressed for those who ask."""
+    path = "/api/v1/namespaces/default/configmaps"
+    body = curl.folder / "large.json"
+    for size, packed in ((1000, False), (200_000, True)):
+        body.write_text(json.dumps({"metadata": {"name": "large"}, "data": {"k": "abc " * (size // 4)}}))
+        post = ["-X", "POST", "-H", "Content-Type: application/json", "--data-binary", f"@{body}"]
+        equal(f"{size} bytes: created", curl.get(path, options=post).code, 201)
+        for place in (f"{path}/large", f"{path}?fieldSelector=metadata.name%3Dlarge"):
+            plain = curl.get(place, "Accept: application/json", "User-Agent: x")
+            check("content-encoding" not in plain.headers, f"{place}: compressed unasked")
+            answer = curl.get(place, "Accept: application/json", "User-Agent: x", "Accept-Encoding: gzip")
+            equal(f"{place} of {size}: coding", answer["content-encoding"], "gzip" if packed else None)
+            if packed:
+                check("accept-encoding" in answer.list("vary"), f"{place}: Vary is {answer['vary']}")
+                check(gzip.decompress(answer.body) == plain.body, f"{place}: other bytes in gzip")
+        equal(f"{size} bytes: deleted", curl.get(f"{path}/large", options=["-X", "DELETE"]).code, 200)
 
 
 def oversized(curl):

@@ -5,9 +5,11 @@
 """
 
 import json
+import ssl
 import sys
 import threading
 
+import websocket
 from checks import check, equal, finish, part
 from kubernetes import client, config, dynamic, watch
 from kubernetes.client.exceptions import ApiException
@@ -33,6 +35,8 @@ def main(kubeconfig):
         part(delete_options, api, name)
         part(watches, core, name)
         part(expired, core, name)
+        part(websockets, api, name)
+        part(changes, api, name)
         part(dynamic_client, api, name)
         part(dynamic_watch, api, name)
     finally:
@@ -92,6 +96,31 @@ def config_maps(core, name):
     equal("delete: answer", (status["kind"], status["status"]), ("Status", "Success"))
     equal("delete: details", status["details"], {"name": "crud", "kind": "configmaps", "uid": made.metadata.uid})
     fails("read: deleted", 404, "NotFound", core.read_namespaced_config_map, "crud", name)
+
+
+def changes(api, name):
+    """Every kind of patch, and apply with its conflicts."""
+    core = client.CoreV1Api(api)
+    core.create_namespaced_config_map(name, config_map("changes", a="1"))
+    patched = core.patch_namespaced_config_map("changes", name, {"data": {"b": "2"}})
+    equal("patch: strategic", patched.data, {"a": "1", "b": "2"})
+    patched = core.patch_namespaced_config_map("changes", name, [{"op": "remove", "path": "/data/a"}])
+    equal("patch: JSON", patched.data, {"b": "2"})
+    maps = dynamic.DynamicClient(api).resources.get(api_version="v1", kind="ConfigMap")
+    merged = maps.patch({"data": {"c": "3"}}, "changes", name, content_type="application/merge-patch+json")
+    equal("patch: merge", merged.data.to_dict(), {"b": "2", "c": "3"})
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"a": "1"}}
+    made = maps.server_side_apply(body, "applied", name, field_manager="one")
+    again = maps.server_side_apply(body, "applied", name, field_manager="one")
+    equal("apply: again", again.metadata.resourceVersion, made.metadata.resourceVersion)
+    body["data"]["a"] = "2"
+    try:
+        maps.server_side_apply(body, "applied", name, field_manager="two")
+        check(False, "apply: no conflict")
+    except ConflictError as error:
+        check("conflict with" in str(error.body), f"apply: {error.body}")
+    forced = maps.server_side_apply(body, "applied", name, field_manager="two", force_conflicts=True)
+    equal("apply: force", forced.data.a, "2")
 
 
 def other_kinds(api, name):
@@ -364,6 +393,28 @@ def expired(core, name):
     causes = [(c.get("reason"), c.get("message")) for c in status.get("details", {}).get("causes", [])]
     check(("ResourceVersionTooLarge", "Too large resource version") in causes, f"list: far future causes {causes}")
     fails("list: no version", 400, "BadRequest", core.list_namespaced_config_map, name, resource_version="abc")
+
+
+def websockets(api, name):
+    """The package's own websocket library, on a watch."""
+    settings = api.configuration
+    core = client.CoreV1Api(api)
+    core.create_namespaced_config_map(name, config_map("socket"))
+    url = settings.host.replace("https://", "wss://")
+    socket = websocket.create_connection(
+        f"{url}/api/v1/namespaces/{name}/configmaps?watch=1&fieldSelector=metadata.name%3Dsocket&timeoutSeconds=5",
+        origin="http://example.com",
+        header=["authorization: " + settings.auth_settings()["BearerToken"]["value"]],
+        sslopt={"ca_certs": settings.ssl_ca_cert} if settings.verify_ssl else {"cert_reqs": ssl.CERT_NONE},
+        timeout=WATCH_SECONDS,
+    )
+    first = json.loads(socket.recv())
+    equal("websocket: first event", (first["type"], first["object"]["metadata"]["name"]), ("ADDED", "socket"))
+    core.delete_namespaced_config_map("socket", name)
+    equal("websocket: second event", json.loads(socket.recv())["type"], "DELETED")
+    opcode, data = socket.recv_data()
+    equal("websocket: end", (opcode, data), (websocket.ABNF.OPCODE_CLOSE, b"\x03\xe8"))
+    socket.close()
 
 
 def dynamic_client(api, name):

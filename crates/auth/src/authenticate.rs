@@ -1,15 +1,34 @@
-//! From the `Authorization` header to a user.
+//! From what a caller presents to a user.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 pub use sternpost_meta::user::User;
 
-use crate::token::{Fingerprint, MAX_TOKEN_BYTES, Token, TokenError};
+use crate::{
+    client_certificate::{ClientAuthority, Presented},
+    service_account::{Accepted, Rejection, ServiceAccounts},
+    token::{Fingerprint, MAX_TOKEN_BYTES, Token, TokenError},
+};
 
-/// Knows every credential the server accepts. Holds fingerprints, no secrets.
-#[derive(Debug, Clone, Default)]
+/// Knows every credential the server accepts. Of static tokens it holds
+/// fingerprints, no secrets.
+#[derive(Debug, Default)]
 pub struct Authenticator {
     users: HashMap<Fingerprint, Arc<User>>,
+    clients: Option<ClientAuthority>,
+    service_accounts: Option<ServiceAccounts>,
+}
+
+/// What a caller presents. A certificate goes before a token.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Credentials<'a> {
+    /// The value of the `Authorization` header.
+    pub authorization: Option<&'a [u8]>,
+    pub certificate: Option<&'a Presented>,
 }
 
 /// Why a caller is not known. Both are a 401 where a user is needed, but only
@@ -34,11 +53,25 @@ pub enum TokenFileError {
 }
 
 /// Every known caller is in this group.
-const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 
 impl Authenticator {
     pub fn add(&mut self, token: &Token, user: User) {
         self.users.insert(token.fingerprint(), Arc::new(user));
+    }
+
+    /// Certificates of these authorities name users from now on.
+    pub fn set_clients(&mut self, clients: ClientAuthority) {
+        self.clients = Some(clients);
+    }
+
+    /// Tokens of these service accounts are accepted from now on.
+    pub fn set_service_accounts(&mut self, service_accounts: ServiceAccounts) {
+        self.service_accounts = Some(service_accounts);
+    }
+
+    pub fn service_accounts(&self) -> Option<&ServiceAccounts> {
+        self.service_accounts.as_ref()
     }
 
     /// Reads a static token file: `token,user,uid[,"group1,group2"]` per line.
@@ -71,22 +104,76 @@ impl Authenticator {
         Ok(())
     }
 
-    /// Takes the value of the `Authorization` header, if there is one.
-    pub fn authenticate(&self, authorization: Option<&[u8]>) -> Result<Arc<User>, Refusal> {
-        let authorization = authorization.ok_or(Refusal::NoCredential)?;
+    /// Who calls. One good credential is enough; among bad ones it does not
+    /// matter which.
+    pub fn authenticate(&self, credentials: Credentials<'_>, now: SystemTime) -> Result<Arc<User>, Refusal> {
+        let mut refusal = Refusal::NoCredential;
+        if let (Some(clients), Some(presented)) = (&self.clients, credentials.certificate) {
+            match clients.identify(presented, now) {
+                Ok(Some(user)) => return Ok(user),
+                Ok(None) => {}
+                Err(_) => refusal = Refusal::BadCredential,
+            }
+        }
+        let Some(authorization) = credentials.authorization else { return Err(refusal) };
         let token = bearer(authorization).ok_or(Refusal::BadCredential)?;
-        self.users.get(&Fingerprint::of(token)).cloned().ok_or(Refusal::BadCredential)
+        let accepted = self.accept(token, self.audiences(), now);
+        accepted.map(|accepted| accepted.user).map_err(|_| Refusal::BadCredential)
+    }
+
+    /// Whose `token` that is, for one of `audiences`, or for this server if
+    /// there are none. The error is what a TokenReview says of it.
+    pub fn review(&self, token: &str, audiences: &[String], now: SystemTime) -> Result<Accepted, String> {
+        let audiences = if audiences.is_empty() { self.audiences() } else { audiences };
+        let token = token.trim_ascii().as_bytes();
+        const UNKNOWN: &str = "invalid bearer token";
+        if !is_token(token) {
+            return Err(UNKNOWN.into());
+        }
+        self.accept(token, audiences, now).map_err(|rejection| match rejection {
+            Some(why) => format!("[{UNKNOWN}, {why}]"),
+            None => UNKNOWN.into(),
+        })
+    }
+
+    /// Who this server is, to tokens.
+    fn audiences(&self) -> &[String] {
+        self.service_accounts.as_ref().map_or(&[], |accounts| accounts.audiences())
+    }
+
+    /// The error says why, if somebody knows the token at all.
+    fn accept(
+        &self,
+        token: &[u8],
+        audiences: &[String],
+        now: SystemTime,
+    ) -> Result<Accepted, Option<Rejection>> {
+        if let Some(user) = self.users.get(&Fingerprint::of(token)) {
+            // A static token is for this server and no other.
+            let own = self.audiences();
+            let good: Vec<String> = audiences.iter().filter(|wanted| own.contains(wanted)).cloned().collect();
+            if good.is_empty() && !audiences.is_empty() {
+                return Err(None);
+            }
+            return Ok(Accepted { user: user.clone(), audiences: good });
+        }
+        let (Some(accounts), Ok(token)) = (&self.service_accounts, std::str::from_utf8(token)) else {
+            return Err(None);
+        };
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        accounts.authenticate(token, audiences, now).ok_or(None)?.map_err(Some)
     }
 }
 
 /// The token of `Bearer TOKEN`. The scheme is case-insensitive.
 fn bearer(authorization: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = authorization.trim_ascii().split_at_checked("Bearer ".len())?;
-    let usable = scheme.eq_ignore_ascii_case(b"Bearer ")
-        && !token.is_empty()
-        && token.len() <= MAX_TOKEN_BYTES
-        && token.iter().all(u8::is_ascii_graphic);
-    usable.then_some(token)
+    (scheme.eq_ignore_ascii_case(b"Bearer ") && is_token(token)).then_some(token)
+}
+
+fn is_token(token: &[u8]) -> bool {
+    !token.is_empty() && token.len() <= MAX_TOKEN_BYTES && token.iter().all(u8::is_ascii_graphic)
 }
 
 /// The columns of one CSV line; `None` if a quote stays open.
@@ -138,7 +225,10 @@ mod tests {
             (Some("Basic s3cret"), Err(Refusal::BadCredential)),
             (Some("Bearer \u{fe}\u{ff}"), Err(Refusal::BadCredential)),
         ] {
-            let found = authenticator().authenticate(header.map(str::as_bytes));
+            let found = authenticator().authenticate(
+                Credentials { authorization: header.map(str::as_bytes), certificate: None },
+                UNIX_EPOCH,
+            );
             assert_eq!(found.as_ref().map(|user| user.name.as_str()).map_err(|e| *e), expected, "{header:?}");
         }
     }
@@ -152,7 +242,9 @@ mod tests {
             )
             .unwrap();
         let user = |token: &str| {
-            authenticator.authenticate(Some(format!("Bearer {token}").as_bytes())).map(|user| (*user).clone())
+            let header = format!("Bearer {token}");
+            let credentials = Credentials { authorization: Some(header.as_bytes()), certificate: None };
+            authenticator.authenticate(credentials, UNIX_EPOCH).map(|user| (*user).clone())
         };
         let carol = User {
             name: "carol".into(),

@@ -1,24 +1,41 @@
 //! All resources, and how they keep up with the store.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use sternpost_store::{
-    Delivery, Event as Change, KeyRange, ReadError, Revision, Store, Watch, WatchError, read::MAX_PAGE,
+    Changes, Delivery, Follower, KeyRange, ReadError, Revision, Store, Watch, WatchError, read::MAX_PAGE,
 };
-use tokio::sync::watch;
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 
 use crate::{
     key::{self, ResourceId},
     object::{Indexer, Object},
-    resource::{Objects, Placed, ResourceCache},
+    resource::{ByPlace, Change, Objects, ResourceCache},
 };
+
+/// Transactions that are applied together, if as many are there already. More
+/// would only make the first of them wait.
+const MAX_GROUP: usize = 1024;
 
 pub struct Cache {
     resources: ArcSwap<HashMap<ResourceId, Arc<ResourceCache>>>,
+    /// Where the history begins that the cache was started with.
+    oldest: Revision,
     /// Everything up to this revision is in the cache.
     revision: watch::Sender<u64>,
     indexer: Box<dyn Indexer>,
+    /// Resources whose watchers have not been told yet what happened.
+    unannounced: Mutex<Vec<Arc<ResourceCache>>>,
+    /// Wakes the feeder when there are some.
+    announcing: Notify,
 }
 
 impl std::fmt::Debug for Cache {
@@ -38,7 +55,10 @@ pub enum StartError {
 pub struct Feeder {
     cache: Arc<Cache>,
     store: Arc<dyn Store>,
-    watch: Watch,
+    /// `None` if the store hands over its changes by itself.
+    watch: Option<Watch>,
+    /// Resources whose watchers have to be told, and when.
+    due: Vec<(Instant, Arc<ResourceCache>)>,
 }
 
 impl Cache {
@@ -56,11 +76,20 @@ impl Cache {
         };
         let cache = Arc::new(Cache {
             resources: ArcSwap::from_pointee(load(&*store, oldest, &*indexer).await?),
+            oldest,
             revision: watch::Sender::new(oldest.get()),
             indexer,
+            unannounced: Mutex::default(),
+            announcing: Notify::new(),
         });
-        let watch = store.watch(KeyRange::all(), oldest).await?;
-        let mut feeder = Feeder { cache: cache.clone(), store: store.clone(), watch };
+        let watch = match store.follow(oldest, cache.clone()) {
+            Some(following) => {
+                following?;
+                None
+            }
+            None => Some(store.watch(KeyRange::all(), oldest).await?),
+        };
+        let mut feeder = Feeder { cache: cache.clone(), store: store.clone(), watch, due: Vec::new() };
         let current = store.current_revision().await?;
         while cache.revision().get() < current.get() {
             if feeder.step().await.is_err() {
@@ -75,10 +104,9 @@ impl Cache {
         if let Some(found) = self.resources.load().get(id) {
             return found.clone();
         }
-        // Nothing of it existed when the cache started, and it would be there
-        // had anything been stored since; so all of its history is empty.
-        let revision = Revision::FIRST;
-        let new = Arc::new(ResourceCache::new(id.clone(), Objects::new_sync(), revision));
+        // Nothing of it existed in the oldest state that is left, and it would be
+        // there had anything been stored since; what was before nobody knows.
+        let new = Arc::new(ResourceCache::new(id.clone(), Objects::new_sync(), self.oldest));
         let mut found = new.clone();
         self.resources.rcu(|resources| {
             let mut resources = HashMap::clone(resources);
@@ -95,6 +123,10 @@ impl Cache {
 
     /// Waits until `revision` can be read; false if that takes longer than `patience`.
     pub async fn reaches(&self, revision: Revision, patience: Duration) -> bool {
+        // So it is after a commit to a store that hands over its changes.
+        if *self.revision.borrow() >= revision.get() {
+            return true;
+        }
         let mut seen = self.revision.subscribe();
         let reached = seen.wait_for(|seen| *seen >= revision.get());
         matches!(tokio::time::timeout(patience, reached).await, Ok(Ok(_)))
@@ -105,23 +137,55 @@ impl Cache {
         self.revision.subscribe()
     }
 
-    fn apply(&self, revision: Revision, changes: &[Change]) {
-        let mut by_resource: HashMap<ResourceId, Vec<Placed>> = HashMap::new();
-        for change in changes {
-            let Some((group, resource, place)) = key::split(change.key()) else {
-                tracing::warn!("a key in the store is not that of an object");
-                continue;
-            };
-            let id = ResourceId::new(group, resource);
-            let object = change
-                .entry()
-                .map(|entry| Object::new(&*self.indexer, &id, place, revision, entry.value.clone()));
-            by_resource.entry(id).or_default().push((place.into(), object));
+    /// Applies transactions in order.
+    fn apply(&self, group: &[Changes]) {
+        let mut by_resource: Vec<(Arc<ResourceCache>, Vec<Change>)> = Vec::new();
+        for changes in group {
+            let revision = changes.revision();
+            for event in changes.events() {
+                let Some((group, resource, place)) = key::split(event.key()) else {
+                    tracing::warn!("a key in the store is not that of an object");
+                    continue;
+                };
+                // Few resources change together: walking is faster than hashing.
+                let is_this = |id: &ResourceId| (&*id.group, &*id.resource) == (group, resource);
+                let found = by_resource.iter().position(|(cache, _)| is_this(&cache.id));
+                let found = found.unwrap_or_else(|| {
+                    by_resource.push((self.resource(&ResourceId::new(group, resource)), Vec::new()));
+                    by_resource.len() - 1
+                });
+                let Some((cache, changes)) = by_resource.get_mut(found) else { continue };
+                changes.push(match event.entry() {
+                    Some(entry) => {
+                        Change::Put(Object::new(&*self.indexer, &cache.id, place, revision, entry.clone()))
+                    }
+                    None => Change::Deleted { key: event.key().clone(), place, revision },
+                });
+            }
         }
-        for (id, changes) in by_resource {
-            self.resource(&id).apply(revision, changes);
+        let mut watched = Vec::new();
+        for (cache, changes) in by_resource {
+            cache.apply(changes);
+            if cache.is_watched_by_many() {
+                watched.push(cache);
+            } else {
+                cache.announce(Instant::now());
+            }
         }
-        self.revision.send_replace(revision.get());
+        if let Some(last) = group.last() {
+            self.revision.send_replace(last.revision().get());
+        }
+        // Waking many is for the feeder: this may be the thread that writes.
+        if !watched.is_empty() {
+            self.unannounced.lock().unwrap_or_else(PoisonError::into_inner).extend(watched);
+            self.announcing.notify_one();
+        }
+    }
+}
+
+impl Follower for Cache {
+    fn changed(&self, group: &[Changes]) {
+        self.apply(group);
     }
 }
 
@@ -136,21 +200,80 @@ impl Feeder {
     }
 
     async fn step(&mut self) -> Result<(), WatchError> {
-        match self.watch.next().await {
-            Ok(Delivery::Changes(changes)) => self.cache.apply(changes.revision(), changes.events()),
+        let due = self.due.iter().map(|(due, _)| *due).min();
+        let delivery = tokio::select! {
+            biased;
+            () = self.cache.announcing.notified() => {
+                self.announce();
+                return Ok(());
+            }
+            () = until(due) => {
+                self.announce();
+                return Ok(());
+            }
+            delivery = next(&mut self.watch) => delivery,
+        };
+        match delivery {
+            Ok(Delivery::Changes(changes)) => {
+                // Whatever else is there goes with it: one snapshot, one wake-up for all.
+                let mut group = vec![changes];
+                while group.len() < MAX_GROUP
+                    && let Some(delivery) = self.watch.as_mut().and_then(|watch| watch.ready())
+                {
+                    match delivery {
+                        Delivery::Changes(changes) => group.push(changes),
+                        Delivery::Progress(_) => {}
+                    }
+                }
+                self.cache.apply(&group);
+            }
             Ok(Delivery::Progress(_)) => {}
             // Nothing is lost: the watch is taken up where it ended.
             Err(WatchError::Lagged { .. }) => {
                 let after = self.cache.revision();
-                self.watch = self.store.watch(KeyRange::all(), after).await.map_err(|error| match error {
+                let watch = self.store.watch(KeyRange::all(), after).await.map_err(|error| match error {
                     ReadError::Compacted { oldest } => WatchError::Compacted { oldest },
                     ReadError::Stopped(stopped) => WatchError::Stopped(stopped),
                     other => WatchError::Unavailable { reason: other.to_string() },
                 })?;
+                self.watch = Some(watch);
             }
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Tells those who wait for something that changed, unless it is too soon.
+    fn announce(&mut self) {
+        let now = Instant::now();
+        let changed =
+            std::mem::take(&mut *self.cache.unannounced.lock().unwrap_or_else(PoisonError::into_inner));
+        for resource in changed {
+            if self.due.iter().all(|(_, known)| !Arc::ptr_eq(known, &resource)) {
+                self.due.push((now, resource));
+            }
+        }
+        self.due.retain_mut(|(due, resource)| match resource.announce(now) {
+            Some(later) => {
+                *due = later;
+                true
+            }
+            None => false,
+        });
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next(watch: &mut Option<Watch>) -> Result<Delivery, WatchError> {
+    match watch {
+        Some(watch) => watch.next().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -166,9 +289,9 @@ async fn load(
         for entry in &page.entries {
             if let Some((group, resource, place)) = key::split(&entry.key) {
                 let id = ResourceId::new(group, resource);
-                let object = Object::new(indexer, &id, place, entry.modified, entry.value.clone());
-                let map = objects.entry(id).or_insert_with(Objects::new_sync);
-                map.insert_mut(place.into(), Arc::new(object));
+                let object = Object::new(indexer, &id, place, entry.modified, entry.clone());
+                let set = objects.entry(id).or_insert_with(Objects::new_sync);
+                set.insert_mut(ByPlace(Arc::new(object)));
             }
         }
         match page.entries.last() {

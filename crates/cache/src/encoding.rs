@@ -6,8 +6,17 @@
 //! belongs. So one stored form serves a single object, a list item (which has
 //! no kind) and an event, under whatever revision the store gave it.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::{Map, Value};
+use sternpost_store::Revision;
+
+use crate::pairs::Pairs;
 
 const OFFSET_BYTES: usize = 4;
 
@@ -51,17 +60,48 @@ pub fn encode(object: &Value) -> Bytes {
     Bytes::copy_from_slice(&out)
 }
 
+const BEFORE_VERSION: &[u8] = b"\"resourceVersion\":\"";
+
 /// Appends the fields of a stored object, with its version, and the closing brace.
-pub(crate) fn write_fields(out: &mut Vec<u8>, stored: &[u8], revision: u64) {
+pub fn write_fields(out: &mut Vec<u8>, stored: &[u8], revision: Revision) {
     let (head, tail) = parts(stored);
     out.extend_from_slice(head);
-    out.extend_from_slice(b"\"resourceVersion\":\"");
-    out.extend_from_slice(revision.to_string().as_bytes());
-    out.push(b'"');
-    if !tail.starts_with(b"}") {
-        out.push(b',');
-    }
+    out.extend_from_slice(BEFORE_VERSION);
+    let mut digits = [0; MAX_DIGITS];
+    out.extend_from_slice(decimal(revision, &mut digits));
+    out.extend_from_slice(if is_last(tail) { b"\"" } else { b"\"," });
     out.extend_from_slice(tail);
+}
+
+/// Bytes that [`write_fields`] appends.
+pub fn fields_size(stored: &[u8], revision: Revision) -> usize {
+    let (head, tail) = parts(stored);
+    let quote_and_comma = if is_last(tail) { 1 } else { 2 };
+    let digits = decimal(revision, &mut [0; MAX_DIGITS]).len();
+    head.len() + BEFORE_VERSION.len() + digits + quote_and_comma + tail.len()
+}
+
+/// Whether nothing follows the version in the metadata.
+fn is_last(tail: &[u8]) -> bool {
+    tail.starts_with(b"}")
+}
+
+/// Of the largest 64-bit number.
+const MAX_DIGITS: usize = 20;
+
+/// On every item of a list: no formatting machinery.
+fn decimal(revision: Revision, digits: &mut [u8; MAX_DIGITS]) -> &[u8] {
+    let mut rest = revision.get();
+    let mut used = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+        used += 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    digits.get(MAX_DIGITS - used..).unwrap_or_default()
 }
 
 /// The object as JSON, without kind, apiVersion and resource version.
@@ -71,6 +111,61 @@ pub fn value_of(stored: &[u8]) -> Option<Value> {
     text.push(b'{');
     text.extend_from_slice(json);
     serde_json::from_slice(&text).ok()
+}
+
+const BEFORE_METADATA: &[u8] = b"\"metadata\":";
+
+/// What the cache wants to know of every object's metadata.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Metadata {
+    #[serde(deserialize_with = "labels")]
+    pub labels: Pairs,
+    #[serde(rename = "deletionTimestamp", deserialize_with = "is_there")]
+    pub terminating: bool,
+}
+
+impl Metadata {
+    /// Reads no further than the metadata, which comes first.
+    pub fn of(stored: &[u8]) -> Self {
+        let json = stored.get(OFFSET_BYTES..).unwrap_or_default();
+        let Some(json) = json.strip_prefix(BEFORE_METADATA) else { return Self::default() };
+        Self::deserialize(&mut serde_json::Deserializer::from_slice(json)).unwrap_or_default()
+    }
+}
+
+fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
+    struct Labels;
+
+    impl<'de> Visitor<'de> for Labels {
+        type Value = Pairs;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("labels")
+        }
+
+        fn visit_unit<E>(self) -> Result<Pairs, E> {
+            Ok(Pairs::default())
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+            let mut labels: Vec<(Text<'de>, Text<'de>)> = Vec::new();
+            while let Some(label) = map.next_entry()? {
+                labels.push(label);
+            }
+            Ok(labels.into_iter().map(|(name, value)| (name.0, value.0)).collect())
+        }
+    }
+
+    deserializer.deserialize_any(Labels)
+}
+
+/// Borrowed unless it has escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Option::<IgnoredAny>::deserialize(deserializer).map(|found| found.is_some())
 }
 
 fn parts(stored: &[u8]) -> (&[u8], &[u8]) {
@@ -99,7 +194,8 @@ mod tests {
     fn check(object: &Value, expected: &str) {
         let stored = encode(object);
         let mut out = vec![b'{'];
-        write_fields(&mut out, &stored, 42);
+        write_fields(&mut out, &stored, Revision::new(42).unwrap());
+        assert_eq!(fields_size(&stored, Revision::new(42).unwrap()), out.len() - 1);
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
@@ -121,8 +217,35 @@ mod tests {
         assert_eq!(value_of(&encode(&object)), Some(object));
         for damaged in [&b""[..], b"\0\0", b"\xff\xff\xff\xff{}"] {
             let mut out = Vec::new();
-            write_fields(&mut out, damaged, 1);
+            write_fields(&mut out, damaged, Revision::FIRST);
+            assert_eq!(out.len(), fields_size(damaged, Revision::FIRST));
             assert_eq!(value_of(damaged), None);
+            assert!(Metadata::of(damaged).labels.is_empty());
+        }
+    }
+
+    #[test]
+    fn versions_are_written_as_numbers_are() {
+        for number in [1, 9, 10, 42, 99, 100, 1_234_567_890, Revision::LAST.get()] {
+            let digits = &mut [0; MAX_DIGITS];
+            assert_eq!(decimal(Revision::new(number).unwrap(), digits), number.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn labels_and_deletion_are_read_from_the_metadata_alone() {
+        for (metadata, labels, terminating) in [
+            (json!({"labels": {"a": "b", "c": ""}, "uid": "u"}), &[("a", "b"), ("c", "")][..], false),
+            (json!({"labels": {"\"": "\n"}, "deletionTimestamp": "t"}), &[("\"", "\n")], true),
+            (json!({"labels": null, "deletionTimestamp": null}), &[], false),
+            (json!({"annotations": {"labels": "x"}, "managedFields": [{"labels": {"a": "b"}}]}), &[], false),
+        ] {
+            let stored = encode(&json!({"metadata": metadata, "labels": {"x": "y"}, "data": "\u{1}"}));
+            let found = Metadata::of(&stored);
+            assert_eq!(
+                (found.labels.iter().collect::<Vec<_>>(), found.terminating),
+                (labels.to_vec(), terminating)
+            );
         }
     }
 }

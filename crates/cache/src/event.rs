@@ -47,7 +47,13 @@ impl Event {
 
     /// The event's bytes, made by the first watcher that needs them and shared
     /// by all others. Every caller must mean the same bytes.
-    pub fn frame(&self, make: impl FnOnce() -> Bytes) -> Bytes {
-        self.frame.get_or_init(make).clone()
+    pub fn frame(&self, make: impl FnOnce() -> Bytes) -> &Bytes {
+        self.frame.get_or_init(make)
+    }
+
+    /// The same without its bytes, if it has any.
+    pub(crate) fn bare(&self) -> Option<Self> {
+        self.frame.get()?;
+        Some(Self::new(self.revision, self.kind, self.object.clone(), self.previous.clone()))
     }
 }

@@ -24,11 +24,11 @@ pub fn object_key(id: &ResourceId, namespace: &str, name: &str) -> Bytes {
     Bytes::from(format!("{}/{}/{namespace}/{name}", id.group, id.resource))
 }
 
-/// Group, resource, and `NAMESPACE/NAME`.
-pub(crate) fn split(key: &[u8]) -> Option<(&str, &str, &str)> {
+/// Group, resource, and where `NAMESPACE/NAME` begins.
+pub(crate) fn split(key: &[u8]) -> Option<(&str, &str, usize)> {
     let mut parts = std::str::from_utf8(key).ok()?.splitn(3, '/');
     let (group, resource, place) = (parts.next()?, parts.next()?, parts.next()?);
-    place.contains('/').then_some((group, resource, place))
+    place.contains('/').then(|| (group, resource, key.len() - place.len()))
 }
 
 #[cfg(test)]
@@ -41,7 +41,9 @@ mod tests {
             [("", "pods", "default", "a"), ("apps", "deployments", "x", "y"), ("", "nodes", "", "n")]
         {
             let key = object_key(&ResourceId::new(group, resource), namespace, name);
-            assert_eq!(split(&key), Some((group, resource, &*format!("{namespace}/{name}"))));
+            let (found_group, found_resource, place) = split(&key).unwrap();
+            assert_eq!((found_group, found_resource), (group, resource));
+            assert_eq!(key[place..], *format!("{namespace}/{name}").as_bytes());
         }
         for bad in [&b"a/b"[..], b"a/b/c", b"", b"\xff/b/c/d"] {
             assert_eq!(split(bad), None);

@@ -2,13 +2,15 @@
 //!
 //! [`Cache::start`] loads the store and returns a [`Feeder`] that keeps the cache
 //! up with it. Per resource there is a [`ResourceCache`]: an immutable
-//! [`Snapshot`], O(1) to take, and a window of [`Event`]s to watch from.
+//! [`Snapshot`], O(1) to take, a window of [`Event`]s to watch from, a [`Waiter`]
+//! for each watcher, and an index of the labels that lists select by.
 //!
 //! Invariants: a snapshot holds exactly the objects of its revision; events are
 //! in order, and the window has every event after [`ResourceCache::oldest`]; an
 //! object's bytes are those the store holds, shared and never copied, with the
 //! resource version spliced in on the way out. A watcher reads from the window:
 //! one that is too slow finds its place gone and is told so, whatever the others do.
+//! Many watchers are woken at a bounded pace, few at once.
 //!
 //! This crate does not know schemas, users or HTTP.
 
@@ -16,12 +18,18 @@ mod cache;
 mod encoding;
 mod event;
 mod key;
+mod labels;
 mod object;
+mod pairs;
 mod resource;
+mod waiters;
 
 pub use cache::{Cache, Feeder, StartError};
-pub use encoding::{encode, value_of};
+pub use encoding::{encode, fields_size, value_of, write_fields};
 pub use event::{Event, EventKind};
 pub use key::{ResourceId, object_key};
-pub use object::{Index, Indexer, Object};
-pub use resource::{Expired, MAX_WINDOW_EVENTS, ResourceCache, Snapshot};
+pub use labels::{Labelled, MAX_INDEXED_LABELS};
+pub use object::{Indexer, Object};
+pub use pairs::Pairs;
+pub use resource::{Expired, MAX_WINDOW_EVENTS, Reading, ResourceCache, Snapshot};
+pub use waiters::Waiter;

@@ -2,74 +2,99 @@
 
 use bytes::Bytes;
 use serde_json::Value;
-use sternpost_store::Revision;
+use sternpost_store::{Entry, Revision};
 
-use crate::{encoding, key::ResourceId};
+use crate::{
+    encoding::{self, Metadata},
+    key::ResourceId,
+    pairs::Pairs,
+};
 
 /// A stored object at one revision. Shared by all who read it.
 #[derive(Debug)]
 pub struct Object {
-    pub namespace: Box<str>,
-    pub name: Box<str>,
+    /// As the store has it: key and bytes are not copied.
+    entry: Entry,
+    /// Where in the key `NAMESPACE/NAME` begins.
+    place: usize,
     pub revision: Revision,
-    stored: Bytes,
-    index: Index,
-}
-
-/// What selectors look at, taken from the object once.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Index {
-    /// Sorted by key.
-    pub labels: Box<[(Box<str>, Box<str>)]>,
+    labels: Pairs,
     /// Values of the resource's selectable fields beyond name and namespace, by name.
-    pub fields: Box<[(&'static str, Box<str>)]>,
+    fields: Pairs,
+    /// Being deleted, but not gone yet.
+    pub terminating: bool,
 }
 
 /// Knows which fields of a resource can be selected by.
 pub trait Indexer: Send + Sync {
-    fn index(&self, id: &ResourceId, object: &Value) -> Index;
+    /// `stored` is an object in its stored form, see [`crate::value_of`].
+    fn fields(&self, id: &ResourceId, stored: &[u8]) -> Pairs;
 }
 
 impl Object {
-    /// `place` is `NAMESPACE/NAME`.
+    /// `place` is where `NAMESPACE/NAME` begins in the entry's key.
     pub(crate) fn new(
         indexer: &dyn Indexer,
         id: &ResourceId,
-        place: &str,
+        place: usize,
         revision: Revision,
-        stored: Bytes,
+        entry: Entry,
     ) -> Self {
-        let (namespace, name) = place.split_once('/').unwrap_or(("", place));
-        let value = encoding::value_of(&stored).unwrap_or_default();
-        let index = indexer.index(id, &value);
-        Self { namespace: namespace.into(), name: name.into(), revision, stored, index }
+        let Metadata { labels, terminating } = Metadata::of(&entry.value);
+        let fields = indexer.fields(id, &entry.value);
+        Self { entry, place, revision, labels, fields, terminating }
     }
 
     /// The same state under another revision: what a DELETED event shows.
     pub fn at(&self, revision: Revision) -> Self {
         Self {
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
+            entry: self.entry.clone(),
+            place: self.place,
             revision,
-            stored: self.stored.clone(),
-            index: self.index.clone(),
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            terminating: self.terminating,
         }
+    }
+
+    /// Empty at the cluster scope.
+    pub fn namespace(&self) -> &str {
+        self.parts().0
+    }
+
+    pub fn name(&self) -> &str {
+        self.parts().1
+    }
+
+    /// `NAMESPACE/NAME`, which is what lists are ordered by.
+    pub fn place(&self) -> &str {
+        // Keys that are no text are not taken into the cache.
+        std::str::from_utf8(self.place_bytes()).unwrap_or_default()
+    }
+
+    pub(crate) fn place_bytes(&self) -> &[u8] {
+        self.entry.key.get(self.place..).unwrap_or_default()
+    }
+
+    fn parts(&self) -> (&str, &str) {
+        let place = self.place();
+        place.split_once('/').unwrap_or(("", place))
     }
 
     /// Appends everything behind `{"kind":…,"apiVersion":…,`, or behind `{` for
     /// an item of a list: the fields, with the resource version, and `}`.
     pub fn write_fields(&self, out: &mut Vec<u8>) {
-        encoding::write_fields(out, &self.stored, self.revision.get());
+        encoding::write_fields(out, &self.entry.value, self.revision);
     }
 
-    /// Bytes that [`Object::write_fields`] appends, or a few more.
+    /// Bytes that [`Object::write_fields`] appends.
     pub fn size(&self) -> usize {
-        self.stored.len() + 48
+        encoding::fields_size(&self.entry.value, self.revision)
     }
 
     /// The object as JSON with its resource version; without kind and apiVersion.
     pub fn value(&self) -> Value {
-        let mut value = encoding::value_of(&self.stored).unwrap_or_default();
+        let mut value = encoding::value_of(&self.entry.value).unwrap_or_default();
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".into(), self.revision.to_string().into());
         }
@@ -78,21 +103,19 @@ impl Object {
 
     /// The bytes as the store has them.
     pub fn stored(&self) -> &Bytes {
-        &self.stored
+        &self.entry.value
     }
 
     pub fn label(&self, key: &str) -> Option<&str> {
-        let labels = &self.index.labels;
-        let found = labels.binary_search_by(|(found, _)| (**found).cmp(key)).ok()?;
-        labels.get(found).map(|(_, value)| &**value)
+        self.labels.get(key)
     }
 
     /// The value of a selectable field; empty if the resource has no such field.
     pub fn field(&self, name: &str) -> &str {
         match name {
-            "metadata.name" => &self.name,
-            "metadata.namespace" => &self.namespace,
-            _ => self.index.fields.iter().find(|(found, _)| *found == name).map_or("", |(_, value)| value),
+            "metadata.name" => self.name(),
+            "metadata.namespace" => self.namespace(),
+            _ => self.fields.get(name).unwrap_or_default(),
         }
     }
 }

@@ -1,39 +1,55 @@
 //! One resource: its objects now, and what happened to them lately.
 
 use std::{
+    borrow::Borrow,
+    cmp::Ordering,
     collections::VecDeque,
-    ops::Bound,
-    sync::{Arc, PoisonError, RwLock},
+    ops::{Bound, RangeBounds},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use arc_swap::ArcSwap;
-use rpds::RedBlackTreeMapSync;
-use sternpost_store::Revision;
-use tokio::sync::watch;
+use rpds::RedBlackTreeSetSync;
+use sternpost_store::{Bytes, Revision};
+use tokio::time::Instant;
 
 use crate::{
     event::{Event, EventKind},
     key::ResourceId,
+    labels::{LabelIndex, Labelled},
     object::Object,
+    waiters::{Waiter, Waiters},
 };
 
 /// Events kept for each resource. When there are more, the oldest go, and
 /// watchers that have not read them are told that their place is gone.
 pub const MAX_WINDOW_EVENTS: usize = 20_000;
 
-/// What stands at a place from now on; nothing if it was deleted.
-pub(crate) type Placed = (Arc<str>, Option<Object>);
+/// Events whose bytes are kept once a watcher needed them. Those who are further
+/// behind make them again.
+const MAX_FRAMES: usize = 1024;
 
-/// Objects by `NAMESPACE/NAME`, in the order lists have.
-pub(crate) type Objects = RedBlackTreeMapSync<Arc<str>, Arc<Object>>;
+/// What happened at one place.
+#[derive(Debug)]
+pub(crate) enum Change {
+    Put(Object),
+    Deleted { key: Bytes, place: usize, revision: Revision },
+}
+
+/// Objects in the order lists have.
+pub(crate) type Objects = RedBlackTreeSetSync<ByPlace>;
+
+/// An object, known by its `NAMESPACE/NAME`.
+#[derive(Debug, Clone)]
+pub(crate) struct ByPlace(pub Arc<Object>);
 
 #[derive(Debug)]
 pub struct ResourceCache {
     pub id: ResourceId,
     snapshot: ArcSwap<Snapshot>,
     window: RwLock<Window>,
-    /// The revision of the last change; watchers wait on it.
-    changed: watch::Sender<u64>,
+    labels: Mutex<LabelIndex>,
+    waiters: Arc<Waiters>,
 }
 
 /// All objects of a resource at one moment. Immutable.
@@ -65,7 +81,8 @@ impl ResourceCache {
             id,
             snapshot: ArcSwap::from_pointee(Snapshot { objects, revision }),
             window: RwLock::new(Window { events: VecDeque::new(), oldest: revision }),
-            changed: watch::Sender::new(revision.get()),
+            labels: Mutex::new(LabelIndex::new(revision)),
+            waiters: Waiters::new(revision),
         }
     }
 
@@ -82,25 +99,70 @@ impl ResourceCache {
         let mut objects = now.objects.clone();
         for event in self.events_after(revision)?.iter().rev().filter(|event| event.revision <= now.revision)
         {
-            let place: Arc<str> = place(&event.object).into();
             match &event.previous {
-                Some(previous) => objects.insert_mut(place, previous.clone()),
+                Some(previous) => objects.insert_mut(ByPlace(previous.clone())),
                 None => {
-                    objects.remove_mut(&place);
+                    objects.remove_mut(event.object.place_bytes());
                 }
             }
         }
         Ok(Arc::new(Snapshot { objects, revision }))
     }
 
+    /// The newest state, and those of its objects that can be meant by labels:
+    /// all that have one of the values of each, and perhaps some more.
+    pub fn labelled(
+        &self,
+        labels: &[Labelled<'_>],
+        namespace: Option<&str>,
+        behind: Option<&str>,
+    ) -> (Arc<Snapshot>, Vec<Arc<Object>>) {
+        let mut index = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock: the index is never newer than a snapshot taken from here on.
+        let snapshot = self.snapshot();
+        let missed = self.read_events(index.revision, |event| {
+            if event.revision > snapshot.revision {
+                return Reading::Stop;
+            }
+            index.apply(event);
+            Reading::GoOn
+        });
+        if missed.is_err() {
+            index.clear();
+        }
+        index.revision = snapshot.revision;
+        let found = index.select(&snapshot, labels, namespace, behind);
+        (snapshot, found)
+    }
+
     /// Every event after `revision`, oldest first.
     pub fn events_after(&self, revision: Revision) -> Result<Vec<Arc<Event>>, Expired> {
+        let mut events = Vec::new();
+        self.read_events(revision, |event| {
+            events.push(event.clone());
+            Reading::GoOn
+        })?;
+        Ok(events)
+    }
+
+    /// Hands over every event after `revision`, oldest first, until told to stop.
+    /// The window is locked meanwhile: `read` does no more than copy.
+    pub fn read_events(
+        &self,
+        revision: Revision,
+        mut read: impl FnMut(&Arc<Event>) -> Reading,
+    ) -> Result<(), Expired> {
         let window = self.window.read().unwrap_or_else(PoisonError::into_inner);
         if revision < window.oldest {
             return Err(Expired { asked: revision, oldest: window.oldest });
         }
         let first = window.events.partition_point(|event| event.revision <= revision);
-        Ok(window.events.range(first..).cloned().collect())
+        for event in window.events.range(first..) {
+            if read(event) == Reading::Stop {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Watches after a revision before this one cannot be served.
@@ -108,50 +170,99 @@ impl ResourceCache {
         self.window.read().unwrap_or_else(PoisonError::into_inner).oldest
     }
 
-    /// Wakes whenever something changed.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
+    /// A place from which to wait for changes.
+    pub fn waiter(&self) -> Waiter {
+        self.waiters.join()
     }
 
-    /// Applies all changes of one revision. Called by the feeder alone.
-    pub(crate) fn apply(&self, revision: Revision, changes: Vec<Placed>) {
-        let mut objects = self.snapshot().objects.clone();
+    /// Applies the changes of some revisions, in order. Called by the feeder alone.
+    pub(crate) fn apply(&self, changes: Vec<Change>) {
+        let before = self.snapshot();
+        let mut objects = before.objects.clone();
+        let mut revision = before.revision;
         let mut events = Vec::with_capacity(changes.len());
-        for (place, object) in changes {
-            let previous = objects.get(&place).cloned();
-            let event = match (object, previous) {
-                (Some(object), previous) => {
+        for change in changes {
+            match change {
+                Change::Put(object) => {
+                    revision = object.revision;
                     let object = Arc::new(object);
-                    objects.insert_mut(place, object.clone());
+                    let previous = objects.get(object.place_bytes()).map(|found| found.0.clone());
+                    objects.insert_mut(ByPlace(object.clone()));
                     let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
-                    Event::new(revision, kind, object, previous)
+                    events.push(Event::new(revision, kind, object, previous));
                 }
-                (None, Some(previous)) => {
-                    objects.remove_mut(&place);
+                Change::Deleted { key, place, revision: deleted } => {
+                    revision = deleted;
+                    let place = key.get(place..).unwrap_or_default();
+                    let Some(previous) = objects.get(place).map(|found| found.0.clone()) else { continue };
+                    objects.remove_mut(place);
                     let object = Arc::new(previous.at(revision));
-                    Event::new(revision, EventKind::Deleted, object, Some(previous))
+                    events.push(Event::new(revision, EventKind::Deleted, object, Some(previous)));
                 }
-                (None, None) => continue,
-            };
-            events.push(Arc::new(event));
-        }
-        {
-            let mut window = self.window.write().unwrap_or_else(PoisonError::into_inner);
-            window.events.extend(events);
-            while window.events.len() > MAX_WINDOW_EVENTS
-                && let Some(gone) = window.events.pop_front()
-            {
-                window.oldest = gone.revision;
             }
         }
+        let oldest = {
+            let mut window = self.window.write().unwrap_or_else(PoisonError::into_inner);
+            window.extend(events);
+            window.oldest
+        };
         self.snapshot.store(Arc::new(Snapshot { objects, revision }));
-        self.changed.send_replace(revision.get());
+        self.forget_labels(oldest);
+    }
+
+    /// Whether announcing takes a while, or has to be put off.
+    pub(crate) fn is_watched_by_many(&self) -> bool {
+        self.waiters.are_many()
+    }
+
+    /// Tells those who wait that there is something new. If they were told too
+    /// short ago, says when to call again instead.
+    pub(crate) fn announce(&self, now: Instant) -> Option<Instant> {
+        self.waiters.announce(self.snapshot.load().revision, now)
+    }
+
+    /// An index that nobody used while the whole window went by is not worth the
+    /// old objects it holds.
+    fn forget_labels(&self, oldest: Revision) {
+        // Somebody who has the lock is using it.
+        if let Ok(mut index) = self.labels.try_lock()
+            && !index.is_empty()
+            && index.revision < oldest
+        {
+            index.clear();
+        }
+    }
+}
+
+/// Whether to hand over the next event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    GoOn,
+    Stop,
+}
+
+impl Window {
+    fn extend(&mut self, events: Vec<Event>) {
+        for event in events {
+            self.events.push_back(Arc::new(event));
+            let aged = self.events.len().checked_sub(MAX_FRAMES + 1);
+            if let Some(event) = aged.and_then(|aged| self.events.get_mut(aged))
+                && let Some(bare) = event.bare()
+            {
+                *event = Arc::new(bare);
+            }
+            if self.events.len() > MAX_WINDOW_EVENTS
+                && let Some(gone) = self.events.pop_front()
+            {
+                self.oldest = gone.revision;
+            }
+        }
     }
 }
 
 impl Snapshot {
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Object>> {
-        self.objects.get(&*format!("{namespace}/{name}"))
+        self.objects.get(format!("{namespace}/{name}").as_bytes()).map(|found| &found.0)
     }
 
     pub fn len(&self) -> usize {
@@ -164,22 +275,73 @@ impl Snapshot {
 
     /// Objects in order, of one namespace or of all, behind a place
     /// (`NAMESPACE/NAME`) if one is given.
-    pub fn iter<'a>(
-        &'a self,
-        namespace: Option<&'a str>,
-        behind: Option<&'a str>,
-    ) -> impl Iterator<Item = &'a Arc<Object>> {
-        let start = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
-        let bounds = match behind {
-            Some(place) if *place >= *start => (Bound::Excluded(place.to_owned()), Bound::Unbounded),
-            _ => (Bound::Included(start.clone()), Bound::<String>::Unbounded),
-        };
-        let bounds = (bounds.0.map(Arc::<str>::from), bounds.1.map(Arc::<str>::from));
-        let mine = move |place: &Arc<str>| place.starts_with(&start);
-        self.objects.range(bounds).take_while(move |(place, _)| mine(place)).map(|(_, object)| object)
+    pub fn iter(&self, namespace: Option<&str>, behind: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
+        let places = Places::new(namespace, behind);
+        // Trees panic on a range that ends before it starts.
+        let range = (!places.is_empty()).then(|| self.objects.range::<[u8], _>(places));
+        range.into_iter().flatten().map(|object| &object.0)
     }
 }
 
-pub(crate) fn place(object: &Object) -> String {
-    format!("{}/{}", object.namespace, object.name)
+/// The places of a namespace, or of all, behind one of them if one is given.
+#[derive(Debug)]
+pub(crate) struct Places {
+    start: Bound<Vec<u8>>,
+    end: Bound<Vec<u8>>,
 }
+
+impl Places {
+    pub fn new(namespace: Option<&str>, behind: Option<&str>) -> Self {
+        let start = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let start = match behind {
+            Some(place) if *place >= *start => Bound::Excluded(place.as_bytes().to_vec()),
+            _ => Bound::Included(start.into_bytes()),
+        };
+        // `0` is what comes right behind `/`: every name of the namespace sorts before it.
+        let end = namespace.map(|namespace| format!("{namespace}0").into_bytes());
+        Self { start, end: end.map_or(Bound::Unbounded, Bound::Excluded) }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        match (&self.start, &self.end) {
+            (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end)) => start >= end,
+            _ => false,
+        }
+    }
+}
+
+impl RangeBounds<[u8]> for Places {
+    fn start_bound(&self) -> Bound<&[u8]> {
+        self.start.as_ref().map(Vec::as_slice)
+    }
+
+    fn end_bound(&self) -> Bound<&[u8]> {
+        self.end.as_ref().map(Vec::as_slice)
+    }
+}
+
+impl Borrow<[u8]> for ByPlace {
+    fn borrow(&self) -> &[u8] {
+        self.0.place_bytes()
+    }
+}
+
+impl Ord for ByPlace {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.place_bytes().cmp(other.0.place_bytes())
+    }
+}
+
+impl PartialOrd for ByPlace {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ByPlace {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.place_bytes() == other.0.place_bytes()
+    }
+}
+
+impl Eq for ByPlace {}

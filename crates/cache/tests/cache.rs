@@ -7,17 +7,21 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use sternpost_cache::{
-    Cache, EventKind, Index, Indexer, MAX_WINDOW_EVENTS, ResourceCache, ResourceId, encode, object_key,
+    Cache, EventKind, Indexer, Labelled, MAX_INDEXED_LABELS, MAX_WINDOW_EVENTS, Pairs, Reading,
+    ResourceCache, ResourceId, encode, object_key, value_of,
 };
-use sternpost_store::{Revision, Store, Transaction, Write, memory::MemoryStore};
+use sternpost_store::{
+    BoxFuture, Bytes, CommitError, Committed, Found, KeyRange, Page, ReadError, Revision, Stopped, Store,
+    Transaction, Watch, Write, memory::MemoryStore,
+};
 
-struct Labels;
+/// `data.x` can be selected by.
+struct Data;
 
-impl Indexer for Labels {
-    fn index(&self, _: &ResourceId, object: &Value) -> Index {
-        let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
-        let labels = labels.map(|(key, value)| (key.as_str().into(), value.as_str().unwrap().into()));
-        Index { labels: labels.collect(), ..Index::default() }
+impl Indexer for Data {
+    fn fields(&self, _: &ResourceId, stored: &[u8]) -> Pairs {
+        let object = value_of(stored).unwrap();
+        [("data.x", object["data"]["x"].as_str().unwrap())].into_iter().collect()
     }
 }
 
@@ -33,7 +37,7 @@ impl Fixture {
     }
 
     async fn on(store: Arc<dyn Store>) -> Self {
-        let (cache, feeder) = Cache::start(store.clone(), Box::new(Labels)).await.unwrap();
+        let (cache, feeder) = Cache::start(store.clone(), Box::new(Data)).await.unwrap();
         tokio::spawn(feeder.run());
         Self { store, cache, id: ResourceId::new("", "configmaps") }
     }
@@ -59,13 +63,68 @@ impl Fixture {
     }
 }
 
+/// A store whose changes are made elsewhere too, so that it has to be watched.
+#[derive(Debug, Default)]
+struct Watched(MemoryStore);
+
+impl Store for Watched {
+    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.0.current_revision()
+    }
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<Found, ReadError>> {
+        self.0.get(key, at)
+    }
+    fn range(
+        &self,
+        range: KeyRange,
+        at: Option<Revision>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, ReadError>> {
+        self.0.range(range, at, limit)
+    }
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
+        self.0.commit(transaction)
+    }
+    fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
+        self.0.watch(range, after)
+    }
+    fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.0.compact(to)
+    }
+    fn stopped(&self) -> BoxFuture<'static, Stopped> {
+        self.0.stopped()
+    }
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.close()
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_hand_over_its_changes_is_watched() {
+    let fixture = Fixture::on(Arc::new(Watched::default())).await;
+    let waiters: Vec<_> = (0..100).map(|_| fixture.resource().waiter()).collect();
+    let before = fixture.cache.revision();
+    let first = fixture.put("a", "x", "1").await;
+    fixture.put("a", "y", "1").await;
+    fixture.delete("a", "x").await;
+    for waiter in waiters {
+        waiter.changed(before).await;
+    }
+    let cache = fixture.resource();
+    assert_eq!(objects(&cache, None, None), ["a/y=1"]);
+    assert_eq!(objects(&cache, Some(first), None), ["a/x=1"]);
+    assert_eq!(cache.events_after(Revision::FIRST).unwrap().len(), 3);
+    let restarted = Fixture::on(fixture.store.clone()).await;
+    assert_eq!(objects(&restarted.resource(), None, None), ["a/y=1"]);
+}
+
 /// `NAMESPACE/NAME=DATA` of each object.
 fn objects(cache: &ResourceCache, at: Option<Revision>, namespace: Option<&str>) -> Vec<String> {
     let snapshot = at.map_or_else(|| cache.snapshot(), |at| cache.snapshot_at(at).unwrap());
     let data = |value: Value| value["data"]["x"].as_str().unwrap().to_owned();
     snapshot
         .iter(namespace, None)
-        .map(|object| format!("{}/{}={}", object.namespace, object.name, data(object.value())))
+        .map(|object| format!("{}/{}={}", object.namespace(), object.name(), data(object.value())))
         .collect()
 }
 
@@ -80,9 +139,11 @@ async fn a_snapshot_shows_the_objects_in_order_and_by_namespace() {
     assert_eq!(objects(&cache, None, Some("a")), ["a/y=1"]);
     assert_eq!(objects(&cache, None, Some("nope")).len(), 0);
     let snapshot = cache.snapshot();
-    let behind: Vec<_> = snapshot.iter(None, Some("a/y")).map(|object| object.name.to_string()).collect();
+    let behind: Vec<_> = snapshot.iter(None, Some("a/y")).map(|object| object.name().to_owned()).collect();
     assert_eq!(behind, ["z"]);
-    assert_eq!(snapshot.get("a", "y").unwrap().label("n"), Some("y"));
+    let object = snapshot.get("a", "y").unwrap();
+    assert_eq!((object.label("n"), object.label("m")), (Some("y"), None));
+    assert_eq!((object.field("data.x"), object.field("metadata.name"), object.field("z")), ("1", "y", ""));
 }
 
 #[tokio::test]
@@ -128,6 +189,19 @@ async fn a_restart_keeps_state_and_history() {
 }
 
 #[tokio::test]
+async fn a_resource_whose_history_was_compacted_away_says_so_after_a_restart() {
+    let before = Fixture::new().await;
+    let made = before.put("a", "x", "1").await;
+    let deleted = before.delete("a", "x").await;
+    before.store.compact(deleted).await.unwrap();
+    let after = Fixture::on(before.store.clone()).await;
+    let cache = after.cache.resource(&after.id);
+    // Whoever saw it made would never hear that it was deleted.
+    assert!(cache.events_after(made).is_err());
+    assert!(cache.events_after(deleted).is_ok_and(|events| events.is_empty()));
+}
+
+#[tokio::test]
 async fn what_left_the_window_is_gone_and_said_so() {
     let fixture = Fixture::new().await;
     let first = fixture.put("a", "x", "0").await;
@@ -144,6 +218,179 @@ async fn what_left_the_window_is_gone_and_said_so() {
     let expired = cache.events_after(Revision::FIRST).unwrap_err();
     assert_eq!(expired.to_string(), format!("too old resource version: 1 ({first})"));
     assert!(cache.snapshot_at(Revision::FIRST).is_err());
+}
+
+#[tokio::test]
+async fn many_commits_at_once_are_all_told_in_order() {
+    let fixture = Arc::new(Fixture::new().await);
+    let writers: Vec<_> = (0..20)
+        .map(|writer| {
+            let fixture = fixture.clone();
+            tokio::spawn(async move {
+                for count in 0..20 {
+                    fixture.put("a", &format!("w{writer}"), &count.to_string()).await;
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let events = fixture.resource().events_after(Revision::FIRST).unwrap();
+    assert_eq!(events.len(), 400);
+    assert!(events.is_sorted_by(|left, right| left.revision < right.revision));
+    for writer in 0..20 {
+        let name = format!("w{writer}");
+        let own = events.iter().filter(|event| event.object.name() == name);
+        let data: Vec<_> = own.map(|event| event.object.field("data.x").to_owned()).collect();
+        assert_eq!(data, (0..20).map(|count| count.to_string()).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn reading_stops_where_the_reader_says() {
+    let fixture = Fixture::new().await;
+    for count in 0..5 {
+        fixture.put("a", "x", &count.to_string()).await;
+    }
+    let mut seen = Vec::new();
+    let cache = fixture.resource();
+    cache
+        .read_events(Revision::FIRST, |event| {
+            seen.push(event.object.field("data.x").to_owned());
+            if seen.len() < 2 { Reading::GoOn } else { Reading::Stop }
+        })
+        .unwrap();
+    assert_eq!(seen, ["0", "1"]);
+}
+
+#[tokio::test]
+async fn a_waiter_hears_of_a_change() {
+    let fixture = Fixture::new().await;
+    let waiter = fixture.resource().waiter();
+    let before = fixture.cache.revision();
+    let (revision, ()) = tokio::join!(fixture.put("a", "x", "1"), waiter.changed(before));
+    assert!(revision > before);
+}
+
+/// Places of what an index finds, and of what looking at everything finds.
+fn found(
+    cache: &ResourceCache,
+    labels: &[(String, Vec<String>)],
+    namespace: Option<&str>,
+    behind: Option<&str>,
+) -> (Vec<String>, Vec<String>) {
+    let labelled: Vec<Labelled<'_>> = labels.iter().map(|(key, values)| Labelled { key, values }).collect();
+    let (snapshot, candidates) = cache.labelled(&labelled, namespace, behind);
+    let matches = |object: &sternpost_cache::Object| {
+        let has = |(key, values): &(String, Vec<String>)| {
+            object.label(key).is_some_and(|found| values.iter().any(|value| value == found))
+        };
+        labels.iter().all(has)
+    };
+    let places = |object: &Arc<sternpost_cache::Object>| {
+        matches(object).then(|| format!("{}@{}", object.place(), object.revision))
+    };
+    let by_index = candidates.iter().filter_map(places).collect();
+    (by_index, snapshot.iter(namespace, behind).filter_map(places).collect())
+}
+
+#[tokio::test]
+async fn more_labels_than_have_an_index_are_selected_by_all_the_same() {
+    let fixture = Fixture::new().await;
+    let all: serde_json::Map<String, Value> =
+        (0..=MAX_INDEXED_LABELS + 1).map(|number| (format!("l{number}"), "v".into())).collect();
+    let object = json!({"metadata": {"name": "x", "labels": all, "uid": "u"}, "data": {"x": "1"}});
+    fixture.commit(Write::put(object_key(&fixture.id, "a", "x"), encode(&object))).await;
+    let cache = fixture.resource();
+    for _ in 0..2 {
+        for key in all.keys() {
+            let (by_index, _) = found(&cache, &[(key.clone(), vec!["v".into()])], None, None);
+            assert_eq!(by_index.len(), 1, "{key}");
+        }
+    }
+    let every: Vec<_> = all.keys().map(|key| (key.clone(), vec!["v".to_owned()])).collect();
+    assert_eq!(found(&cache, &every, None, None).0.len(), 1);
+}
+
+mod label_index {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Put { namespace: usize, name: usize, labels: Vec<(usize, usize)> },
+        Delete { namespace: usize, name: usize },
+        Select { labels: Vec<(usize, Vec<usize>)>, namespace: Option<usize>, behind: Option<(usize, usize)> },
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let place = || (0..3usize, 0..6usize);
+        prop_oneof![
+            4 => (place(), prop::collection::vec((0..3usize, 0..3usize), 0..3))
+                .prop_map(|((namespace, name), labels)| Step::Put { namespace, name, labels }),
+            1 => place().prop_map(|(namespace, name)| Step::Delete { namespace, name }),
+            3 => (
+                prop::collection::vec((0..3usize, prop::collection::vec(0..4usize, 1..3)), 1..3),
+                prop::option::of(0..4usize),
+                prop::option::of(place()),
+            )
+                .prop_map(|(labels, namespace, behind)| Step::Select { labels, namespace, behind }),
+        ]
+    }
+
+    fn namespace_name(number: usize) -> &'static str {
+        ["a", "a-b", "b", "nope"][number]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Whatever happened before, and whichever keys have an index by now.
+        #[test]
+        fn finds_what_looking_at_everything_finds(steps in prop::collection::vec(step(), 1..60)) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            runtime.block_on(async {
+                let fixture = Fixture::new().await;
+                for step in steps {
+                    match step {
+                        Step::Put { namespace, name, labels } => {
+                            let labels: serde_json::Map<String, Value> = labels
+                                .into_iter()
+                                .map(|(key, value)| (format!("k{key}"), format!("v{value}").into()))
+                                .collect();
+                            let metadata = json!({"labels": labels, "uid": "u"});
+                            let object = json!({"metadata": metadata, "data": {"x": ""}});
+                            let key =
+                                object_key(&fixture.id, namespace_name(namespace), &format!("n{name}"));
+                            fixture.commit(Write::put(key, encode(&object))).await;
+                        }
+                        Step::Delete { namespace, name } => {
+                            fixture.delete(namespace_name(namespace), &format!("n{name}")).await;
+                        }
+                        Step::Select { labels, namespace, behind } => {
+                            let labels: Vec<(String, Vec<String>)> = labels
+                                .into_iter()
+                                .map(|(key, mut values)| {
+                                    values.sort_unstable();
+                                    values.dedup();
+                                    let values = values.iter().map(|value| format!("v{value}")).collect();
+                                    (format!("k{key}"), values)
+                                })
+                                .collect();
+                            let namespace = namespace.map(namespace_name);
+                            let behind = behind
+                                .map(|(namespace, name)| format!("{}/n{name}", namespace_name(namespace)));
+                            let (by_index, by_looking) =
+                                found(&fixture.resource(), &labels, namespace, behind.as_deref());
+                            assert_eq!(by_index, by_looking);
+                        }
+                    }
+                }
+            });
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! `Accept` and `Accept-Encoding`: what the client would like to get.
 
-use std::cmp::Reverse;
+use std::{
+    cmp::Reverse,
+    sync::{Arc, LazyLock},
+};
 
 use http::{HeaderMap, HeaderName, header};
 
@@ -10,7 +13,21 @@ use http::{HeaderMap, HeaderName, header};
 /// As upstream, `q=0` only means "last". A header that is absent or blank
 /// stands for `*/*`; one without any usable clause accepts nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Accept(Vec<Clause>);
+pub struct Accept(Arc<[Clause]>);
+
+/// What nearly all requests send, parsed once.
+static COMMON: LazyLock<Vec<(&str, Accept)>> = LazyLock::new(|| {
+    let texts = [
+        "",
+        "*/*",
+        "application/json",
+        "application/json, */*",
+        "application/vnd.kubernetes.protobuf, */*",
+        "application/vnd.kubernetes.protobuf,application/json",
+        "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+    ];
+    texts.into_iter().map(|text| (text, Accept::parse(text))).collect()
+});
 
 /// One media range. Names are in lower case, parameter values as sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +47,14 @@ pub enum Encoding {
 
 impl Accept {
     pub fn of(headers: &HeaderMap) -> Self {
-        Self::parse(&joined(headers, &header::ACCEPT))
+        let mut sent = headers.get_all(header::ACCEPT).iter();
+        let first = sent.next().map_or(b"".as_slice(), |value| value.as_bytes());
+        let common =
+            COMMON.iter().find(|(text, _)| text.as_bytes() == first).filter(|_| sent.next().is_none());
+        match common {
+            Some((_, accept)) => accept.clone(),
+            None => Self::parse(&joined(headers, &header::ACCEPT)),
+        }
     }
 
     pub fn parse(text: &str) -> Self {
@@ -40,7 +64,7 @@ impl Accept {
         let mut clauses: Vec<Clause> =
             split_outside_quotes(text, ',').into_iter().filter_map(Clause::parse).collect();
         clauses.sort_by_key(|clause| (Reverse(clause.q), clause.wildcards()));
-        Self(clauses)
+        Self(clauses.into())
     }
 
     /// Best first.
@@ -56,6 +80,16 @@ impl Accept {
             .iter()
             .filter(|clause| clause.param("as").is_none())
             .find_map(|clause| offers.iter().find(|offer| clause.covers(offer)).copied())
+    }
+
+    /// Whether upstream's router lets a request through to one of `types`: it
+    /// knows whole types and `*/*`, and looks at nothing else.
+    pub fn names_one_of(&self, types: &[&str]) -> bool {
+        self.0.iter().any(|clause| match clause.wildcards() {
+            0 => types.iter().any(|known| clause.covers(known)),
+            1 => false,
+            _ => true,
+        })
     }
 }
 
@@ -93,6 +127,17 @@ impl Clause {
 
     pub fn param(&self, name: &str) -> Option<&str> {
         self.params.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a kind other than the object's own is asked for. As upstream, a
+    /// group or a version without a kind asks for something, too.
+    pub fn transforms(&self) -> bool {
+        ["as", "g", "v"].into_iter().any(|name| self.param(name).is_some_and(|value| !value.is_empty()))
+    }
+
+    /// Whether it asks for a way of streaming that nobody knows.
+    pub fn streams_unheard_of(&self) -> bool {
+        !matches!(self.param("stream"), None | Some("" | "watch"))
     }
 
     fn wildcards(&self) -> u8 {
@@ -195,6 +240,36 @@ mod tests {
         ] {
             assert_eq!(Accept::parse(accept).choose(&[JSON, OLD]), expected, "{accept:?}");
         }
+    }
+
+    #[test]
+    fn the_router_knows_whole_types_and_everything() {
+        for (accept, expected) in [
+            ("", true),
+            ("*/*", true),
+            ("*/*;q=0", true),
+            (JSON, true),
+            ("application/json;as=Table", true),
+            ("application/*", false),
+            ("application/*, application/json", true),
+            ("text/html", false),
+            (OLD, false),
+            (",", false),
+        ] {
+            assert_eq!(Accept::parse(accept).names_one_of(&[JSON]), expected, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_common_is_read_like_everything_else() {
+        for (text, _) in COMMON.iter() {
+            let mut headers = HeaderMap::new();
+            headers.append(header::ACCEPT, text.parse().unwrap());
+            assert_eq!(Accept::of(&headers), Accept::parse(text));
+            headers.append(header::ACCEPT, "text/html".parse().unwrap());
+            assert_eq!(Accept::of(&headers), Accept::parse(&format!("{text},text/html")));
+        }
+        assert_eq!(Accept::of(&HeaderMap::new()), Accept::parse(""));
     }
 
     #[test]

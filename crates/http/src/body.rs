@@ -1,4 +1,5 @@
-//! The two kinds of response body: bytes that are there, and a watch.
+//! The kinds of response body: bytes that are there, a list that is written
+//! while it is sent, and a watch.
 
 use std::{
     convert::Infallible,
@@ -11,9 +12,19 @@ use http_body_util::Full;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
+use crate::{
+    gzip::GzipBody,
+    objects::{list_body::ListBody, watch::WatchBody},
+};
+
 #[derive(Debug)]
 pub enum Body {
     Whole(Full<Bytes>),
+    List(Box<ListBody>),
+    /// Events as they happen, as many together as there are.
+    Watch(Box<WatchBody>),
+    /// One of the others, compressed.
+    Gzip(Box<GzipBody>),
     /// Frames as they come; ends when the sender does.
     Stream(mpsc::Receiver<Bytes>),
 }
@@ -23,7 +34,7 @@ impl Body {
     pub fn whole(&self) -> Option<&Full<Bytes>> {
         match self {
             Body::Whole(whole) => Some(whole),
-            Body::Stream(_) => None,
+            Body::List(_) | Body::Watch(_) | Body::Gzip(_) | Body::Stream(_) => None,
         }
     }
 }
@@ -36,25 +47,30 @@ impl hyper::body::Body for Body {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.get_mut() {
-            Body::Whole(whole) => Pin::new(whole).poll_frame(context),
-            Body::Stream(frames) => {
-                frames.poll_recv(context).map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
-            }
-        }
+        let bytes = match self.get_mut() {
+            Body::Whole(whole) => return Pin::new(whole).poll_frame(context),
+            Body::List(list) => Poll::Ready(list.next()),
+            Body::Watch(watch) => watch.poll_next(context),
+            Body::Gzip(gzip) => return gzip.poll_frame(context),
+            Body::Stream(frames) => frames.poll_recv(context),
+        };
+        bytes.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Body::Whole(whole) => whole.is_end_stream(),
-            Body::Stream(_) => false,
+            Body::List(list) => list.left() == 0,
+            Body::Gzip(gzip) => gzip.is_end(),
+            Body::Watch(_) | Body::Stream(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Whole(whole) => whole.size_hint(),
-            Body::Stream(_) => SizeHint::default(),
+            Body::List(list) => SizeHint::with_exact(list.left() as u64),
+            Body::Watch(_) | Body::Gzip(_) | Body::Stream(_) => SizeHint::default(),
         }
     }
 }

@@ -4,7 +4,8 @@
 //! which of them a client gets, and in which form.
 
 use bytes::Bytes;
-use http::{HeaderValue, header};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::Value;
 use sternpost_discovery::Which;
 use sternpost_meta::{gvk::GroupVersion, status::Status};
 
@@ -13,25 +14,23 @@ use crate::{
     accept::{Accept, Clause},
     content::{self, Representation},
     request::Request,
-    response::{self, JSON, Response, Spacing},
+    response::{self, Format, Response, Spacing, TYPES},
 };
-
-const AGGREGATED_JSON: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// `/api`.
 pub fn core(api: &Api, request: &Request) -> Response {
-    if wants_aggregated(request) {
-        return aggregated(api, request, Which::Core);
-    }
-    legacy(request, &api.discovery.load().api_versions(&api.server_address))
+    routed(request, || match aggregated_format(request) {
+        Some(format) => aggregated(api, request, Which::Core, format),
+        None => legacy(request, &api.discovery.load().api_versions(&api.server_address)),
+    })
 }
 
 /// `/apis`.
 pub fn groups(api: &Api, request: &Request) -> Response {
-    if wants_aggregated(request) {
-        return aggregated(api, request, Which::Groups);
+    match aggregated_format(request) {
+        Some(format) => aggregated(api, request, Which::Groups, format),
+        None => legacy(request, &api.discovery.load().api_group_list()),
     }
-    legacy(request, &api.discovery.load().api_group_list())
 }
 
 /// `/apis/GROUP`; `None` if it is not served.
@@ -41,27 +40,34 @@ pub fn group(api: &Api, request: &Request, group: &str) -> Option<Response> {
 
 /// `/api/VERSION` and `/apis/GROUP/VERSION`; `None` if it is not served.
 pub fn group_version(api: &Api, request: &Request, gv: &GroupVersion) -> Option<Response> {
-    Some(legacy(request, &api.discovery.load().api_resource_list(gv)?))
+    let document = api.discovery.load().api_resource_list(gv)?;
+    Some(routed(request, || legacy(request, &document)))
 }
 
-/// Upstream takes the aggregated form if any clause asks for it, whatever the
-/// order: a client that names it can read it.
-fn wants_aggregated(request: &Request) -> bool {
-    let asks = |clause: &Clause| {
-        clause.covers(JSON)
-            && clause.param("g") == Some("apidiscovery.k8s.io")
+/// Upstream takes the aggregated form if any clause asks for it, whatever
+/// stands before it: a client that names it can read it.
+fn aggregated_format(request: &Request) -> Option<Format> {
+    let asks = |clause: &&Clause| {
+        clause.param("g") == Some("apidiscovery.k8s.io")
             && clause.param("v") == Some("v2")
             && clause.param("as") == Some("APIGroupDiscoveryList")
     };
-    Accept::of(&request.headers).clauses().iter().any(asks)
+    Accept::of(&request.headers).clauses().iter().filter(asks).find_map(Format::of)
 }
 
-fn aggregated(api: &Api, request: &Request, which: Which) -> Response {
+fn aggregated(api: &Api, request: &Request, which: Which, format: Format) -> Response {
     let document = api.discovery.load().aggregated(which);
+    let (format, bytes) = in_format(request, format, &document.body);
+    let media_type = match format {
+        Format::Json => AGGREGATED_JSON,
+        Format::Yaml => AGGREGATED_YAML,
+        Format::Protobuf => AGGREGATED_PROTOBUF,
+    };
     let representation = Representation {
-        bytes: Spacing::wanted_by(request).apply(&document.body),
-        content_type: HeaderValue::from_static(AGGREGATED_JSON),
+        bytes,
+        content_type: HeaderValue::from_static(media_type),
         content_encoding: None,
+        // One for all forms, as upstream; `Vary` tells them apart.
         etag: document.etag.trim_matches('"').to_owned(),
         last_modified: None,
         vary: Some(HeaderValue::from_static("Accept")),
@@ -71,13 +77,45 @@ fn aggregated(api: &Api, request: &Request, which: Which) -> Response {
     response
 }
 
+const AGGREGATED_JSON: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const AGGREGATED_YAML: &str = "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const AGGREGATED_PROTOBUF: &str =
+    "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
 fn legacy(request: &Request, document: &Bytes) -> Response {
-    let mut response = match Accept::of(&request.headers).choose(&[JSON]) {
-        Some(_) => response::json(Spacing::wanted_by(request), document),
-        None => response::not_acceptable(&Status::not_acceptable(&[JSON])),
+    let mut response = match Format::wanted_by(&request.headers) {
+        Some(format) => {
+            let (format, bytes) = in_format(request, format, document);
+            response::with_type(StatusCode::OK, HeaderValue::from_static(format.media_type()), bytes)
+        }
+        None => response::not_acceptable(&Status::not_acceptable(&TYPES)),
     };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
     response
+}
+
+/// Upstream has these paths behind its router, which looks at `Accept` first.
+fn routed(request: &Request, answer: impl FnOnce() -> Response) -> Response {
+    if Accept::of(&request.headers).names_one_of(&TYPES) {
+        return answer();
+    }
+    let status = response::no_representation(&TYPES);
+    let mut response = response::error(&request.headers, Spacing::wanted_by(request), &status);
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// `document` is JSON of our own making, in the order in which clients know it.
+fn in_format(request: &Request, format: Format, document: &Bytes) -> (Format, Bytes) {
+    let spacing = Spacing::wanted_by(request);
+    if format != Format::Json
+        && let Ok(value) = serde_json::from_slice::<Value>(document)
+        && let (encoded, bytes) = format.encode(spacing, &value)
+        && encoded == format
+    {
+        return (format, bytes);
+    }
+    (Format::Json, spacing.apply(document))
 }
 
 #[cfg(test)]
@@ -85,11 +123,12 @@ mod tests {
     use http::Method;
 
     use super::*;
-    use crate::testing;
+    use crate::{
+        response::{JSON, PROTOBUF, YAML},
+        testing,
+    };
 
     const BETA: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
-    const PROTOBUF: &str =
-        "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
     #[test]
     fn the_form_follows_the_accept_header() {
@@ -97,20 +136,25 @@ mod tests {
         let both = format!("{AGGREGATED_JSON},application/json");
         let reversed = format!("application/json,{AGGREGATED_JSON}");
         let old_client = format!("{BETA},application/json");
-        let new_client = format!("{PROTOBUF},{AGGREGATED_JSON},{BETA},application/json");
+        let new_client = format!("{AGGREGATED_PROTOBUF},{AGGREGATED_JSON},{BETA},application/json");
+        let liked_less = format!("{AGGREGATED_JSON};q=0.1,{AGGREGATED_PROTOBUF}");
+        let table_or_yaml = "application/json;as=Table;v=v1;g=meta.k8s.io,application/yaml";
         for (accept, expected) in [
             ("", Some(JSON)),
             ("*/*", Some(JSON)),
-            ("application/*", Some(JSON)),
             ("application/json", Some(JSON)),
-            ("application/vnd.kubernetes.protobuf,application/json", Some(JSON)),
+            ("application/yaml", Some(YAML)),
+            ("application/vnd.kubernetes.protobuf,application/json", Some(PROTOBUF)),
             (AGGREGATED_JSON, Some(AGGREGATED_JSON)),
+            (AGGREGATED_YAML, Some(AGGREGATED_YAML)),
+            (AGGREGATED_PROTOBUF, Some(AGGREGATED_PROTOBUF)),
             (&both, Some(AGGREGATED_JSON)),
             (&reversed, Some(AGGREGATED_JSON)),
-            (&new_client, Some(AGGREGATED_JSON)),
+            (&new_client, Some(AGGREGATED_PROTOBUF)),
+            (&liked_less, Some(AGGREGATED_PROTOBUF)),
             (&old_client, Some(JSON)),
+            (table_or_yaml, Some(YAML)),
             (BETA, None),
-            (PROTOBUF, None),
             ("application/json;as=Table;v=v1;g=meta.k8s.io", None),
             ("text/html", None),
             ("garbage;;;==", None),
@@ -124,9 +168,55 @@ mod tests {
                 assert_eq!(testing::header(&response, "vary"), Some("Accept"));
             }
             // Below the two roots there is only the legacy form.
-            let plain = Accept::parse(accept).choose(&[JSON]).is_some();
-            let code = if plain { 200 } else { 406 };
+            let code = if Format::wanted_by(&request.headers).is_some() { 200 } else { 406 };
             assert_eq!(group(&api, &request, "apps").unwrap().status(), code, "{accept}");
+        }
+    }
+
+    #[test]
+    fn a_range_of_types_is_unknown_to_the_router() {
+        let api = testing::api();
+        let request = testing::request(Method::GET, "/apis", &[("accept", "application/*")]);
+        let refused = core(&api, &request);
+        assert_eq!(refused.status(), 406);
+        assert!(testing::body(&refused).contains("Available representations: application/json, "));
+        let gv = GroupVersion::new("apps", "v1");
+        assert_eq!(group_version(&api, &request, &gv).unwrap().status(), 406);
+        assert_eq!(groups(&api, &request).status(), 200);
+        assert_eq!(group(&api, &request, "apps").unwrap().status(), 200);
+    }
+
+    #[test]
+    fn every_document_has_all_three_forms() {
+        let api = testing::api();
+        let gv = GroupVersion::new("", "v1");
+        let documents: [&dyn Fn(&Request) -> Response; 6] = [
+            &|request| core(&api, request),
+            &|request| groups(&api, request),
+            &|request| group(&api, request, "apps").unwrap(),
+            &|request| group_version(&api, request, &gv).unwrap(),
+            &|request| group_version(&api, request, &GroupVersion::new("apps", "v1")).unwrap(),
+            &|request| groups(&api, request),
+        ];
+        for (index, document) in documents.iter().enumerate() {
+            let aggregated =
+                if index == 5 { ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList" } else { "" };
+            let get = |format: &str| {
+                let accept = format!("{format}{aggregated}");
+                testing::body_bytes(&document(&testing::request(
+                    Method::GET,
+                    "/apis",
+                    &[("accept", &accept)],
+                )))
+            };
+            let json: Value = serde_json::from_slice(&get(JSON)).unwrap();
+            let yaml = String::from_utf8(get(YAML).to_vec()).unwrap();
+            assert_eq!(yaml, sternpost_yaml::write(&json));
+            let mut back = sternpost_wire::object::decode(&get(PROTOBUF), None).unwrap();
+            if json.get("apiVersion").is_none() {
+                back.as_object_mut().unwrap().remove("apiVersion");
+            }
+            assert_eq!(back, json);
         }
     }
 

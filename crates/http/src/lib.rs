@@ -23,13 +23,16 @@ use tokio::sync::watch;
 pub mod accept;
 pub mod body;
 pub mod content;
+pub mod cors;
 mod discovery;
+mod gzip;
 pub mod health;
 pub mod limits;
 pub mod metrics;
 mod objects;
 mod openapi;
 mod openapi_metrics;
+mod openid;
 pub mod pipeline;
 mod pretty;
 pub mod request;
@@ -40,16 +43,20 @@ pub mod server;
 #[cfg(test)]
 mod testing;
 pub mod version;
+mod websocket;
 
+pub use objects::TokenObjects;
 pub use openapi::OpenApi;
 pub use openapi_metrics::OpenApiMetrics;
 
-use crate::{health::Health, metrics::Metrics};
+use crate::{cors::Cors, health::Health, metrics::Metrics};
 
 /// What handlers read. Shared by all connections.
 #[derive(Debug)]
 pub struct Api {
     pub authenticator: Authenticator,
+    /// Web pages that may use the API; none without it.
+    pub cors: Option<Cors>,
     /// Swapped as a whole when the set of served resources changes.
     pub discovery: ArcSwap<Discovery>,
     pub health: Health,
@@ -76,6 +83,7 @@ impl Api {
         health.add_shutdown(move || *seen.borrow());
         Self {
             authenticator,
+            cors: None,
             discovery: ArcSwap::from_pointee(discovery),
             health,
             metrics,

@@ -16,6 +16,10 @@ pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 /// that are a little over get to read the answer.
 pub const MAX_DISCARDED_BODY_BYTES: usize = 1024 * 1024;
 
+/// How long a caller who is not known may take to send that much of a body,
+/// before the answer goes out regardless.
+pub const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// From the end of the headers to the end of the body.
 pub const BODY_READ_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -54,15 +58,35 @@ pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Upstream's figure.
 pub const MIN_GZIP_BYTES: usize = 1400;
 
-/// Events that wait for a client of a watch to read them. When there are as
-/// many, the watch stops reading, and may lose its place.
-pub const WATCH_QUEUE_FRAMES: usize = 64;
+/// Events of a watch that are sent together, if as many are there. Further ones
+/// are not read before these are written: a client that does not read may lose
+/// its place.
+pub const WATCH_PIECE_BYTES: usize = 64 * 1024;
 
 /// How often a watch that asked for bookmarks gets one.
 pub const WATCH_BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A watch without a timeout of its own ends after this to twice this.
 pub const WATCH_MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// An object or list that is longer than this is compressed for clients that
+/// name gzip. Upstream's figure.
+pub const MAX_PLAIN_BYTES: u64 = 128 * 1024;
+
+/// What is compressed at once, before others get their turn.
+pub const GZIP_PIECE_BYTES: usize = 64 * 1024;
+
+/// What a client may send in one message to a watch over websocket, where
+/// nothing is expected of it. Beyond it the watch ends.
+pub const MAX_WEBSOCKET_MESSAGE_BYTES: usize = 64 * 1024;
+
+/// How often a client of a websocket must prove that it is there, and how fast.
+pub const WEBSOCKET_PING_INTERVAL: Duration = Duration::from_secs(30);
+pub const WEBSOCKET_PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long one message to a websocket may take. A client that is slower is
+/// cut off, and can begin again where it was.
+pub const WEBSOCKET_WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An `Audit-Id` sent by the client. A longer one is replaced.
 pub const MAX_AUDIT_ID_BYTES: usize = 256;

@@ -1,32 +1,35 @@
 //! The way of a request, from the end of its headers to the response.
 
 use std::{
-    fmt::Write as _,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::Poll,
-    time::Instant,
+    time::{Instant, SystemTime},
 };
 
 use aws_lc_rs::rand;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Body;
-use sternpost_auth::authenticate::{Refusal, User};
+use sternpost_auth::{
+    authenticate::{Credentials, Refusal, User},
+    client_certificate::Presented,
+};
 use sternpost_meta::status::Status;
 
 use crate::{
-    Api,
+    Api, gzip,
     limits::{
         BODY_READ_TIMEOUT, MAX_AUDIT_ID_BYTES, MAX_BODY_BYTES, MAX_DISCARDED_BODY_BYTES,
-        MAX_LOGGED_PATH_BYTES,
+        MAX_LOGGED_PATH_BYTES, REFUSED_BODY_TIMEOUT,
     },
     metrics::Subject,
     objects,
     request::{Query, Request, decode_path, wants_pretty},
     response::{self, Spacing},
     route::{Route, dispatch},
+    websocket::{self, Upgrade},
 };
 
 /// Answers one request. Never fails: whatever goes wrong is a response.
@@ -36,16 +39,29 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let started = Instant::now();
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let (method, raw_path) = (parts.method.clone(), parts.uri.path().to_owned());
 
     // An id for the response and the log, first, so that both always have one.
     let audit_id = audit_id(&parts.headers);
 
-    let Answer { mut response, user, subject } = answer(api, parts, body).await;
+    // Web pages from other origins. Browsers ask for leave first, without a
+    // credential, so that is answered before anybody is known.
+    let cors = api.cors.as_ref().and_then(|cors| cors.headers(&parts.headers));
+    let asks_for_leave = cors.is_some() && method == Method::OPTIONS;
+
+    // A client that would rather go on in websocket, if this is a watch.
+    let upgrade = Upgrade::of(&mut parts);
+
+    let Answer { mut response, user, subject } =
+        if asks_for_leave { leave(api, &parts) } else { answer(api, parts, body).await };
+    if let Some(upgrade) = upgrade {
+        response = upgrade.answer(response);
+    }
 
     // Headers that every response has, unless the handler knew better.
     default_headers(response.headers_mut(), &audit_id);
+    response.headers_mut().extend(cors.into_iter().flatten());
 
     // A HEAD response is the GET response without its body.
     if method == Method::HEAD {
@@ -74,6 +90,12 @@ struct Answer {
     subject: Subject,
 }
 
+/// The answer to a preflight request; its headers say the rest.
+fn leave(api: &Api, parts: &Parts) -> Answer {
+    let subject = decode_path(parts.uri.path()).as_deref().map_or(Route::Unknown, Route::of).subject(api);
+    Answer { response: objects::whole(response::empty(StatusCode::NO_CONTENT)), user: None, subject }
+}
+
 async fn answer<B>(api: &Api, parts: Parts, body: B) -> Answer
 where
     B: Body<Data = Bytes>,
@@ -86,18 +108,25 @@ where
     let route = path.as_deref().map_or(Route::Unknown, Route::of);
     let subject = route.subject(api);
     let fail = |user, status: &Status| Answer {
-        response: objects::whole(response::status(spacing, status)),
+        response: objects::whole(response::error(&parts.headers, spacing, status)),
         user,
         subject: subject.clone(),
     };
 
     // Authentication, before anything is told about what exists. A credential
     // that is wrong is refused on public paths too, as upstream does.
-    let authorization = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let user = match api.authenticator.authenticate(authorization) {
+    let from_protocol = websocket::authorization(&parts.headers);
+    let authorization =
+        parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes).or(from_protocol.as_deref());
+    let certificate = parts.extensions.get::<Arc<Presented>>().map(|presented| &**presented);
+    let credentials = Credentials { authorization, certificate };
+    let user = match api.authenticator.authenticate(credentials, SystemTime::now()) {
         Ok(user) => Some(user),
         Err(Refusal::NoCredential) if route.is_public() => None,
-        Err(_) => return fail(None, &Status::unauthorized()),
+        Err(_) => {
+            discard(&parts.headers, body).await;
+            return fail(None, &Status::unauthorized());
+        }
     };
     let Some(path) = path.as_deref() else {
         return fail(user, &Status::bad_request("the path of the request URL is not valid"));
@@ -135,7 +164,7 @@ async fn handle(api: &Api, request: &Request, route: Route<'_>) -> objects::Answ
     if let Route::Resource(group, version) = route
         && let Some(answer) = objects::handle(api, request, group, version).await
     {
-        return answer;
+        return gzip::apply(&request.headers, answer);
     }
     objects::whole(dispatch(api, request, route))
 }
@@ -169,6 +198,30 @@ where
         Ok(result) => result,
         Err(_) => Err(Status::timeout("the request body did not arrive in time")),
     }
+}
+
+/// Lets a caller who is refused finish sending: one that is cut off while it
+/// sends may never look at the answer. Nothing is kept.
+async fn discard<B>(headers: &HeaderMap, body: B)
+where
+    B: Body<Data = Bytes>,
+{
+    // A client that waits for our word sends nothing when it is refused.
+    if body.is_end_stream() || headers.contains_key(header::EXPECT) {
+        return;
+    }
+    let mut body = std::pin::pin!(body);
+    let reading = async {
+        let mut size = 0usize;
+        while let Some(Ok(frame)) = body.frame().await {
+            size = size.saturating_add(frame.data_ref().map_or(0, Bytes::len));
+            if size > MAX_DISCARDED_BODY_BYTES {
+                break;
+            }
+        }
+    };
+    // Too slow: the answer goes out all the same.
+    let _ = tokio::time::timeout(REFUSED_BODY_TIMEOUT, reading).await;
 }
 
 /// Past the limit some more is read and thrown away: a client on HTTP/1.1 that
@@ -208,22 +261,16 @@ fn audit_id(headers: &HeaderMap) -> HeaderValue {
     headers.get(AUDIT_ID).filter(usable).cloned().unwrap_or_else(new_audit_id)
 }
 
-/// A random UUID (version 4).
 fn new_audit_id() -> HeaderValue {
+    HeaderValue::from_str(&new_uuid()).unwrap_or(HeaderValue::from_static("-"))
+}
+
+/// A random UUID (version 4).
+pub(crate) fn new_uuid() -> String {
     let mut bytes = [0u8; 16];
     // Without randomness the id is merely not unique; it guards nothing.
     let _ = rand::fill(&mut bytes);
-    let mut bits = u128::from_be_bytes(bytes);
-    bits = bits & !(0xf << 76) | (0x4 << 76);
-    bits = bits & !(0b11 << 62) | (0b10 << 62);
-    let mut id = String::with_capacity(36);
-    for (index, shift) in (0..32).map(|digit| 124 - 4 * digit).enumerate() {
-        if matches!(index, 8 | 12 | 16 | 20) {
-            id.push('-');
-        }
-        let _ = write!(id, "{:x}", bits >> shift & 0xf);
-    }
-    HeaderValue::from_str(&id).unwrap_or(HeaderValue::from_static("-"))
+    sternpost_verbs::environment::uuid(bytes)
 }
 
 fn default_headers(headers: &mut HeaderMap, audit_id: &HeaderValue) {
@@ -335,6 +382,9 @@ mod tests {
                 Poll::Ready(Some(Ok(hyper::body::Frame::data(data))))
             }
         }
+        let sent = Arc::default();
+        discard(&HeaderMap::new(), Endless(Arc::clone(&sent))).await;
+        assert_eq!(sent.load(std::sync::atomic::Ordering::Relaxed), MAX_DISCARDED_BODY_BYTES + 4096);
         let sent = Arc::default();
         let result = read_body(&HeaderMap::new(), Endless(Arc::clone(&sent))).await;
         assert_eq!(result, Err(Status::request_entity_too_large(MAX_BODY_BYTES)));

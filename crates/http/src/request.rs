@@ -23,7 +23,10 @@ pub struct Request {
 
 /// The parameters of the query string, in order, decoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Query(Vec<(String, String)>);
+pub struct Query {
+    pairs: Vec<(String, String)>,
+    raw: String,
+}
 
 impl Request {
     /// Whether JSON is indented: asked for by parameter or `Accept`, or read
@@ -64,7 +67,12 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode_component(name), decode_component(value))
         });
-        Self(pairs.collect())
+        Self { pairs: pairs.collect(), raw: raw.unwrap_or_default().to_owned() }
+    }
+
+    /// As it was sent.
+    pub fn raw(&self) -> &str {
+        &self.raw
     }
 
     pub fn has(&self, name: &str) -> bool {
@@ -76,7 +84,7 @@ impl Query {
     }
 
     pub fn all<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a str> + use<'a, 'n> {
-        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.pairs.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::{Api, health::Endpoint};
+use crate::{Api, health::Endpoint, openid};
 
 #[derive(Serialize)]
 struct RootPaths {
@@ -18,6 +18,9 @@ pub fn document(api: &Api) -> Bytes {
         ["/api", "/apis", "/apis/", "/metrics", "/openapi/v2", "/version"].map(Into::into).into();
     if api.openapi.v3 {
         paths.extend(["/openapi/v3", "/openapi/v3/"].map(Into::into));
+    }
+    if openid::is_served(api) {
+        paths.extend([openid::CONFIGURATION, openid::KEYS].map(Into::into));
     }
     for endpoint in Endpoint::ALL {
         let name = endpoint.name();

@@ -6,10 +6,13 @@ use http::{HeaderValue, Method, StatusCode};
 use sternpost_meta::{gvk::GroupVersion, status::Status};
 
 use crate::{
-    Api, discovery,
+    Api,
+    accept::Accept,
+    discovery,
     health::{self, Endpoint},
     metrics::{self, Subject},
     openapi::{self, Target},
+    openid::{self, Document},
     request::Request,
     response::{self, JSON, Response, Spacing},
     root_paths, version,
@@ -23,6 +26,8 @@ pub enum Route<'a> {
     Health(Endpoint),
     HealthCheck(Endpoint, &'a str),
     Metrics,
+    /// `/.well-known/openid-configuration` and `/openid/v1/jwks`.
+    OpenId(Document),
     /// `/openapi/v2`, `/openapi/v3`, `/openapi/v3/KEY` and `/apis/GROUP/openapi/v3`.
     OpenApi(Target<'a>),
     /// `/api`.
@@ -47,6 +52,8 @@ impl<'a> Route<'a> {
             [""] => Self::RootPaths,
             ["version"] | ["version", ""] => Self::Version,
             ["metrics"] => Self::Metrics,
+            [".well-known", "openid-configuration"] => Self::OpenId(Document::Configuration),
+            ["openid", "v1", "jwks"] => Self::OpenId(Document::Keys),
             ["healthz"] => Self::Health(Endpoint::Healthz),
             ["livez"] => Self::Health(Endpoint::Livez),
             ["readyz"] => Self::Health(Endpoint::Readyz),
@@ -85,6 +92,7 @@ impl<'a> Route<'a> {
                 Endpoint::Readyz => "/readyz",
             },
             Self::Metrics => "/metrics",
+            Self::OpenId(_) => "/openid",
             Self::OpenApi(_) => "/openapi",
             Self::Core => "/api",
             Self::Groups => "/apis",
@@ -112,8 +120,12 @@ pub fn dispatch(api: &Api, request: &Request, route: Route<'_>) -> Response {
         Route::Health(endpoint) => health::all(&api.health, endpoint, request),
         Route::HealthCheck(endpoint, check) => health::one(&api.health, endpoint, check),
         Route::RootPaths => get_or_head(request, |_| raw_json(root_paths::document(api))),
-        Route::Version => get(request, |_| raw_json(version::document())),
+        Route::Version => get(request, version),
         Route::Metrics => get_or_head(request, |request| metrics::serve(&api.metrics, request)),
+        Route::OpenId(document) => match openid::document(api, request, document) {
+            Some(found) => get(request, |_| found),
+            None => response::page_not_found(),
+        },
         Route::OpenApi(target) => openapi::handle(api, request, target),
         Route::Core => get(request, |request| discovery::core(api, request)),
         Route::Groups => get_or_head(request, |request| discovery::groups(api, request)),
@@ -149,10 +161,19 @@ fn get_or_head(request: &Request, handler: impl FnOnce(&Request) -> Response) ->
     }
 }
 
+/// Indented whoever asks. Upstream has it behind its router, in JSON only.
+fn version(request: &Request) -> Response {
+    if Accept::of(&request.headers).names_one_of(&[JSON]) {
+        return raw_json(version::document());
+    }
+    let status = response::no_representation(&[JSON]);
+    response::error(&request.headers, Spacing::wanted_by(request), &status)
+}
+
 /// Inside a served group the answer is a `Status`; outside there is no API.
 fn no_such_resource(api: &Api, request: &Request, group: &str) -> Response {
     if group.is_empty() || is_served(api, group) {
-        response::status(Spacing::wanted_by(request), &Status::no_such_resource())
+        response::error(&request.headers, Spacing::wanted_by(request), &Status::no_such_resource())
     } else {
         response::page_not_found()
     }
@@ -192,6 +213,10 @@ mod tests {
             ("/readyz/poststarthook/a", Route::HealthCheck(Readyz, "poststarthook/a")),
             ("/healthzz", Route::Unknown),
             ("/openapi", Route::Unknown),
+            ("/.well-known/openid-configuration", Route::OpenId(Document::Configuration)),
+            ("/.well-known", Route::Unknown),
+            ("/openid/v1/jwks", Route::OpenId(Document::Keys)),
+            ("/openid/v1/jwks/", Route::Unknown),
             ("/openapi/v2", Route::OpenApi(Target::V2)),
             ("/openapi/v2/x", Route::Unknown),
             ("/openapi/v3", Route::OpenApi(Target::Root)),

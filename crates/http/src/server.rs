@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,13 +11,12 @@ use std::{
 
 use hyper::{
     body::Incoming,
+    header,
     server::conn::{http1, http2},
     service::service_fn,
 };
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::graceful::GracefulConnection,
-};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use sternpost_auth::client_certificate::Presented;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -34,6 +33,7 @@ use crate::{
         SHUTDOWN_GRACE, TLS_HANDSHAKE_TIMEOUT,
     },
     pipeline,
+    websocket::Handover,
 };
 
 /// Serves until `stop` is ready, then ends: no new connections, requests in
@@ -105,26 +105,44 @@ async fn connection(
         },
     };
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let presented = stream.get_ref().1.peer_certificates().and_then(Presented::new).map(Arc::new);
     let begun = Arc::new(AtomicBool::new(false));
     let seen = begun.clone();
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
+    let (handover, mut rest) = Handover::channel();
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         begun.store(true, Ordering::Relaxed);
+        if let Some(presented) = &presented {
+            request.extensions_mut().insert(presented.clone());
+        }
+        if request.headers().contains_key(header::UPGRADE) {
+            request.extensions_mut().insert(handover.clone());
+        }
         let api = api.clone();
         async move { Ok::<_, Infallible>(pipeline::respond(&api, request).await) }
     });
     if is_http2 {
-        drive(http2_builder().serve_connection(TokioIo::new(stream), service), &seen, stopping).await;
+        let connection = http2_builder().serve_connection(TokioIo::new(stream), service);
+        drive(connection, http2::Connection::graceful_shutdown, &seen, stopping).await;
     } else {
-        drive(http1_builder().serve_connection(TokioIo::new(stream), service), &seen, stopping).await;
+        let connection = http1_builder().serve_connection(TokioIo::new(stream), service).with_upgrades();
+        drive(connection, http1::UpgradeableConnection::graceful_shutdown, &seen, stopping).await;
+        // A connection that became a websocket goes on here, in the same task
+        // and slot.
+        if let Ok(rest) = rest.try_recv() {
+            rest.await;
+        }
     }
 }
 
 /// Runs a connection to its end; asked to stop, it finishes what it has begun.
 /// One that never sent a request is dropped: hyper would wait for its first.
-async fn drive<C>(connection: C, begun: &AtomicBool, mut stopping: watch::Receiver<bool>)
-where
-    C: GracefulConnection,
-    C::Error: std::fmt::Display,
+async fn drive<C>(
+    connection: C,
+    begin_shutdown: fn(Pin<&mut C>),
+    begun: &AtomicBool,
+    mut stopping: watch::Receiver<bool>,
+) where
+    C: Future<Output = hyper::Result<()>>,
 {
     let mut connection = pin!(connection);
     let result = tokio::select! {
@@ -133,7 +151,7 @@ where
             if !begun.load(Ordering::Relaxed) {
                 return;
             }
-            connection.as_mut().graceful_shutdown();
+            begin_shutdown(connection.as_mut());
             connection.await
         }
     };

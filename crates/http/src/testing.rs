@@ -16,7 +16,7 @@ use sternpost_meta::{
     resource::{Group, Resource, Scope, Verb, Version},
 };
 
-use sternpost_cache::{Cache, Index, Indexer, ResourceId};
+use sternpost_cache::{Cache, Indexer, Pairs, ResourceId};
 use sternpost_openapi::{
     names::Naming,
     publisher::{Publisher, Unobserved},
@@ -171,8 +171,8 @@ fn registry() -> Arc<Registry> {
     }
     struct NoIndex;
     impl Indexer for NoIndex {
-        fn index(&self, _: &ResourceId, _: &serde_json::Value) -> Index {
-            Index::default()
+        fn fields(&self, _: &ResourceId, _: &[u8]) -> Pairs {
+            Pairs::default()
         }
     }
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Default::default()));

@@ -27,7 +27,14 @@ pub struct Status {
     /// The HTTP status code. Zero, and not sent, on success.
     #[serde(skip_serializing_if = "is_zero")]
     pub code: u16,
+    /// Texts for `Warning` headers that go with it; no part of the body.
+    #[serde(skip)]
+    warnings: Option<Box<Warnings>>,
 }
+
+/// Behind a pointer: few errors have any, and all are returned by value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Warnings(Vec<String>);
 
 /// What a client may branch on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -75,6 +82,7 @@ pub struct Cause {
     /// `None` in internal errors, whose cause is only a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<CauseReason>,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field: String,
@@ -98,6 +106,8 @@ pub enum CauseReason {
     NamespaceTerminating,
     DisruptionBudget,
     ResourceVersionTooLarge,
+    NodeCapacity,
+    UnsupportedPlatform,
 }
 
 /// A resource as error texts name it: `deployments.apps`, or `pods` in core.
@@ -202,6 +212,24 @@ impl Status {
         Self::failure(409, Reason::Conflict, message).with_details(Details::of(resource, name))
     }
 
+    /// Fields that others own stand in the way of an apply.
+    pub fn apply_conflict(message: &str, causes: Vec<Cause>) -> Self {
+        let details = Details { causes, ..Details::default() };
+        Self::failure(409, Reason::Conflict, message).with_details(details)
+    }
+
+    /// A patch that cannot be carried out. Upstream keeps the reason to itself.
+    pub fn rejected(why: &str) -> Self {
+        let cause = Cause {
+            reason: Some(CauseReason::FieldValueInvalid),
+            message: why.into(),
+            field: "patch".into(),
+        };
+        let details = Details { causes: vec![cause], ..Details::default() };
+        let message = "the server rejected our request due to an error in our request";
+        Self::failure(422, Reason::Invalid, message).with_details(details)
+    }
+
     /// The text that clients' retry loops look for.
     pub const MODIFIED: &str =
         "the object has been modified; please apply your changes to the latest version and try again";
@@ -211,7 +239,11 @@ impl Status {
     }
 
     pub fn request_entity_too_large(limit: usize) -> Self {
-        let message = format!("Request entity too large: limit is {limit}");
+        Self::too_large(&format!("limit is {limit}"))
+    }
+
+    pub fn too_large(why: &str) -> Self {
+        let message = format!("Request entity too large: {why}");
         Self::failure(413, Reason::RequestEntityTooLarge, message)
     }
 
@@ -361,7 +393,17 @@ impl Status {
             reason: Some(reason),
             details: None,
             code,
+            warnings: None,
         }
+    }
+
+    #[must_use]
+    pub fn with_warnings(self, warnings: Vec<String>) -> Self {
+        Self { warnings: Some(Box::new(Warnings(warnings))), ..self }
+    }
+
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        self.warnings.take().map_or_else(Vec::new, |warnings| warnings.0)
     }
 
     fn with_details(self, details: Details) -> Self {

@@ -13,6 +13,7 @@
 //! This crate does not know HTTP or storage.
 
 pub mod document;
+pub mod explain;
 pub mod names;
 pub mod publisher;
 pub mod read;

@@ -3,6 +3,10 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use sternpost_http::cors::{Cors, OriginError};
+use sternpost_verbs::admission::{Chain, SwitchError};
+
+use crate::{explain::ExplainArgs, service_accounts::ServiceAccountArgs};
 
 /// The Kubernetes API without the cluster
 #[derive(Debug, Parser)]
@@ -16,7 +20,10 @@ pub struct Cli {
 pub enum Command {
     /// Serve the Kubernetes API
     #[command(after_help = SERVE_EXAMPLES)]
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
+    /// Tell what the fields of a resource are and mean
+    #[command(after_help = crate::explain::EXAMPLES)]
+    Explain(ExplainArgs),
     /// Print the version of this program and of the Kubernetes API it serves
     Version,
 }
@@ -60,6 +67,23 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
 
+    /// Certificates (PEM) of the authorities whose client certificates name users
+    #[arg(long, value_name = "FILE")]
+    pub client_ca_file: Option<PathBuf>,
+
+    /// Admission plugins to have on; all that are available are on by default
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_enabled_plugin)]
+    pub enable_admission_plugins: Vec<String>,
+
+    /// Admission plugins to have off, such as PodSecurity
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_disabled_plugin)]
+    pub disable_admission_plugins: Vec<String>,
+
+    /// Web pages that may use the API: comma-separated regular expressions of their origins, such as
+    /// '^https://example\.com$'; each must pin both ends of the host
+    #[arg(long, value_name = "REGEX,...", value_parser = parse_origins)]
+    pub cors_allowed_origins: Vec<Origins>,
+
     /// Feature gates to switch: OpenAPIV3=true|false
     #[arg(long, value_name = "GATE=BOOL", value_delimiter = ',', value_parser = parse_gate)]
     pub feature_gates: Vec<Gate>,
@@ -75,7 +99,14 @@ pub struct ServeArgs {
     /// The least important log lines to write; requests are logged at debug
     #[arg(long, value_enum, default_value_t = LogLevel::Info)]
     pub log_level: LogLevel,
+
+    #[command(flatten)]
+    pub service_accounts: ServiceAccountArgs,
 }
+
+/// The regular expressions of one `--cors-allowed-origins`, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origins(pub Vec<String>);
 
 /// A feature gate that can be switched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +137,31 @@ pub enum LogLevel {
     Trace,
 }
 
+fn parse_enabled_plugin(name: &str) -> Result<String, SwitchError> {
+    Chain::new(&[name.to_owned()], &[]).map(|_| name.to_owned())
+}
+
+fn parse_disabled_plugin(name: &str) -> Result<String, SwitchError> {
+    Chain::new(&[], &[name.to_owned()]).map(|_| name.to_owned())
+}
+
+/// As kube-apiserver reads lists: an expression with a comma in it stands in
+/// double quotes, and an empty list is none.
+fn parse_origins(text: &str) -> Result<Origins, OriginError> {
+    let mut quoted = false;
+    let parts = text.split(|char| {
+        quoted ^= char == '"';
+        char == ',' && !quoted
+    });
+    let unquoted = |part: &str| {
+        let inner = part.strip_prefix('"').and_then(|part| part.strip_suffix('"'));
+        inner.map_or_else(|| part.to_owned(), |inner| inner.replace("\"\"", "\""))
+    };
+    let patterns: Vec<String> = if text.is_empty() { vec![] } else { parts.map(unquoted).collect() };
+    Cors::new(patterns.iter().map(String::as_str))?;
+    Ok(Origins(patterns))
+}
+
 fn parse_gate(text: &str) -> Result<Gate, String> {
     let (name, value) = text.split_once('=').ok_or("want GATE=true or GATE=false")?;
     let value = match value.trim().to_ascii_lowercase().as_str() {
@@ -128,6 +184,55 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn origins_are_lists_as_kube_apiserver_has_them() {
+        for (text, expected) in [
+            ("", Some(vec![])),
+            ("^a$", Some(vec!["^a$"])),
+            ("^a$,//b:", Some(vec!["^a$", "//b:"])),
+            ("\"^a{1,2}$\",//b:", Some(vec!["^a{1,2}$", "//b:"])),
+            (",", None),
+            ("^a$,", None),
+            ("a,,b", None),
+            ("(", None),
+            ("foo", None),
+        ] {
+            let found = parse_origins(text).ok();
+            assert_eq!(
+                found,
+                expected.map(|list| Origins(list.into_iter().map(Into::into).collect())),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn admission_plugins_are_switched_as_for_kube_apiserver() {
+        let read = |flags: &[&str]| {
+            let cli = Cli::try_parse_from(["sternpost", "serve"].iter().chain(flags)).ok()?;
+            let Command::Serve(args) = cli.command else { return None };
+            Some((args.enable_admission_plugins, args.disable_admission_plugins))
+        };
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        for (flags, expected) in [
+            (vec!["--disable-admission-plugins=ServiceAccount"], Some((vec![], vec!["ServiceAccount"]))),
+            (
+                vec![
+                    "--disable-admission-plugins",
+                    "PodSecurity,Priority",
+                    "--enable-admission-plugins",
+                    "LimitRanger",
+                ],
+                Some((vec!["LimitRanger"], vec!["PodSecurity", "Priority"])),
+            ),
+            (vec!["--disable-admission-plugins", "podsecurity"], None),
+            (vec!["--enable-admission-plugins", "AlwaysDeny"], None),
+        ] {
+            let expected = expected.map(|(on, off)| (names(&on), names(&off)));
+            assert_eq!(read(&flags), expected, "{flags:?}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::{
 use anyhow::Context;
 use sternpost_auth::{
     certificate::{Authority, CertificateError, RENEW_BEFORE, Serving},
+    client_certificate::ClientAuthority,
     token::Token,
 };
 
@@ -58,9 +59,15 @@ pub fn serving_from_files(certificate: &Path, key: &Path) -> anyhow::Result<Serv
         |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()));
     let serving = Serving { chain: read(certificate)?, key: read(key)? };
     serving
-        .server_config()
+        .server_config(None)
         .with_context(|| format!("cannot use `{}` with `{}`", certificate.display(), key.display()))?;
     Ok(serving)
+}
+
+/// The authorities whose client certificates name users.
+pub fn client_authority(path: &Path) -> anyhow::Result<ClientAuthority> {
+    let text = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    ClientAuthority::from_pem(&text).with_context(|| format!("cannot use `{}`", path.display()))
 }
 
 const TOKEN: &str = "admin.token";
@@ -194,7 +201,7 @@ mod tests {
             fs::remove_file(dir.file(SERVING_CERTIFICATE)).unwrap();
             let after = in_dir(dir, LOCAL, now()).unwrap();
             assert_ne!(before.trusted, after.trusted);
-            assert!(after.serving.server_config().is_ok());
+            assert!(after.serving.server_config(None).is_ok());
         });
     }
 }

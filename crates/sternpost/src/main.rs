@@ -18,10 +18,12 @@ mod cli;
 mod credentials;
 mod data_dir;
 mod error;
+mod explain;
 mod kubeconfig;
 mod logging;
 mod objects;
 mod serve;
+mod service_accounts;
 
 /// Long-lived small objects and bursts of large documents: mimalloc returns
 /// memory to the system where the default allocator keeps it.
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     // Wrong usage ends the process here, with exit code 2.
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args, started),
+        Command::Explain(args) => explain::run(&args),
         Command::Version => print_version(),
     };
     match result {

@@ -10,38 +10,54 @@ use std::{
 use anyhow::Context;
 use aws_lc_rs::rand;
 use sternpost_cache::Cache;
-use sternpost_store::{Store, memory::MemoryStore};
+use sternpost_store::{Stopped, Store, WatchError, memory::MemoryStore};
 use sternpost_store_redb::{Options, RedbStore};
 use sternpost_verbs::{
-    Registry, environment::Environment, index::Selectable, served::ServedResources, startup,
+    Registry, admission::Chain, environment::Environment, index::Selectable, served::ServedResources, startup,
 };
+
+pub type Refusing = dyn Fn() -> Option<Arc<str>> + Send + Sync;
+
+/// The objects of a running server.
+pub struct Objects {
+    pub registry: Arc<Registry>,
+    /// Says, whenever it is asked, why writes are refused for now.
+    pub refusing: Box<Refusing>,
+    pub store: Arc<dyn Store>,
+}
 
 /// Opens the store in `dir`, or one in memory, and everything above it. A store
 /// that fails ends the process: what is not durable must not be answered. The
 /// server will listen on `port`.
-pub async fn open(dir: Option<&Path>, port: u16) -> anyhow::Result<Arc<Registry>> {
-    let store: Arc<dyn Store> = match dir {
+pub async fn open(dir: Option<&Path>, port: u16, admission: Chain) -> anyhow::Result<Objects> {
+    let (store, refusing): (Arc<dyn Store>, Box<Refusing>) = match dir {
         Some(dir) => {
             let dir = dir.to_owned();
             let open = move || RedbStore::open(&dir, Options::default());
-            Arc::new(tokio::task::spawn_blocking(open).await.context("the store did not open")??)
+            let store = tokio::task::spawn_blocking(open).await.context("the store did not open")??;
+            let refusing = store.refusing();
+            (Arc::new(store), Box::new(refusing))
         }
-        None => Arc::new(MemoryStore::default()),
+        None => (Arc::new(MemoryStore::default()), Box::new(|| None)),
     };
     let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await?;
     let stopped = store.stopped();
     tokio::spawn(async move {
         let why = tokio::select! {
             stopped = stopped => stopped.to_string(),
-            error = feeder.run() => error.to_string(),
+            error = feeder.run() => match error {
+                WatchError::Stopped(Stopped::Closed) => return,
+                error => error.to_string(),
+            },
         };
         end(&why);
     });
-    let registry = Arc::new(Registry::new(ServedResources::built_in(), cache, store, Arc::new(System)));
+    let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), Arc::new(System));
+    let registry = Arc::new(registry.with_admission(admission));
     startup::ensure(&registry, port)
         .await
         .map_err(|status| anyhow::anyhow!("cannot create the start-up objects: {status}"))?;
-    Ok(registry)
+    Ok(Objects { registry, refusing, store })
 }
 
 fn end(why: &str) -> ! {

@@ -15,8 +15,15 @@ use anyhow::Context;
 use prometheus_client::registry::Registry;
 use sternpost_auth::authenticate::{Authenticator, User};
 use sternpost_discovery::Discovery;
-use sternpost_http::{Api, OpenApi, OpenApiMetrics, health::Health, metrics::Metrics, server};
+use sternpost_http::{
+    Api, OpenApi, OpenApiMetrics, TokenObjects,
+    cors::Cors,
+    health::{Health, On},
+    metrics::Metrics,
+    server,
+};
 use sternpost_openapi::{names::Naming, publisher::Publisher};
+use sternpost_verbs::admission::Chain;
 use tokio::net::TcpListener;
 
 use crate::{
@@ -24,7 +31,9 @@ use crate::{
     credentials::{self, Credentials},
     data_dir::{self, DataDir},
     error::Hinted,
-    kubeconfig, logging, objects,
+    kubeconfig, logging,
+    objects::{self, Objects, Refusing},
+    service_accounts,
 };
 
 /// Requests take microseconds and wait little: more threads than this only
@@ -46,6 +55,8 @@ pub fn run(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
 }
 
 async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
+    let admission = Chain::new(&args.enable_admission_plugins, &args.disable_admission_plugins)?;
+
     // Before anything that takes time, so that a signal is never lost.
     let stop = Signals::new().context("cannot listen for signals")?;
 
@@ -67,7 +78,8 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         serving = credentials::serving_from_files(certificate, key)?;
         trusted = serving.chain.clone();
     }
-    let tls = serving.server_config()?;
+    let clients = args.client_ca_file.as_deref().map(credentials::client_authority).transpose()?;
+    let tls = serving.server_config(clients.as_ref())?;
 
     let mut authenticator = Authenticator::default();
     authenticator.add(&token, User::admin());
@@ -77,20 +89,32 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     }
 
     let objects = dir.as_ref().map(|dir| dir.file("objects"));
-    let registry = objects::open(objects.as_deref(), address.port()).await?;
+    let Objects { registry, refusing, store } =
+        objects::open(objects.as_deref(), address.port(), admission).await?;
+
+    if let Some(clients) = clients {
+        authenticator.set_clients(clients);
+    }
+    let named = Arc::new(TokenObjects(registry.clone()));
+    authenticator.set_service_accounts(service_accounts::open(&args.service_accounts, dir.as_ref(), named)?);
 
     let reachable = reachable(address);
     let mut counters = Registry::default();
     let openapi = openapi(args, &mut counters, now);
-    let api = Api::new(
+    let mut api = Api::new(
         authenticator,
         Discovery::new(sternpost_builtin::groups().to_vec()),
-        Health::default(),
+        health(refusing),
         Metrics::new(counters, now),
         openapi,
         registry,
         reachable.to_string(),
     );
+    let origins: Vec<&str> =
+        args.cors_allowed_origins.iter().flat_map(|origins| &origins.0).map(String::as_str).collect();
+    if !origins.is_empty() {
+        api.cors = Some(Cors::new(origins)?);
+    }
 
     let url = format!("https://{reachable}");
     let (kubeconfig, _temporary) = kubeconfig_place(args, dir.as_ref())?;
@@ -107,6 +131,8 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     );
 
     server::serve(listener, tls, Arc::new(api), stop.first()).await;
+    // Behind all that requests have handed over.
+    store.close().await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -147,6 +173,14 @@ impl Drop for TemporaryDir {
         // It holds nothing that outlives the server; left behind it is harmless.
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// A server that cannot write is not ready, though it answers reads.
+fn health(refusing: Box<Refusing>) -> Health {
+    let mut health = Health::default();
+    let writable = move || refusing().map_or(Ok(()), |reason| Err(format!("writes are refused: {reason}")));
+    health.add("storage", On::ReadyzOnly, Box::new(writable));
+    health
 }
 
 fn openapi(args: &ServeArgs, registry: &mut Registry, now: SystemTime) -> OpenApi {

@@ -48,6 +48,9 @@ fn wrong_usage_exits_2_and_says_what_is_wrong() {
         (&["serve", "--feature-gates", "Nope=true"], "unknown feature gate; known: OpenAPIV3"),
         (&["serve", "--feature-gates", "OpenAPIV3=maybe"], "`maybe` is neither true nor false"),
         (&["serve", "--log-format", "xml"], "invalid value 'xml'"),
+        (&["serve", "--cors-allowed-origins", "foo"], "`foo` does not pin both ends of the host"),
+        (&["serve", "--cors-allowed-origins", "^a$,("], "`(` is not a regular expression: unclosed group"),
+        (&["serve", "--cors-allowed-origins", ","], "an origin is empty"),
     ] {
         let (code, stdout, stderr) = sternpost(args);
         assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}: {stderr}");

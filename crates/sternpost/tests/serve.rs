@@ -1,6 +1,6 @@
 //! The whole server as a client sees it: over TLS, HTTP/1.1 and HTTP/2.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{
     fs,
@@ -359,7 +359,7 @@ fn secrets_are_readable_by_their_owner_only() {
     assert_eq!(server.kubeconfig, server.dir.join("admin.kubeconfig"));
     assert_eq!(fs::metadata(&server.dir).unwrap().permissions().mode() & 0o777, 0o700);
     let files: Vec<_> = fs::read_dir(&server.dir).unwrap().map(|entry| entry.unwrap()).collect();
-    assert_eq!(files.len(), 8);
+    assert_eq!(files.len(), 9);
     for file in files {
         let metadata = file.metadata().unwrap();
         let expected = if metadata.is_dir() { 0o700 } else { 0o600 };
@@ -394,4 +394,192 @@ async fn token_file_users_are_known() {
         assert_eq!(server.send(H2, request).await.status(), code);
     }
     fs::remove_file(path).unwrap();
+}
+
+mod websocket {
+    use futures_util::{SinkExt, StreamExt};
+    use serde_json::{Value, json};
+    use sternpost_http::limits::MAX_WEBSOCKET_MESSAGE_BYTES;
+    use tokio_tungstenite::{
+        WebSocketStream, client_async,
+        tungstenite::{
+            Error, Message,
+            protocol::{CloseFrame, frame::coding::CloseCode},
+        },
+    };
+
+    use super::*;
+
+    type Socket = WebSocketStream<TlsStream<TcpStream>>;
+
+    const WATCH: &str = "/api/v1/namespaces/default/configmaps?watch=1";
+
+    async fn open(server: &Server, path: &str, headers: &[(&str, &str)]) -> Result<Socket, Error> {
+        let mut request = Request::get(format!("wss://{}{path}", server.address))
+            .header("host", &server.address)
+            .header("connection", "Upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        client_async(request.body(()).unwrap(), server.connect(H1).await).await.map(|(socket, _)| socket)
+    }
+
+    async fn create(server: &Server, name: &str) {
+        let body = json!({"metadata": {"name": name}, "data": {"k": "v"}}).to_string();
+        let request = server
+            .request("POST", "/api/v1/namespaces/default/configmaps")
+            .header("content-type", "application/json")
+            .body(Full::new(body.into()))
+            .unwrap();
+        assert_eq!(server.send(H1, request).await.status(), 201);
+    }
+
+    async fn event(socket: &mut Socket) -> (String, String) {
+        let Some(Ok(Message::Text(text))) = socket.next().await else { panic!("no event") };
+        assert!(text.ends_with("}\n") && text.starts_with("{\"type\":\""), "{text}");
+        let event: Value = serde_json::from_str(&text).unwrap();
+        let words = [&event["type"], &event["object"]["metadata"]["name"]];
+        let [kind, name] = words.map(|word| word.as_str().unwrap().to_owned());
+        (kind, name)
+    }
+
+    async fn closed(socket: &mut Socket) -> CloseCode {
+        while let Some(Ok(message)) = socket.next().await {
+            if let Message::Close(frame) = message {
+                return frame.unwrap().code;
+            }
+        }
+        panic!("no close frame")
+    }
+
+    fn refused(outcome: Result<Socket, Error>) -> u16 {
+        match outcome {
+            Err(Error::Http(response)) => response.status().as_u16(),
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn events_are_messages_and_the_end_is_normal() {
+        let server = Server::start("websocket", &[]);
+        let bearer = format!("Bearer {}", server.token());
+        let known = [("authorization", bearer.as_str()), ("origin", "http://example.com")];
+        create(&server, "a").await;
+        let mut socket = open(&server, &format!("{WATCH}&timeoutSeconds=3"), &known).await.unwrap();
+        assert_eq!(event(&mut socket).await, ("ADDED".into(), "a".into()));
+        create(&server, "b").await;
+        assert_eq!(event(&mut socket).await, ("ADDED".into(), "b".into()));
+        // What a client says is not asked for, but pings are answered.
+        socket.send(Message::Text("hello".into())).await.unwrap();
+        socket.send(Message::Ping("p".into())).await.unwrap();
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::Pong("p".into()));
+        assert_eq!(closed(&mut socket).await, CloseCode::Normal);
+        assert!(socket.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn protobuf_comes_in_binary_messages_without_length() {
+        let server = Server::start("websocket-protobuf", &[]);
+        let bearer = format!("Bearer {}", server.token());
+        create(&server, "a").await;
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("origin", "http://example.com"),
+            ("accept", "application/vnd.kubernetes.protobuf"),
+        ];
+        let mut socket = open(&server, WATCH, &headers).await.unwrap();
+        let Some(Ok(Message::Binary(bytes))) = socket.next().await else { panic!("no event") };
+        assert_eq!(&bytes[..7], b"\n\x05ADDED");
+        assert!(bytes.windows(4).any(|window| window == b"k8s\0"));
+    }
+
+    #[tokio::test]
+    async fn handshakes_need_an_origin_and_at_most_one_protocol() {
+        let server = Server::start("websocket-handshake", &[]);
+        let bearer = format!("Bearer {}", server.token());
+        let known = ("authorization", bearer.as_str());
+        let origin = ("origin", "http://example.com");
+        assert_eq!(refused(open(&server, WATCH, &[known]).await), 403);
+        let two = ("sec-websocket-protocol", "v4.channel.k8s.io, base64.binary.k8s.io");
+        assert_eq!(refused(open(&server, WATCH, &[known, origin, two]).await), 400);
+        assert_eq!(refused(open(&server, WATCH, &[origin]).await), 401);
+        // What is wrong with the watch is said before that.
+        assert_eq!(refused(open(&server, &format!("{WATCH}&labelSelector=!!"), &[known]).await), 400);
+        // Other paths do not become websockets.
+        assert_eq!(refused(open(&server, "/version", &[known, origin]).await), 200);
+        // A browser's way to send a token.
+        let token = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(server.token());
+        let protocols = format!("base64url.bearer.authorization.k8s.io.{token}, binary.k8s.io");
+        create(&server, "a").await;
+        let browser = [origin, ("sec-websocket-protocol", protocols.as_str())];
+        let mut socket = open(&server, WATCH, &browser).await.unwrap();
+        assert_eq!(event(&mut socket).await, ("ADDED".into(), "a".into()));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_is_answered() {
+        let server = Server::start("websocket-leave", &[]);
+        let bearer = format!("Bearer {}", server.token());
+        let known = [("authorization", bearer.as_str()), ("origin", "http://example.com")];
+        create(&server, "a").await;
+        let mut socket = open(&server, WATCH, &known).await.unwrap();
+        assert_eq!(event(&mut socket).await, ("ADDED".into(), "a".into()));
+        let goodbye = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+        socket.close(Some(goodbye)).await.unwrap();
+        assert_eq!(closed(&mut socket).await, CloseCode::Normal);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_talks_too_much_is_cut_off() {
+        let server = Server::start("websocket-limits", &[]);
+        let bearer = format!("Bearer {}", server.token());
+        let known = [("authorization", bearer.as_str()), ("origin", "http://example.com")];
+        create(&server, "a").await;
+        for (size, cut) in [(MAX_WEBSOCKET_MESSAGE_BYTES, false), (MAX_WEBSOCKET_MESSAGE_BYTES + 1, true)] {
+            let mut socket = open(&server, &format!("{WATCH}&timeoutSeconds=2"), &known).await.unwrap();
+            assert_eq!(event(&mut socket).await, ("ADDED".into(), "a".into()));
+            socket.send(Message::Binary(vec![0; size].into())).await.unwrap();
+            let expected = if cut { CloseCode::Size } else { CloseCode::Normal };
+            assert_eq!(closed(&mut socket).await, expected, "{size}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stopping_server_says_goodbye() {
+        let mut server = Server::start("websocket-stop", &[]);
+        let bearer = format!("Bearer {}", server.token());
+        let known = [("authorization", bearer.as_str()), ("origin", "http://example.com")];
+        create(&server, "a").await;
+        let mut socket = open(&server, WATCH, &known).await.unwrap();
+        assert_eq!(event(&mut socket).await, ("ADDED".into(), "a".into()));
+        server.signal("-TERM");
+        assert_eq!(closed(&mut socket).await, CloseCode::Normal);
+        assert_eq!(server.wait().0, Some(0));
+    }
+}
+
+#[tokio::test]
+async fn web_pages_of_allowed_origins_may_use_the_api() {
+    let origins = "^https?://a\\.example\\.com(:|$),//localhost(:|$)";
+    let server = Server::start("cors", &["--cors-allowed-origins", origins]);
+    for protocol in [H1, H2] {
+        for (origin, allowed) in [("http://a.example.com", true), ("http://evil.com", false)] {
+            // A browser asks for leave without a credential.
+            let url = format!("https://{}/api/v1/namespaces", server.address);
+            let preflight = Request::options(url).header("host", "x").header("origin", origin);
+            let response = server.send(protocol, preflight.body(nothing()).unwrap()).await;
+            assert_eq!(response.status(), if allowed { 204 } else { 401 });
+            assert_eq!(response.headers().contains_key("access-control-allow-methods"), allowed);
+            let request = server.request("GET", "/api/v1/namespaces").header("origin", origin);
+            let response = server.send(protocol, request.body(nothing()).unwrap()).await;
+            assert_eq!(response.status(), 200);
+            let echoed = response.headers().get("access-control-allow-origin");
+            assert_eq!(echoed.map(|value| value.to_str().unwrap()), allowed.then_some(origin));
+        }
+        let options = server.request("OPTIONS", "/api/v1/namespaces").body(nothing()).unwrap();
+        assert_eq!(server.send(protocol, options).await.status(), 405);
+    }
 }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn entry(value: &'static str) -> Entry {
-        Entry { key: "a/b".into(), value: value.into(), created: revision(3), modified: revision(7) }
+        Entry::new("a/b".into(), value.into(), revision(3), revision(7))
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The file: loading it, and one commit. No threads, no queues.
 
 use std::{
+    borrow::Cow,
+    error::Error as _,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -13,6 +15,7 @@ use sternpost_store::{Entry, Event, Revision, mvcc::Mvcc, watch::Batch};
 use crate::{
     codec::{self, FORMAT_VERSION, State, Version},
     probe::Probe,
+    storage::{Failure, Guarded},
     store::OpenError,
 };
 
@@ -26,14 +29,33 @@ pub const RESERVATION: u64 = 10_000;
 
 /// redb's page cache. Reads come from our own memory; this holds the inner
 /// pages that the next commit needs.
-const CACHE_BYTES: usize = 16 << 20;
+const CACHE_BYTES: usize = 4 << 20;
 
 #[derive(Debug)]
 pub struct Engine {
-    database: Database,
+    path: PathBuf,
+    storage: Arc<dyn StorageBackend>,
+    /// `None` after there was no space, until it is opened again.
+    open: Option<Open>,
+    /// As of the last commit.
     state: State,
     /// What was reserved before this process; given back only above it.
     floor: Revision,
+}
+
+#[derive(Debug)]
+struct Open {
+    database: Database,
+    guarded: Guarded,
+}
+
+/// Why something was not written.
+#[derive(Debug)]
+pub enum WriteError {
+    /// The file is as it was before. Writing may be tried again.
+    NoSpace { reason: Arc<str> },
+    /// Nobody knows what is on the disk. Nothing may be written any more.
+    Final { reason: String },
 }
 
 /// Initialises an empty backend and closes it again.
@@ -72,42 +94,50 @@ pub fn load(backend: impl StorageBackend, path: &Path) -> Result<(State, Mvcc), 
         let mvcc = read_versions(&table, &state, path)?;
         drop((table, read));
         // redb looks at some of its own records only when it commits.
-        Engine::start(database, state).map_err(failed)?;
+        commit(&database, &[], &[], &reserving(state)).map_err(failed)?;
         Ok((state, mvcc))
     })?
 }
 
 /// Opens what [`load`] has read, and reserves revisions for this process.
-pub fn open(backend: impl StorageBackend, state: State, path: &Path) -> Result<Engine, OpenError> {
+pub fn open(storage: Arc<dyn StorageBackend>, state: State, path: &Path) -> Result<Engine, OpenError> {
+    let guarded = Guarded::new(Arc::clone(&storage));
+    let (database, reserved) = start(guarded.clone(), &state, path)?;
+    let open = Some(Open { database, guarded });
+    Ok(Engine { path: path.to_owned(), storage, open, state: reserved, floor: state.reserved })
+}
+
+/// Opens a file that is known to hold `state`, and reserves revisions.
+fn start(backend: impl StorageBackend, state: &State, path: &Path) -> Result<(Database, State), OpenError> {
     let failed = |source: redb::Error| OpenError::Database { path: path.to_owned(), source };
     guarded(path, || {
         let database = builder().create_with_backend(backend).map_err(|error| not_redb(path, error))?;
         let read = database.begin_read().map_err(|error| failed(error.into()))?;
-        if read_state(&read, path)? != state {
+        if read_state(&read, path)? != *state {
             return Err(corrupt(path, "it changes while it is opened"));
         }
         drop(read);
-        Engine::start(database, state).map_err(failed)
+        let reserving = reserving(*state);
+        commit(&database, &[], &[], &reserving).map_err(failed)?;
+        Ok((database, reserving))
     })?
 }
 
-impl Engine {
-    fn start(database: Database, state: State) -> Result<Self, redb::Error> {
-        let mut engine = Self { database, state, floor: state.reserved };
-        let reserved = state.reserved.plus(RESERVATION).unwrap_or(Revision::LAST);
-        engine.commit(&[], &[], State { reserved, ..state })?;
-        Ok(engine)
-    }
+fn reserving(state: State) -> State {
+    State { reserved: state.reserved.plus(RESERVATION).unwrap_or(Revision::LAST), ..state }
+}
 
+impl Engine {
     /// Adds batches and, if `compacted` is given, removes what only the history
-    /// up to there needed. Durable when it returns; after an error nothing may be
-    /// written any more.
+    /// up to there needed. Durable when it returns.
     pub fn write(
         &mut self,
         batches: &[Arc<Batch>],
         compacted: Option<Revision>,
         dead: &[(Revision, Bytes)],
-    ) -> Result<(), redb::Error> {
+    ) -> Result<(), WriteError> {
+        // First, because it reserves.
+        self.reopen()?;
         let mut state = self.state;
         state.revision = batches.last().map_or(state.revision, |batch| batch.revision);
         state.compacted = compacted.map_or(state.compacted, |to| to.max(state.compacted));
@@ -121,9 +151,29 @@ impl Engine {
     }
 
     /// Gives back the unused part of the reservation.
-    pub fn close(mut self) -> Result<(), redb::Error> {
+    pub fn close(mut self) -> Result<(), WriteError> {
         let reserved = self.state.revision.max(self.floor);
+        self.reopen()?;
         self.commit(&[], &[], State { reserved, ..self.state })
+    }
+
+    /// Opens the file again if there was no space the last time.
+    pub fn reopen(&mut self) -> Result<(), WriteError> {
+        if self.open.is_some() {
+            return Ok(());
+        }
+        let guarded = Guarded::new(Arc::clone(&self.storage));
+        match start(guarded.clone(), &self.state, &self.path) {
+            Ok((database, reserved)) => {
+                self.state = reserved;
+                self.open = Some(Open { database, guarded });
+                Ok(())
+            }
+            Err(error) => {
+                let cause = error.source().map(|cause| format!(": {cause}"));
+                Err(self.failed(&guarded, format!("{error}{}", cause.unwrap_or_default())))
+            }
+        }
     }
 
     fn commit(
@@ -131,29 +181,77 @@ impl Engine {
         batches: &[Arc<Batch>],
         dead: &[(Revision, Bytes)],
         state: State,
-    ) -> Result<(), redb::Error> {
-        let mut write = self.database.begin_write()?;
-        write.set_quick_repair(true);
-        {
-            let mut versions = write.open_table(VERSIONS)?;
-            for batch in batches {
-                for event in &batch.events {
-                    let (key, value) = codec::encode_event(batch, event);
-                    versions.insert(key.as_slice(), value.as_slice())?;
-                }
+    ) -> Result<(), WriteError> {
+        let Some(open) = self.open.take() else {
+            return Err(WriteError::Final { reason: "the database is not open".to_owned() });
+        };
+        match commit(&open.database, batches, dead, &state) {
+            Ok(()) => {
+                self.open = Some(open);
+                self.state = state;
+                Ok(())
             }
-            for (revision, key) in dead {
-                if versions.remove(codec::version_key(*revision, key).as_slice())?.is_none() {
-                    let missing = format!("no record for a key at revision {revision}");
-                    return Err(redb::Error::Corrupted(missing));
-                }
+            Err(error) => {
+                // What the library has in memory is of no more use. It cannot write
+                // when it is dropped: the guard lets nothing through.
+                let Open { database, guarded } = open;
+                drop(database);
+                Err(self.failed(&guarded, error.to_string()))
             }
-            write.open_table(META)?.insert(STATE, codec::encode_state(&state).as_slice())?;
         }
-        write.commit()?;
-        self.state = state;
-        Ok(())
     }
+
+    /// What a failure means. Without space the bytes that were written stand
+    /// where no commit refers to, as after a kill at that moment; that it is so
+    /// is read from the file, as after a kill.
+    fn failed(&self, guarded: &Guarded, reason: String) -> WriteError {
+        match guarded.failure() {
+            Some(Failure::NoSpace(reason)) if self.is_unchanged() => {
+                WriteError::NoSpace { reason: Arc::clone(reason) }
+            }
+            _ => WriteError::Final { reason },
+        }
+    }
+
+    /// Whether the file holds what the last commit made of it. Does not change it.
+    fn is_unchanged(&self) -> bool {
+        let found = guarded(&self.path, || {
+            let probe = Probe::new(Guarded::new(Arc::clone(&self.storage))).ok()?;
+            let database = builder().create_with_backend(probe).ok()?;
+            let read = database.begin_read().ok()?;
+            read_state(&read, &self.path).ok()
+        });
+        found.is_ok_and(|found| found == Some(self.state))
+    }
+}
+
+/// One transaction: all of it is durable when it returns, or none of it was done.
+fn commit(
+    database: &Database,
+    batches: &[Arc<Batch>],
+    dead: &[(Revision, Bytes)],
+    state: &State,
+) -> Result<(), redb::Error> {
+    let mut write = database.begin_write()?;
+    write.set_quick_repair(true);
+    {
+        let mut versions = write.open_table(VERSIONS)?;
+        for batch in batches {
+            for event in &batch.events {
+                let (key, value) = codec::encode_event(batch, event);
+                versions.insert(key.as_slice(), value.as_slice())?;
+            }
+        }
+        for (revision, key) in dead {
+            if versions.remove(codec::version_key(*revision, key).as_slice())?.is_none() {
+                let missing = format!("no record for a key at revision {revision}");
+                return Err(redb::Error::Corrupted(missing));
+            }
+        }
+        write.open_table(META)?.insert(STATE, codec::encode_state(state).as_slice())?;
+    }
+    write.commit()?;
+    Ok(())
 }
 
 /// The records that are needed no longer when a batch leaves the history.
@@ -186,6 +284,7 @@ fn not_redb(path: &Path, error: redb::DatabaseError) -> OpenError {
         {
             OpenError::Foreign { path: path.to_owned(), reason: "it is not a redb file" }
         }
+        redb::DatabaseError::Storage(redb::StorageError::Corrupted(reason)) => corrupt(path, reason),
         redb::DatabaseError::DatabaseAlreadyOpen => OpenError::InUse { path: path.to_owned() },
         other => OpenError::Database { path: path.to_owned(), source: other.into() },
     }
@@ -239,7 +338,9 @@ fn read_versions(
         let (revision, time) = (version.revision, version.time);
         let event = event(&mvcc, version)
             .ok_or_else(|| corrupt(path, "a change does not follow from the one before it"))?;
-        open.get_or_insert_with(|| Batch { revision, time, events: Vec::new() }).events.push(event);
+        // Most batches have one event, and all of them stay in memory.
+        let batch = open.get_or_insert_with(|| Batch { revision, time, events: Vec::with_capacity(1) });
+        batch.events.push(event);
     }
     if let Some(batch) = open {
         mvcc.apply(Arc::new(batch));
@@ -256,7 +357,7 @@ fn read_versions(
 /// What was there when the history begins.
 fn base(version: Version) -> Option<Entry> {
     let Version { revision, key, created, value, .. } = version;
-    value.map(|value| Entry { key, value, created, modified: revision })
+    value.map(|value| Entry::new(key, value, created, revision))
 }
 
 fn event(mvcc: &Mvcc, version: Version) -> Option<Event> {
@@ -268,13 +369,13 @@ fn event(mvcc: &Mvcc, version: Version) -> Option<Event> {
     match version.value {
         Some(value) => {
             let key = previous.as_ref().map_or(version.key, |previous| previous.key.clone());
-            let entry = Entry { key, value, created, modified: version.revision };
+            let entry = Entry::new(key, value, created, version.revision);
             Some(Event::Put { entry, previous })
         }
         None => previous.map(|previous| Event::Delete { previous }),
     }
 }
 
-fn corrupt(path: &Path, reason: &'static str) -> OpenError {
-    OpenError::Corrupt { path: path.to_owned(), reason }
+fn corrupt(path: &Path, reason: impl Into<Cow<'static, str>>) -> OpenError {
+    OpenError::Corrupt { path: path.to_owned(), reason: reason.into() }
 }

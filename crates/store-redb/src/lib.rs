@@ -11,8 +11,11 @@
 //! - nothing is answered or readable that is not durable;
 //! - the revision is in the same commit as the data it belongs to, and no
 //!   revision is given out twice, whatever crashes;
-//! - the first failed write or sync is the last: the store stops for good and
+//! - the first failed sync, or write that fails for anything but want of space, is
+//!   the last: the store stops for good and
 //!   [`Store::stopped`](sternpost_store::Store::stopped) resolves;
+//! - without space writes are refused, reads go on, and writes succeed again when
+//!   there is space;
 //! - a file that is not understood is refused and not changed.
 //!
 //! The crate does not know objects, resources or HTTP.
@@ -21,6 +24,7 @@ mod codec;
 mod directory;
 mod engine;
 mod probe;
+mod storage;
 mod store;
 mod writer;
 

@@ -1,16 +1,18 @@
 //! The store as callers see it.
 
 use std::{
+    borrow::Cow,
     io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, mpsc as timer},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use redb::StorageBackend;
 use sternpost_store::{
-    BoxFuture, CommitError, Committed, Found, KeyRange, Page, ReadError, Revision, Stopped, Store,
+    BoxFuture, CommitError, Committed, Follower, Found, KeyRange, Page, ReadError, Revision, Stopped, Store,
     Transaction, Watch,
     clock::{Clock, SystemClock},
     hub::{DEFAULT_WATCH_QUEUE, Hub},
@@ -22,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     directory::Directory,
     engine::{self, Engine},
-    writer::{self, Command, QUEUE, Writer},
+    writer::{self, Command, QUEUE, Refusing, TICK, Writer},
 };
 
 /// A store in a directory. Dropping it closes it in the background;
@@ -31,6 +33,7 @@ use crate::{
 pub struct RedbStore {
     hub: Arc<Hub>,
     queue: mpsc::Sender<Command>,
+    refusing: Refusing,
 }
 
 #[derive(Clone, Debug)]
@@ -40,6 +43,9 @@ pub struct Options {
     /// Deliveries that may wait for one watcher before it is cut off.
     pub watch_queue: NonZeroUsize,
     pub clock: Arc<dyn Clock>,
+    /// How often the store looks for expired history, and for space on a disk
+    /// that was full, when nobody writes.
+    pub tick: Duration,
 }
 
 /// Why a store could not be opened. What is not understood was not changed.
@@ -56,10 +62,10 @@ pub enum OpenError {
     )]
     UnknownVersion { path: PathBuf, found: u32 },
     #[error("`{}` is corrupt: {reason}", path.display())]
-    Corrupt { path: PathBuf, reason: &'static str },
-    #[error("cannot use `{}`: {source}", path.display())]
+    Corrupt { path: PathBuf, reason: Cow<'static, str> },
+    #[error("cannot use `{}`", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("cannot open `{}`: {source}", path.display())]
+    #[error("cannot open `{}`", path.display())]
     Database { path: PathBuf, source: redb::Error },
     #[error("cannot start the writer: {0}")]
     Thread(io::Error),
@@ -71,6 +77,7 @@ impl Default for Options {
             retention: Retention::default(),
             watch_queue: DEFAULT_WATCH_QUEUE,
             clock: Arc::new(SystemClock),
+            tick: TICK,
         }
     }
 }
@@ -82,7 +89,7 @@ impl RedbStore {
         let directory = Directory::lock(directory)?;
         let path = directory.database();
         let (state, mvcc) = engine::load(directory.open()?, &path)?;
-        let engine = engine::open(directory.open()?, state, &path)?;
+        let engine = engine::open(Arc::new(directory.open()?), state, &path)?;
         Self::start(engine, mvcc, options, Some(directory))
     }
 
@@ -92,7 +99,7 @@ impl RedbStore {
     pub fn open_on(backend: impl StorageBackend + Clone, options: Options) -> Result<Self, OpenError> {
         let path = Path::new("backend");
         let (state, mvcc) = engine::load(backend.clone(), path)?;
-        Self::start(engine::open(backend, state, path)?, mvcc, options, None)
+        Self::start(engine::open(Arc::new(backend), state, path)?, mvcc, options, None)
     }
 
     /// Makes an empty store on an empty backend.
@@ -108,14 +115,43 @@ impl RedbStore {
     ) -> Result<Self, OpenError> {
         let hub = Hub::new(mvcc, options.watch_queue);
         let (queue, commands) = mpsc::channel(QUEUE);
-        let Options { retention, clock, .. } = options;
-        let writer = Writer { engine, hub: Arc::clone(&hub), retention, clock, directory };
+        let Options { retention, clock, tick, .. } = options;
+        let refusing = Refusing::default();
+        let (ticks, ended) = timer::channel();
+        let writer = Writer {
+            engine,
+            hub: Arc::clone(&hub),
+            retention,
+            clock,
+            refusing: refusing.clone(),
+            retry_at: 0,
+            _ticks: ticks,
+            directory,
+        };
+        // Ends with the writer. Weak, because the writer ends with the last sender.
+        let ticker = queue.downgrade();
+        std::thread::Builder::new()
+            .name("store-timer".to_owned())
+            .spawn(move || {
+                while ended.recv_timeout(tick) == Err(timer::RecvTimeoutError::Timeout) {
+                    // A full queue is no idle store: the tick may be left out.
+                    let Some(queue) = ticker.upgrade() else { return };
+                    let _ = queue.try_send(Command::Tick);
+                }
+            })
+            .map_err(OpenError::Thread)?;
         // The thread ends when the store is closed or dropped, or fails.
         std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer::run(writer, commands))
             .map_err(OpenError::Thread)?;
-        Ok(Self { hub, queue })
+        Ok(Self { hub, queue, refusing })
+    }
+
+    /// Says, whenever it is asked, why writes are refused for now.
+    pub fn refusing(&self) -> impl Fn() -> Option<Arc<str>> + Send + Sync + 'static {
+        let refusing = self.refusing.clone();
+        move || refusing.reason()
     }
 
     /// Why nothing can be handed to the writer any more.
@@ -165,6 +201,10 @@ impl Store for RedbStore {
 
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
         Box::pin(async move { self.hub.watch(range, after) })
+    }
+
+    fn follow(&self, after: Revision, follower: Arc<dyn Follower>) -> Option<Result<(), ReadError>> {
+        Some(self.hub.follow(after, follower))
     }
 
     fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>> {

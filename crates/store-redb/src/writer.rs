@@ -1,16 +1,19 @@
 //! The one thread that writes: takes what waits, commits it together, answers.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Mutex, PoisonError, mpsc as timer},
+    time::Duration,
+};
 
 use sternpost_store::{
     CommitError, Committed, ReadError, Revision, Stopped, Transaction, clock::Clock, hub::Hub, mvcc::Pending,
-    retention::Retention,
+    retention::Retention, watch::Batch,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     directory::Directory,
-    engine::{self, Engine, RESERVATION},
+    engine::{self, Engine, RESERVATION, WriteError},
 };
 
 /// Transactions that may wait for the writer. A caller that finds the queue
@@ -24,11 +27,36 @@ const MAX_GROUP_BYTES: usize = 16 << 20;
 // A group uses only revisions that an earlier commit reserved.
 const _: () = assert!((MAX_GROUP as u64) < RESERVATION / 2);
 
+/// How often a store that nobody writes to forgets history that has expired.
+pub const TICK: Duration = Duration::from_secs(15);
+
+/// Batches that one tick forgets in one commit. It goes on as long as nobody waits.
+const FORGET_PER_TICK: usize = 1000;
+
+/// How long after the disk was full the next write tries again, in milliseconds.
+/// Each try opens the file anew; those in between are refused at once.
+pub const RETRY_MILLIS: u64 = 1000;
+
 #[derive(Debug)]
 pub enum Command {
     Commit { transaction: Transaction, answer: oneshot::Sender<Result<Committed, CommitError>> },
     Compact { to: Revision, answer: oneshot::Sender<Result<(), ReadError>> },
     Close { answer: oneshot::Sender<()> },
+    Tick,
+}
+
+/// Why writes are refused now; nothing if they are not. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Refusing(Arc<Mutex<Option<Arc<str>>>>);
+
+impl Refusing {
+    pub fn reason(&self) -> Option<Arc<str>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, reason: Option<Arc<str>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    }
 }
 
 #[derive(Debug)]
@@ -37,6 +65,11 @@ pub struct Writer {
     pub hub: Arc<Hub>,
     pub retention: Retention,
     pub clock: Arc<dyn Clock>,
+    pub refusing: Refusing,
+    /// Before this time no write is tried, in milliseconds since 1970.
+    pub retry_at: u64,
+    /// Ends the ticks when it is dropped.
+    pub _ticks: timer::Sender<()>,
     /// Held until the file is closed; a backend that is no file has none.
     pub directory: Option<Directory>,
 }
@@ -106,6 +139,7 @@ impl Writer {
                     }
                 }
                 Command::Close { answer } => return Ok(Some(answer)),
+                Command::Tick => self.tick(queue)?,
             }
             if next.is_none() {
                 next = queue.blocking_recv();
@@ -139,11 +173,22 @@ impl Writer {
 
         // Make it durable. What changes nothing needs no commit, but its answer may
         // rest on what does, so all answers wait.
-        let written = planned.map_err(|error| error.to_string()).and_then(|()| match pending.batches() {
-            [] => Ok(()),
-            batches => self.engine.write(batches, expired, &dead).map_err(|error| describe(&error)),
-        });
-        if let Err(reason) = written {
+        let written = match (planned, pending.batches()) {
+            (Err(error), _) => Err(WriteError::Final { reason: error.to_string() }),
+            (Ok(()), []) => Ok(()),
+            (Ok(()), batches) => self.write(batches, expired, &dead),
+        };
+        if let Err(WriteError::NoSpace { reason }) = written {
+            for (answer, sender) in answers {
+                // Also what was not to change anything: it may rest on what was.
+                let _ = sender.send(Err(match answer {
+                    Err(error @ CommitError::Invalid(_)) => error,
+                    _ => CommitError::Unavailable { reason: reason.to_string() },
+                }));
+            }
+            return Ok(());
+        }
+        if let Err(WriteError::Final { reason }) = written {
             let stopped = self.fail(&reason);
             for (answer, sender) in answers {
                 let _ = sender.send(Err(match answer {
@@ -177,10 +222,71 @@ impl Writer {
             Ok((to > mvcc.compacted()).then(all))
         })?;
         let Some(dead) = dead else { return Ok(()) };
-        if let Err(error) = self.engine.write(&[], Some(to), &dead) {
-            return Err(self.fail(&describe(&error)).into());
+        match self.write(&[], Some(to), &dead) {
+            Ok(()) => self.hub.compact(to),
+            Err(WriteError::NoSpace { reason }) => Err(ReadError::Unavailable { reason: reason.to_string() }),
+            Err(WriteError::Final { reason }) => Err(self.fail(&reason).into()),
         }
-        self.hub.compact(to)
+    }
+
+    /// What is due without anybody asking: history that has expired is forgotten,
+    /// and a disk that was full is looked at again.
+    fn tick(&mut self, queue: &mpsc::Receiver<Command>) -> Result<(), Stopped> {
+        if self.refusing.reason().is_some() {
+            let opened = self.attempt(Engine::reopen);
+            if let Err(WriteError::Final { reason }) = opened {
+                return Err(self.fail(&reason));
+            }
+        }
+        loop {
+            let now = self.clock.now();
+            let expired = self.hub.read(|mvcc| Ok(mvcc.expired(&self.retention, FORGET_PER_TICK, now)));
+            let Ok(Some(to)) = expired else { return Ok(()) };
+            match self.compact(to) {
+                Ok(()) if queue.is_empty() => {}
+                Err(ReadError::Stopped(stopped)) => return Err(stopped),
+                // There is no hurry: the next tick, or the next commit, goes on.
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn write(
+        &mut self,
+        batches: &[Arc<Batch>],
+        compacted: Option<Revision>,
+        dead: &[(Revision, bytes::Bytes)],
+    ) -> Result<(), WriteError> {
+        self.attempt(|engine| engine.write(batches, compacted, dead))
+    }
+
+    /// Writes, unless the disk was full a moment ago, and notes whether it is now.
+    fn attempt(
+        &mut self,
+        work: impl FnOnce(&mut Engine) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
+        let refused = self.refusing.reason();
+        if let Some(reason) = &refused
+            && self.clock.now() < self.retry_at
+        {
+            return Err(WriteError::NoSpace { reason: Arc::clone(reason) });
+        }
+        match work(&mut self.engine) {
+            Ok(()) => {
+                if refused.is_some() {
+                    self.refusing.set(None);
+                }
+                Ok(())
+            }
+            Err(WriteError::NoSpace { reason }) => {
+                self.retry_at = self.clock.now().saturating_add(RETRY_MILLIS);
+                self.refusing.set(Some(Arc::clone(&reason)));
+                Err(WriteError::NoSpace { reason })
+            }
+            Err(WriteError::Final { reason }) => {
+                Err(WriteError::Final { reason: format!("writing the database failed: {reason}") })
+            }
+        }
     }
 
     fn fail(&self, reason: &str) -> Stopped {
@@ -191,8 +297,11 @@ impl Writer {
 
     fn close(self) -> Stopped {
         let stopped = match self.engine.close() {
-            Ok(()) => Stopped::Closed,
-            Err(error) => Stopped::Failed { reason: describe(&error).into() },
+            // Without space the reservation stays, and nothing else is lost.
+            Ok(()) | Err(WriteError::NoSpace { .. }) => Stopped::Closed,
+            Err(WriteError::Final { reason }) => {
+                Stopped::Failed { reason: format!("writing the database failed: {reason}").into() }
+            }
         };
         self.hub.stop(stopped.clone());
         drop(self.directory);
@@ -215,9 +324,6 @@ fn refuse(command: Command, stopped: &Stopped) {
         Command::Commit { answer, .. } => drop(answer.send(Err(stopped.clone().into()))),
         Command::Compact { answer, .. } => drop(answer.send(Err(stopped.clone().into()))),
         Command::Close { answer } => drop(answer.send(())),
+        Command::Tick => {}
     }
-}
-
-fn describe(error: &redb::Error) -> String {
-    format!("writing the database failed: {error}")
 }

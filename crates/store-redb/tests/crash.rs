@@ -1,4 +1,5 @@
-//! Random transactions with the power going at random points, against the model.
+//! Random transactions, with the disk full and the power going at random points,
+//! against the model.
 //!
 //! Everything acknowledged survives, what was not acknowledged appears wholly or
 //! not at all and never twice, revisions never go back or repeat, and a watch
@@ -9,8 +10,11 @@
 
 mod support;
 
+use std::{sync::Arc, time::Duration};
+
 use sternpost_store::{
     CommitError, Committed, Revision, Stopped, Store, Transaction, Write,
+    clock::ManualClock,
     conformance::{
         Rng, block_on,
         model::{Expected, Model},
@@ -45,16 +49,19 @@ async fn lives(seed: u64) {
     let mut disk = fresh();
     let max_events = 30 + usize::try_from(rng.below(100)).unwrap();
     let retention = Retention { max_events, ..Retention::UNBOUNDED };
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let options = || Options { retention, clock: clock.clone(), ..Options::default() };
     let mut unanswered = Unanswered::new();
     for _ in 0..LIVES {
-        let store = open(&disk, Options { retention, ..Options::default() });
+        let store = open(&disk, options());
         recover(&store, &mut model, &unanswered).await;
         let least = model.current().plus(unanswered.iter().map(Vec::len).sum::<usize>() as u64).unwrap();
 
+        let fault = [Fault::PowerCut, Fault::PowerCut, Fault::Full][(rng.draw() % 3) as usize];
         if !rng.one_in(5) {
-            disk.fail(Fault::PowerCut, rng.below(120));
+            disk.fail(fault, rng.below(120));
         }
-        unanswered = live(&store, &disk, &mut model, &mut rng, least).await;
+        unanswered = live(&store, &disk, &clock, &mut model, &mut rng, least).await;
 
         let tear = [Tear::Nothing, Tear::Everything, Tear::Some][(rng.draw() % 3) as usize];
         disk = match rng.below(3) {
@@ -65,7 +72,7 @@ async fn lives(seed: u64) {
             _ => disk.after_power_cut(tear, &mut rng),
         };
     }
-    let store = open(&disk, Options { retention, ..Options::default() });
+    let store = open(&disk, options());
     recover(&store, &mut model, &unanswered).await;
 }
 
@@ -97,6 +104,7 @@ async fn recover(store: &dyn Store, model: &mut Model, unanswered: &Unanswered) 
 async fn live(
     store: &dyn Store,
     disk: &Disk,
+    clock: &ManualClock,
     model: &mut Model,
     rng: &mut Rng,
     least: Revision,
@@ -128,7 +136,15 @@ async fn live(
                 open.push(group);
             }
         }
-        if disk.fault_was_hit() {
+        if disk.is_full() {
+            assert!(open.is_empty(), "a refused write is certain not to be there");
+            if rng.one_in(3) {
+                disk.make_room();
+                // Now and then the power goes after that.
+                disk.fail(Fault::PowerCut, rng.below(200));
+                clock.advance(Duration::from_secs(1));
+            }
+        } else if disk.fault_was_hit() {
             let again = store.commit(Transaction::write([Write::put("late", "1")])).await;
             assert!(matches!(again, Err(CommitError::Stopped(Stopped::Failed { .. }))), "{again:?}");
             assert!(matches!(store.stopped().await, Stopped::Failed { .. }));
@@ -165,6 +181,8 @@ fn check(
             assert_eq!((model.expect(transaction), revision), (Expected::Conflict(current), model.current()));
         }
         Err(CommitError::Uncertain { .. } | CommitError::Stopped(Stopped::Failed { .. })) => {}
+        // The disk is full.
+        Err(CommitError::Unavailable { .. }) => assert!(!uncertain),
         Err(other) => panic!("{other}"),
     }
 }

@@ -156,6 +156,39 @@ fn history_is_forgotten_on_disk_as_well() {
     });
 }
 
+#[test]
+fn a_store_that_nobody_writes_to_forgets_as_well() {
+    block_on(async {
+        let clock = Arc::new(ManualClock::at(1_000_000));
+        let retention = Retention { max_age: Duration::from_secs(300), ..Retention::UNBOUNDED };
+        let tick = Duration::from_millis(1);
+        let options = || Options { retention, clock: clock.clone(), tick, ..Options::default() };
+        let disk = fresh();
+        let store = open_disk(&disk, options());
+        let mut last = Revision::FIRST;
+        // More than one tick forgets in one commit.
+        for number in 0..2_500 {
+            let key = format!("{}", number % 10);
+            last = store.commit(Transaction::write([Write::put(key, "1")])).await.unwrap().revision;
+        }
+        clock.advance(Duration::from_secs(300));
+        std::thread::sleep(20 * tick);
+        assert_eq!(oldest(&store).await, Revision::FIRST, "none is too old yet");
+        clock.advance(Duration::from_millis(1));
+        while oldest(&store).await != last {
+            std::thread::sleep(tick);
+        }
+        let before = store.range(KeyRange::all(), None, 100).await.unwrap().entries;
+        assert_eq!(before.len(), 10);
+        store.close().await;
+        let store = open_disk(&disk.after_restart(), options());
+        assert_eq!(oldest(&store).await, last);
+        assert_eq!(store.range(KeyRange::all(), None, 100).await.unwrap().entries, before);
+        let watch = store.watch(KeyRange::all(), last).await;
+        assert!(watch.is_ok(), "whoever has seen everything goes on");
+    });
+}
+
 /// A store with some history, closed, and its model.
 fn sample(seed: u64) -> (Disk, Model) {
     let mut rng = Rng::new(seed);

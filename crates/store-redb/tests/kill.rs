@@ -134,7 +134,8 @@ impl Known {
             assert_eq!(found.get(revision), Some(&expected), "an acknowledged write was lost");
         }
         let listed = block_on(list(&store, &all, None, 100)).entries;
-        let listed: BTreeMap<_, _> = listed.into_iter().map(|entry| (entry.key, entry.value)).collect();
+        let listed: BTreeMap<_, _> =
+            listed.into_iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect();
         assert!(listed == self.state, "the state is not what the changes add up to");
         let unanswered = found.len() - acknowledged.len();
         assert!(unanswered as u64 <= WRITERS, "{unanswered} writes were not acknowledged");

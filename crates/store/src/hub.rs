@@ -14,15 +14,16 @@ use std::{
 use tokio::sync::{mpsc, watch};
 
 use crate::{
-    BoxFuture, Changes, CommitError, Committed, Delivery, KeyRange, ReadError, Revision, Stopped,
+    BoxFuture, Changes, CommitError, Committed, Delivery, Follower, KeyRange, ReadError, Revision, Stopped,
     Transaction, Watch, WatchError, Watcher,
     mvcc::{Mvcc, Pending},
     retention::Retention,
     watch::Batch,
 };
 
-/// Deliveries that may wait for one watcher. When there are more, the watch
-/// ends as lagged. What waits is shared with the history and other watchers.
+/// Commits of the writer, each with all its deliveries, that may wait for one
+/// watcher. When there are more, the watch ends as lagged. What waits is shared
+/// with the history and other watchers.
 pub const DEFAULT_WATCH_QUEUE: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 /// Batches a starting watch looks at while it holds the lock.
@@ -40,18 +41,21 @@ struct Shared {
     mvcc: Mvcc,
     watchers: BTreeMap<u64, Listener>,
     next_watcher: u64,
+    followers: Vec<Arc<dyn Follower>>,
     stopped: Option<Stopped>,
 }
 
 #[derive(Debug)]
 struct Listener {
     range: KeyRange,
-    queue: mpsc::Sender<Delivery>,
+    /// What one commit has for this watch goes together: it is woken once.
+    queue: mpsc::Sender<Vec<Delivery>>,
 }
 
 impl Hub {
     pub fn new(mvcc: Mvcc, watch_queue: NonZeroUsize) -> Arc<Self> {
-        let shared = Shared { mvcc, watchers: BTreeMap::new(), next_watcher: 0, stopped: None };
+        let shared =
+            Shared { mvcc, watchers: BTreeMap::new(), next_watcher: 0, followers: Vec::new(), stopped: None };
         Arc::new(Self { shared: RwLock::new(shared), stopped: watch::Sender::new(None), watch_queue })
     }
 
@@ -110,6 +114,19 @@ impl Hub {
         }))
     }
 
+    /// The lock is held meanwhile, so that nothing is missed or handed over twice.
+    pub fn follow(&self, after: Revision, follower: Arc<dyn Follower>) -> Result<(), ReadError> {
+        let mut shared = self.exclusive();
+        if let Some(stopped) = &shared.stopped {
+            return Err(stopped.clone().into());
+        }
+        shared.mvcc.watchable(after)?;
+        let history: Vec<Changes> = shared.mvcc.after(after).filter_map(everything).collect();
+        history.chunks(CATCH_UP_STEP).for_each(|group| follower.changed(group));
+        shared.followers.push(follower);
+        Ok(())
+    }
+
     /// Ends everything. The first reason stays.
     pub fn stop(&self, stopped: Stopped) {
         let mut shared = self.exclusive();
@@ -146,16 +163,26 @@ impl Hub {
 
 impl Shared {
     fn publish(&mut self, batches: Vec<Arc<Batch>>) {
+        self.watchers.retain(|_, listener| {
+            let changes = batches.iter().filter_map(|batch| Changes::of(batch, &listener.range));
+            let deliveries: Vec<Delivery> = changes.map(Delivery::Changes).collect();
+            // A full queue ends the watch: it is dropped here, and the
+            // watcher finds the end of its queue behind what it already has.
+            deliveries.is_empty() || listener.queue.try_send(deliveries).is_ok()
+        });
+        if !self.followers.is_empty() {
+            let group: Vec<Changes> = batches.iter().filter_map(everything).collect();
+            self.followers.iter().for_each(|follower| follower.changed(&group));
+        }
         for batch in batches {
-            self.watchers.retain(|_, listener| match Changes::of(&batch, &listener.range) {
-                // A full queue ends the watch: it is dropped here, and the
-                // watcher finds the end of its queue behind what it already has.
-                Some(changes) => listener.queue.try_send(Delivery::Changes(changes)).is_ok(),
-                None => true,
-            });
             self.mvcc.apply(batch);
         }
     }
+}
+
+/// All changes of a batch.
+fn everything(batch: &Arc<Batch>) -> Option<Changes> {
+    Changes::of(batch, &KeyRange::all())
 }
 
 #[derive(Debug)]
@@ -172,7 +199,7 @@ struct HubWatch {
 #[derive(Debug)]
 enum Phase {
     CatchingUp { ready: VecDeque<Changes> },
-    Live { id: u64, queue: mpsc::Receiver<Delivery>, ready: VecDeque<Delivery> },
+    Live { id: u64, queue: mpsc::Receiver<Vec<Delivery>>, ready: VecDeque<Delivery> },
     Ended(WatchError),
 }
 
@@ -189,15 +216,12 @@ impl Watcher for HubWatch {
                         None => self.catch_up(),
                     },
                     Phase::Live { queue, ready, .. } => {
-                        let delivery = match ready.pop_front() {
-                            Some(delivery) => Some(delivery),
-                            None => queue.recv().await,
-                        };
-                        match delivery {
-                            Some(delivery) => {
-                                self.delivered = delivery.revision();
-                                return Ok(delivery);
-                            }
+                        if let Some(delivery) = ready.pop_front() {
+                            self.delivered = delivery.revision();
+                            return Ok(delivery);
+                        }
+                        match queue.recv().await {
+                            Some(deliveries) => ready.extend(deliveries),
                             None => self.phase = Phase::Ended(self.end()),
                         }
                     }
@@ -205,6 +229,16 @@ impl Watcher for HubWatch {
                 }
             }
         })
+    }
+
+    fn ready(&mut self) -> Option<Delivery> {
+        let Phase::Live { queue, ready, .. } = &mut self.phase else { return None };
+        if ready.is_empty() {
+            ready.extend(queue.try_recv().ok()?);
+        }
+        let delivery = ready.pop_front()?;
+        self.delivered = delivery.revision();
+        Some(delivery)
     }
 
     fn request_progress(&mut self) {
@@ -215,7 +249,7 @@ impl Watcher for HubWatch {
                 let mut shared = self.hub.exclusive();
                 let current = shared.mvcc.current();
                 if let Some(listener) = shared.watchers.get(id)
-                    && listener.queue.try_send(Delivery::Progress(current)).is_err()
+                    && listener.queue.try_send(vec![Delivery::Progress(current)]).is_err()
                 {
                     shared.watchers.remove(id);
                 }

@@ -16,7 +16,7 @@
 //! The crate does not know objects, resources or HTTP, and does no I/O; time
 //! enters through [`clock::Clock`].
 
-use std::{fmt::Debug, future::Future, pin::Pin};
+use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
 
 pub mod clock;
 #[cfg(feature = "conformance")]
@@ -33,10 +33,10 @@ pub mod watch;
 
 pub use bytes::Bytes;
 pub use key::KeyRange;
-pub use read::{Entry, Found, Page, ReadError, Stopped};
+pub use read::{Entry, EntryFields, Found, Page, ReadError, Stopped};
 pub use revision::Revision;
 pub use transaction::{CommitError, Committed, Compare, Transaction, Write};
-pub use watch::{Changes, Delivery, Event, Watch, WatchError, Watcher};
+pub use watch::{Changes, Delivery, Event, Follower, Watch, WatchError, Watcher};
 
 /// Boxed, because the server picks its store at run time.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -75,6 +75,16 @@ pub trait Store: Debug + Send + Sync {
     /// `after` must be retained: at least the compacted revision, at most the
     /// current one. A caller that has listed at revision R watches after R.
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>>;
+
+    /// Hands every change after `after` to a follower for as long as the store
+    /// lives: those that have happened before this returns, every later one
+    /// before its commit is answered. So whoever has an answer finds it at the
+    /// follower. Only for stores that make all changes themselves; `None` from
+    /// others, which have to be watched.
+    fn follow(&self, after: Revision, follower: Arc<dyn Follower>) -> Option<Result<(), ReadError>> {
+        let _ = (after, follower);
+        None
+    }
 
     /// Forgets history: afterwards reads below `to` and watches after less
     /// than `to` are refused. Reading at `to` and watching after it still work.

@@ -3,8 +3,8 @@
 use std::{num::NonZeroUsize, sync::Arc};
 
 use crate::{
-    BoxFuture, Bytes, CommitError, Committed, Found, KeyRange, Page, ReadError, Revision, Stopped, Store,
-    Transaction, Watch,
+    BoxFuture, Bytes, CommitError, Committed, Follower, Found, KeyRange, Page, ReadError, Revision, Stopped,
+    Store, Transaction, Watch,
     clock::{Clock, SystemClock},
     hub::{DEFAULT_WATCH_QUEUE, Hub},
     mvcc::Mvcc,
@@ -73,6 +73,10 @@ impl Store for MemoryStore {
 
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
         Box::pin(async move { self.hub.watch(range, after) })
+    }
+
+    fn follow(&self, after: Revision, follower: Arc<dyn Follower>) -> Option<Result<(), ReadError>> {
+        Some(self.hub.follow(after, follower))
     }
 
     fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>> {

@@ -27,7 +27,7 @@ use crate::{
 const DROP_PER_COMMIT: usize = 64;
 
 /// What one event costs in memory besides key and values; rounded up.
-const EVENT_OVERHEAD: usize = 256;
+const EVENT_OVERHEAD: usize = 192;
 
 #[derive(Debug)]
 pub struct Mvcc {
@@ -45,16 +45,16 @@ pub struct Mvcc {
 /// keys have only that one.
 #[derive(Debug)]
 struct Chain {
-    older: Vec<Version>,
+    #[expect(clippy::box_collection, reason = "the many keys without older versions pay one pointer")]
+    older: Option<Box<Vec<Version>>>,
     newest: Version,
 }
 
 #[derive(Clone, Debug)]
-struct Version {
-    modified: Revision,
-    created: Revision,
-    /// `None`: the key was deleted.
-    value: Option<Bytes>,
+enum Version {
+    Put(Entry),
+    /// The key was deleted at this revision.
+    Deleted(Revision),
 }
 
 /// Transactions that were decided and not yet applied.
@@ -88,8 +88,7 @@ impl Mvcc {
     /// Adds an entry that is as old as the start of the history or older.
     /// Only for loading, before anything is applied.
     pub fn load(&mut self, entry: Entry) {
-        let version = Version { modified: entry.modified, created: entry.created, value: Some(entry.value) };
-        self.keys.insert(entry.key, Chain { older: Vec::new(), newest: version });
+        self.keys.insert(entry.key.clone(), Chain::new(Version::Put(entry)));
     }
 
     pub fn current(&self) -> Revision {
@@ -103,12 +102,12 @@ impl Mvcc {
 
     /// The number of keys that exist now.
     pub fn live(&self) -> usize {
-        self.keys.values().filter(|chain| chain.newest.value.is_some()).count()
+        self.keys.values().filter(|chain| !chain.newest.is_deleted()).count()
     }
 
     pub fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found, ReadError> {
         let revision = self.readable(at)?;
-        let entry = self.keys.get_key_value(key).and_then(|(key, chain)| chain.entry(key, revision));
+        let entry = self.keys.get(key).and_then(|chain| chain.entry(revision));
         Ok(Found { entry, revision })
     }
 
@@ -121,7 +120,7 @@ impl Mvcc {
         }
         let end = range.end().map_or(Bound::Unbounded, Bound::Excluded);
         let keys = self.keys.range::<Bytes, _>((Bound::Included(range.start()), end));
-        let mut entries = keys.filter_map(|(key, chain)| chain.entry(key, revision));
+        let mut entries = keys.filter_map(|(_, chain)| chain.entry(revision));
         page.entries.extend(entries.by_ref().take(limit.min(MAX_PAGE)));
         page.more = entries.next().is_some();
         Ok(page)
@@ -154,7 +153,7 @@ impl Mvcc {
         let last = pending.batches.last().map_or(self.current, |batch| batch.revision);
         let current = |pending: &Pending, key: &Bytes| match pending.changed.get(key) {
             Some(changed) => changed.clone(),
-            None => self.keys.get_key_value(key).and_then(|(key, chain)| chain.entry(key, Revision::LAST)),
+            None => self.keys.get(key).and_then(|chain| chain.entry(Revision::LAST)),
         };
 
         let compared: Vec<Option<Entry>> =
@@ -176,6 +175,8 @@ impl Mvcc {
             return Ok(Committed { revision: last, changed: false, previous });
         }
         events.sort_unstable_by(|left, right| left.key().cmp(right.key()));
+        // Kept as long as the history: no larger than it has to be.
+        events.shrink_to_fit();
         for event in &events {
             pending.changed.insert(event.key().clone(), event.entry().cloned());
         }
@@ -188,19 +189,13 @@ impl Mvcc {
         debug_assert!(batch.revision > self.current, "{} after {}", batch.revision, self.current);
         for event in &batch.events {
             let version = match event {
-                Event::Put { entry, .. } => Version {
-                    modified: entry.modified,
-                    created: entry.created,
-                    value: Some(entry.value.clone()),
-                },
-                Event::Delete { previous } => {
-                    Version { modified: batch.revision, created: previous.created, value: None }
-                }
+                Event::Put { entry, .. } => Version::Put(entry.clone()),
+                Event::Delete { .. } => Version::Deleted(batch.revision),
             };
             match self.keys.get_mut(event.key()) {
-                Some(chain) => chain.older.push(std::mem::replace(&mut chain.newest, version)),
+                Some(chain) => chain.push(version),
                 None => {
-                    self.keys.insert(event.key().clone(), Chain { older: Vec::new(), newest: version });
+                    self.keys.insert(event.key().clone(), Chain::new(version));
                 }
             }
         }
@@ -246,21 +241,22 @@ impl Mvcc {
     /// Drops the versions of a key that were replaced by `revision` or before.
     fn forget_before(&mut self, key: &Bytes, revision: Revision) {
         let Some(chain) = self.keys.get_mut(key) else { return };
-        if chain.newest.modified <= revision {
-            chain.older = Vec::new();
-            if chain.newest.value.is_none() {
+        if chain.newest.modified() <= revision {
+            chain.older = None;
+            if chain.newest.is_deleted() {
                 self.keys.remove(key);
             }
             return;
         }
-        let replaced = chain.older.partition_point(|version| version.modified < revision);
-        chain.older.drain(..replaced);
+        let Some(older) = &mut chain.older else { return };
+        let replaced = older.partition_point(|version| version.modified() < revision);
+        older.drain(..replaced);
         // A deletion with nothing before it says nothing.
-        if chain.older.first().is_some_and(|version| version.value.is_none()) {
-            chain.older.remove(0);
+        if older.first().is_some_and(Version::is_deleted) {
+            older.remove(0);
         }
-        if chain.older.is_empty() {
-            chain.older = Vec::new();
+        if older.is_empty() {
+            chain.older = None;
         }
     }
 
@@ -286,15 +282,40 @@ impl Pending {
 }
 
 impl Chain {
-    fn entry(&self, key: &Bytes, at: Revision) -> Option<Entry> {
-        let version = if self.newest.modified <= at {
+    fn new(newest: Version) -> Self {
+        Self { older: None, newest }
+    }
+
+    fn push(&mut self, version: Version) {
+        let replaced = std::mem::replace(&mut self.newest, version);
+        self.older.get_or_insert_default().push(replaced);
+    }
+
+    fn entry(&self, at: Revision) -> Option<Entry> {
+        let version = if self.newest.modified() <= at {
             &self.newest
         } else {
-            let index = self.older.partition_point(|version| version.modified <= at).checked_sub(1)?;
-            self.older.get(index)?
+            let older = self.older.as_ref()?;
+            let index = older.partition_point(|version| version.modified() <= at).checked_sub(1)?;
+            older.get(index)?
         };
-        let value = version.value.clone()?;
-        Some(Entry { key: key.clone(), value, created: version.created, modified: version.modified })
+        match version {
+            Version::Put(entry) => Some(entry.clone()),
+            Version::Deleted(_) => None,
+        }
+    }
+}
+
+impl Version {
+    fn modified(&self) -> Revision {
+        match self {
+            Self::Put(entry) => entry.modified,
+            Self::Deleted(revision) => *revision,
+        }
+    }
+
+    fn is_deleted(&self) -> bool {
+        matches!(self, Self::Deleted(_))
     }
 }
 
@@ -304,7 +325,7 @@ fn event(write: Write, previous: Option<Entry>, revision: Revision) -> Option<Ev
             let created = previous.as_ref().map_or(revision, |previous| previous.created);
             // One buffer for all versions of a key.
             let key = previous.as_ref().map_or(key, |previous| previous.key.clone());
-            Some(Event::Put { entry: Entry { key, value, created, modified: revision }, previous })
+            Some(Event::Put { entry: Entry::new(key, value, created, revision), previous })
         }
         Write::Delete { .. } => previous.map(|previous| Event::Delete { previous }),
     }

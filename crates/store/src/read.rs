@@ -1,7 +1,8 @@
 //! What reads answer.
 
+use std::{ops::Deref, sync::Arc};
+
 use bytes::Bytes;
-use std::sync::Arc;
 
 use crate::Revision;
 
@@ -11,15 +12,35 @@ pub const MAX_PAGE: usize = 10_000;
 
 /// A key with its value as of one revision.
 ///
-/// A value that is a slice of a larger buffer keeps that buffer alive.
+/// One pointer: state, history and readers share what it points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct Entry(Arc<EntryFields>);
+
+/// What an [`Entry`] points to.
+///
+/// A value that is a slice of a larger buffer keeps that buffer alive.
+#[derive(Debug, PartialEq, Eq)]
+pub struct EntryFields {
     pub key: Bytes,
     pub value: Bytes,
     /// The revision that made the key; changes when it is deleted and made again.
     pub created: Revision,
     /// The revision that wrote this value.
     pub modified: Revision,
+}
+
+impl Entry {
+    pub fn new(key: Bytes, value: Bytes, created: Revision, modified: Revision) -> Self {
+        Self(Arc::new(EntryFields { key, value, created, modified }))
+    }
+}
+
+impl Deref for Entry {
+    type Target = EntryFields;
+
+    fn deref(&self) -> &EntryFields {
+        &self.0
+    }
 }
 
 /// The answer for one key.

@@ -7,8 +7,8 @@ pub const DEFAULT_MAX_EVENTS: usize = 100_000;
 pub const DEFAULT_MAX_BYTES: usize = 256 << 20;
 
 /// Bounds of the history. A change is forgotten when it is past any of them;
-/// forgetting happens with later commits, a few changes at a time, so a store
-/// that is not written to forgets nothing.
+/// forgetting happens with later commits, a few changes at a time, and in a
+/// store on disk from time to time without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Changes older than this may go.

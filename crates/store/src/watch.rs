@@ -6,6 +6,13 @@ use bytes::Bytes;
 
 use crate::{BoxFuture, Entry, KeyRange, Revision, read::Stopped};
 
+/// Is handed every change where it happens, see [`Store::follow`](crate::Store::follow).
+pub trait Follower: Debug + Send + Sync {
+    /// Some transactions, in order. The store waits: this does no I/O, and
+    /// does not call the store.
+    fn changed(&self, group: &[Changes]);
+}
+
 /// A running watch, see [`Store::watch`](crate::Store::watch).
 pub type Watch = Box<dyn Watcher>;
 
@@ -14,6 +21,12 @@ pub trait Watcher: Debug + Send {
     /// Waits for what comes next. The future may be dropped without losing
     /// anything. After an error every further call gives that error.
     fn next(&mut self) -> BoxFuture<'_, Result<Delivery, WatchError>>;
+
+    /// The next delivery if it is there already. `None` says nothing about
+    /// the end: only [`next`](Watcher::next) tells errors.
+    fn ready(&mut self) -> Option<Delivery> {
+        None
+    }
 
     /// Asks for a [`Delivery::Progress`] behind everything that has happened so far.
     fn request_progress(&mut self);

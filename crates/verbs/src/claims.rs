@@ -3,29 +3,37 @@
 //! Every claim is a key of its own in the store, made in the same transaction as
 //! the service and absent before it: two services can never get the same one,
 //! whoever serves them, and nothing is claimed for a service that is not there.
+//! An address is claimed by an `IPAddress`, which everybody can see; a port by a
+//! key that is nobody's object.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
-use serde_json::Value;
-use sternpost_cache::{ResourceId, object_key};
-use sternpost_meta::{format, status::Status};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sternpost_cache::{ResourceId, encode, object_key};
+use sternpost_meta::status::Status;
 use sternpost_registry::{
-    kinds::service_allocation::{
-        self, Change, Claims, DEFAULT_NODE_PORTS, DEFAULT_RANGE, Pool, Refusal, allocate_create,
-        allocate_update,
+    kinds::{
+        ip_ranges::{Family, parse_cidr},
+        service_allocation::{
+            self, Change, Claims, DEFAULT_NODE_PORTS, DEFAULT_RANGE, Pool, Refusal, allocate_create,
+            allocate_update,
+        },
     },
     object::Fields,
 };
 use sternpost_store::{Compare, Transaction, Write};
 
 use crate::{
-    registry::{Registry, Target},
+    registry::{Registry, Target, Writer},
     served::Served,
+    typed,
 };
 
-/// Not a group that is served: claims are nobody's objects.
+/// Of addresses and of the ranges they come from.
+const NETWORKING: &str = "networking.k8s.io";
+/// Not a group that is served: claims of ports are nobody's objects.
 const GROUP: &str = "internal.sternpost";
-const ADDRESSES: &str = "serviceaddresses";
 const PORTS: &str = "serviceports";
 
 /// What a transaction has to do beside writing the object.
@@ -42,15 +50,15 @@ impl Claimed {
         transaction
     }
 
-    fn take(&mut self, claims: &Claims) {
-        for key in keys(claims) {
-            self.compares.push(Compare::Absent { key: key.clone() });
-            self.writes.push(Write::put(key, ""));
-        }
+    fn take(&mut self, key: Bytes, value: impl Into<Bytes>) {
+        self.compares.push(Compare::Absent { key: key.clone() });
+        self.writes.push(Write::put(key, value));
     }
 
     fn give_back(&mut self, claims: &Claims) {
-        self.writes.extend(keys(claims).map(Write::delete));
+        let addresses = claims.addresses.iter().map(address_key);
+        let ports = claims.ports.iter().map(port_key);
+        self.writes.extend(addresses.chain(ports).map(Write::delete));
     }
 }
 
@@ -61,7 +69,8 @@ impl Registry {
             return Ok(Claimed::default());
         }
         let change = self.with_pool(|pool, choose| allocate_create(object, pool, choose));
-        change.map(|change| claimed(&change)).map_err(|refusal| refused(target, object, refusal))
+        let change = change.map_err(|refusal| refused(target, object, refusal))?;
+        self.claimed(object, &change)
     }
 
     /// Gives a changed service what it lacks, and takes back what it no longer needs.
@@ -75,7 +84,8 @@ impl Registry {
             return Ok(Claimed::default());
         }
         let change = self.with_pool(|pool, choose| allocate_update(object, old, pool, choose));
-        change.map(|change| claimed(&change)).map_err(|refusal| refused(target, object, refusal))
+        let change = change.map_err(|refusal| refused(target, object, refusal))?;
+        self.claimed(object, &change)
     }
 
     /// Takes back all that a service held.
@@ -87,16 +97,40 @@ impl Registry {
         claimed
     }
 
+    fn claimed(&self, service: &Value, change: &Change) -> Result<Claimed, Status> {
+        let mut claimed = Claimed::default();
+        for address in &change.claimed.addresses {
+            claimed.take(address_key(address), encode(&self.address_of(service, *address)?));
+        }
+        for port in &change.claimed.ports {
+            claimed.take(port_key(port), "");
+        }
+        claimed.give_back(&change.released);
+        Ok(claimed)
+    }
+
+    /// The `IPAddress` that says which service has an address.
+    fn address_of(&self, service: &Value, address: IpAddr) -> Result<Value, Status> {
+        let served = self.addresses()?;
+        let mut object = ip_address(service.field("metadata"), address);
+        let name = address.to_string();
+        let target = Target { served: &served, namespace: "", name: &name };
+        self.begin(target, &mut object);
+        self.track(target, None, &mut object, Writer::server());
+        typed::settle(&mut object, &served.stored_definition);
+        Ok(object)
+    }
+
+    fn addresses(&self) -> Result<Arc<Served>, Status> {
+        let served = self.served.get(NETWORKING, "v1", "ipaddresses").cloned();
+        served.ok_or_else(|| Status::internal_error("ipaddresses are not served"))
+    }
+
     fn with_pool<T>(&self, run: impl FnOnce(&Pool<'_>, service_allocation::Choose<'_>) -> T) -> T {
-        let used_addresses: BTreeSet<IpAddr> = self.held(ADDRESSES);
-        let used_ports: BTreeSet<u16> = self.held(PORTS);
-        let ranges: Vec<(IpAddr, u8)> = DEFAULT_RANGE
-            .split_once('/')
-            .and_then(|(network, length)| Some((format::parse_ip(network)?.address, length.parse().ok()?)))
-            .into_iter()
-            .collect();
+        let used_addresses: BTreeSet<IpAddr> = self.names(&ResourceId::new(NETWORKING, "ipaddresses"));
+        let used_ports: BTreeSet<u16> = self.names(&ResourceId::new(GROUP, PORTS));
         let pool = Pool {
-            ranges: &ranges,
+            ranges: &self.ranges(),
             node_ports: &DEFAULT_NODE_PORTS,
             used_addresses: &used_addresses,
             used_ports: &used_ports,
@@ -109,28 +143,63 @@ impl Registry {
         run(&pool, &mut choose)
     }
 
-    fn held<T: std::str::FromStr + Ord>(&self, resource: &str) -> BTreeSet<T> {
-        let snapshot = self.cache.resource(&ResourceId::new(GROUP, resource)).snapshot();
-        snapshot.iter(None, None).filter_map(|claim| claim.name.parse().ok()).collect()
+    /// The server's own range, and those that were added to it.
+    fn ranges(&self) -> Vec<(IpAddr, u8)> {
+        let mut ranges: Vec<(IpAddr, u8)> = parse_cidr(DEFAULT_RANGE).into_iter().collect();
+        let added = self.cache.resource(&ResourceId::new(NETWORKING, "servicecidrs")).snapshot();
+        for object in added.iter(None, None) {
+            let object = object.value();
+            if object.field("metadata").has("deletionTimestamp") {
+                continue;
+            }
+            let texts = object.field("spec").items("cidrs").iter().filter_map(Value::as_str);
+            for range in texts.filter_map(parse_cidr) {
+                // More addresses, but no other family than the server began with.
+                let same = ranges.first().is_none_or(|own| Family::of(own.0) == Family::of(range.0));
+                if same && !ranges.contains(&range) {
+                    ranges.push(range);
+                }
+            }
+        }
+        ranges
     }
+
+    /// The names of all objects of a resource.
+    fn names<T: std::str::FromStr + Ord>(&self, id: &ResourceId) -> BTreeSet<T> {
+        let snapshot = self.cache.resource(id).snapshot();
+        snapshot.iter(None, None).filter_map(|object| object.name().parse().ok()).collect()
+    }
+}
+
+/// An `IPAddress` as upstream's allocator makes it, but for what the server adds
+/// to every object. `service` is the metadata of its holder.
+pub(crate) fn ip_address(service: &Value, address: IpAddr) -> Value {
+    json!({
+        "metadata": {
+            "name": address.to_string(),
+            "labels": {
+                "ipaddress.kubernetes.io/ip-family": Family::of(address).name(),
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            },
+        },
+        "spec": {"parentRef": {
+            "resource": "services",
+            "namespace": service.field("namespace"),
+            "name": service.field("name"),
+        }},
+    })
 }
 
 fn is_service(served: &Served) -> bool {
     served.group().is_empty() && served.kind() == "Service"
 }
 
-fn claimed(change: &Change) -> Claimed {
-    let mut claimed = Claimed::default();
-    claimed.take(&change.claimed);
-    claimed.give_back(&change.released);
-    claimed
+fn address_key(address: &IpAddr) -> Bytes {
+    object_key(&ResourceId::new(NETWORKING, "ipaddresses"), "", &address.to_string())
 }
 
-fn keys(claims: &Claims) -> impl Iterator<Item = bytes::Bytes> {
-    let key = |resource: &str, name: String| object_key(&ResourceId::new(GROUP, resource), "", &name);
-    let addresses = claims.addresses.iter().map(move |address| key(ADDRESSES, address.to_string()));
-    let ports = claims.ports.iter().map(move |port| key(PORTS, port.to_string()));
-    addresses.chain(ports)
+fn port_key(port: &u16) -> Bytes {
+    object_key(&ResourceId::new(GROUP, PORTS), "", &port.to_string())
 }
 
 fn refused(target: Target<'_>, object: &Value, refusal: Refusal) -> Status {

@@ -1,18 +1,20 @@
 //! POST.
 
 use serde_json::Value;
-use sternpost_cache::{ResourceId, encode, object_key};
+use sternpost_cache::{encode, object_key};
 use sternpost_meta::{
     field::Errors,
-    status::{Cause, ResourceName, Status},
+    status::{Cause, Status},
 };
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_store::{CommitError, Transaction};
 
 use crate::registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status};
 use crate::{
+    admission::{self, Attributes, Operation},
     environment::{generate_name, new_uid},
     object_meta,
+    ownership::Ownership,
     policy::Generation,
     typed,
 };
@@ -28,13 +30,29 @@ impl Registry {
         object: Value,
         writer: Writer<'_>,
     ) -> Result<Written, Status> {
+        self.create_owned(target, object, Ownership::Track, writer).await
+    }
+
+    pub(crate) async fn create_owned(
+        &self,
+        target: Target<'_>,
+        object: Value,
+        ownership: Ownership,
+        writer: Writer<'_>,
+    ) -> Result<Written, Status> {
         let mut object = object;
-        self.check_namespace_of_body(target, &mut object)?;
-        let mut warnings = object_meta::dedup_owners(&mut object);
+        self.check_namespace_of_body(target, &object)?;
+        let mut warnings = object_meta::dedup_owners(&mut object, "");
         if !object.field("metadata").text("resourceVersion").is_empty() && writer.dry_run == DryRun::No {
             return Err(Status::version_on_create());
         }
-        self.check_namespace(target, &object)?;
+        (target.served.rules.default)(&mut object);
+        if ownership == Ownership::Track {
+            object.object_mut("metadata").remove("managedFields");
+            self.track(target, None, &mut object, writer);
+        }
+        let attributes = Attributes::of_write(Operation::Create, target, writer);
+        admission::mutate(self, &attributes, &mut object, None)?;
 
         let generated = object.field("metadata").text("name").is_empty();
         let base = object.field("metadata").text("generateName").to_owned();
@@ -43,6 +61,8 @@ impl Registry {
             if generated && !base.is_empty() {
                 let name = generate_name(&*self.environment, &base);
                 candidate.object_mut("metadata").set("name", name);
+                // Some defaults are made of the name.
+                (target.served.rules.default)(&mut candidate);
             }
             match self.create_once(target, candidate, writer).await {
                 Err(CreateError::Exists(name)) => {
@@ -71,17 +91,21 @@ impl Registry {
         let served = target.served;
         let sent_version = object.field("metadata").text("resourceVersion").to_owned();
         self.begin(target, &mut object);
-        (served.rules.default)(&mut object);
+        let mut warnings = (served.rules.early_warnings)(&object);
         (served.rules.prepare_create)(&mut object);
+        self.stamp_new(target, &mut object, writer);
         let claimed = self.claim_for_new(target, &mut object)?;
 
         let mut errors = Errors::default();
+        self.check_surroundings(target, &object, None, writer, &mut errors);
         object_meta::validate(&object, &served.policy, &mut errors);
         (served.rules.validate)(&object, &mut errors);
         if !errors.is_empty() {
-            return Err(invalid(target, &object, errors).into());
+            return Err(invalid(target, &object, errors).with_warnings(warnings).into());
         }
-        let warnings = (served.rules.warnings)(&object, None);
+        warnings.extend((served.rules.warnings)(&object, None));
+        let attributes = Attributes::of_write(Operation::Create, target, writer);
+        admission::validate(self, &attributes, &object, None, &mut warnings)?;
         typed::settle(&mut object, &served.stored_definition);
 
         let name = object.field("metadata").text("name").to_owned();
@@ -94,12 +118,14 @@ impl Registry {
             if !sent_version.is_empty() {
                 object.object_mut("metadata").set("resourceVersion", sent_version);
             }
-            return Ok(Written { object, created: true, warnings });
+            return Ok(Written { object, stored: None, created: true, warnings });
         }
         let key = object_key(&served.id, target.namespace, &name);
         match self.commit(claimed.join(Transaction::create(key, encode(&object)))).await {
             Ok(revision) => {
-                Ok(Written { object: complete(served, object, Some(revision)), created: true, warnings })
+                let stored = self.written(target, &name, revision);
+                let object = complete(served, object, Some(revision));
+                Ok(Written { object, stored, created: true, warnings })
             }
             // What was free a moment ago has been claimed by another.
             Err(CommitError::Conflict { current, .. }) if matches!(current.first(), Some(None)) => {
@@ -116,13 +142,7 @@ impl Registry {
         let now = self.now();
         let uid = new_uid(&*self.environment);
         let metadata = object.object_mut("metadata");
-        for field in [
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "selfLink",
-            "managedFields",
-            "resourceVersion",
-        ] {
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
             metadata.remove(field);
         }
         metadata.set("uid", uid);
@@ -138,33 +158,12 @@ impl Registry {
     }
 
     /// The body may name the namespace of the URL, or none.
-    fn check_namespace_of_body(&self, target: Target<'_>, object: &mut Value) -> Result<(), Status> {
+    pub(crate) fn check_namespace_of_body(&self, target: Target<'_>, object: &Value) -> Result<(), Status> {
         let named = object.field("metadata").text("namespace");
         if target.served.is_namespaced() && !named.is_empty() && named != target.namespace {
             return Err(Status::bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
-        }
-        Ok(())
-    }
-
-    /// Nothing can be created in a namespace that is not there, or on its way out.
-    fn check_namespace(&self, target: Target<'_>, object: &Value) -> Result<(), Status> {
-        if !target.served.is_namespaced() {
-            return Ok(());
-        }
-        let namespaces = self.cache.resource(&ResourceId::new("", "namespaces")).snapshot();
-        let Some(namespace) = namespaces.get("", target.namespace) else {
-            return Err(Status::not_found(
-                ResourceName { group: "", resource: "namespaces" },
-                target.namespace,
-            ));
-        };
-        if namespace.value().field("metadata").has("deletionTimestamp") {
-            let metadata = object.field("metadata");
-            let name = Some(metadata.text("name")).filter(|name| !name.is_empty());
-            let name = name.unwrap_or(metadata.text("generateName"));
-            return Err(Status::namespace_terminating(target.resource_name(), name, target.namespace));
         }
         Ok(())
     }
@@ -179,10 +178,8 @@ impl Registry {
             }
             return status;
         }
-        let terminating = self
-            .snapshot(target.served)
-            .get(target.namespace, name)
-            .is_some_and(|object| object.value().field("metadata").has("deletionTimestamp"));
+        let terminating =
+            self.snapshot(target.served).get(target.namespace, name).is_some_and(|object| object.terminating);
         if terminating {
             status.message = format!("object is being deleted: {}", status.message);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use sternpost_cache::{Object, object_key};
+use sternpost_cache::{Object, encode, object_key};
 use sternpost_meta::{
     status::{ResourceName, Status},
     time::Timestamp,
@@ -13,6 +13,7 @@ use sternpost_store::{CommitError, Transaction};
 
 use crate::registry::{DryRun, Registry, Target, complete, deleted_status, storage_status};
 use crate::{
+    admission::{self, Attributes, Operation},
     claims::Claimed,
     list::{ListQuery, Selection},
     policy::DeleteAnswer,
@@ -50,7 +51,14 @@ pub enum Deleted {
 
 impl Registry {
     pub async fn delete(&self, target: Target<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
-        self.check_undeletable(target)?;
+        let attributes = Attributes {
+            operation: Operation::Delete,
+            target,
+            subresource: "",
+            user: None,
+            dry_run: if options.dry_run { DryRun::All } else { DryRun::No },
+        };
+        admission::mutate(self, &attributes, &mut Value::Null, None)?;
         for _ in 0..ATTEMPTS {
             let old = self.get(target)?;
             if let Some(deleted) = self.delete_once(target, &old, options).await? {
@@ -72,7 +80,7 @@ impl Registry {
         let listed = self.list(target, selection, &query).await?;
         let mut deleted = Vec::new();
         for object in listed.items {
-            let target = Target { namespace: &object.namespace, name: &object.name, ..target };
+            let target = Target { namespace: object.namespace(), name: object.name(), ..target };
             match self.delete(target, options).await {
                 Ok(_) => deleted.push(object.value()),
                 // Somebody else was faster, which is as good.
@@ -100,14 +108,16 @@ impl Registry {
         object.object_mut("metadata").set("finalizers", finalizers.clone());
         let grace = grace_period(target, &current, options);
         let is_namespace = served.group().is_empty() && served.kind() == "Namespace";
-        let waits = !finalizers.is_empty()
-            || grace > 0
-            || (is_namespace && !current.field("spec").items("finalizers").is_empty());
-        if waits {
-            self.mark(target, &mut object, &current, grace);
+        if is_namespace && !current.field("metadata").has("deletionTimestamp") {
+            return self.end_namespace(target, object, old, options).await;
+        }
+        if is_namespace && !current.field("spec").items("finalizers").is_empty() {
+            return Ok(Some(Deleted::Pending(complete(served, current, Some(old.revision)))));
+        }
+        if !finalizers.is_empty() || grace > 0 {
+            self.mark(&mut object, &current, grace);
             if is_namespace {
-                object.object_mut("status").set("phase", "Terminating");
-                object.object_mut("metadata").remove("deletionGracePeriodSeconds");
+                object.object_mut("metadata").set("deletionGracePeriodSeconds", 0);
             }
             typed::settle(&mut object, &served.stored_definition);
             let dry_run = if options.dry_run { DryRun::All } else { DryRun::No };
@@ -133,7 +143,7 @@ impl Registry {
                 let mut last = current.clone();
                 // Only pods have a grace period, and their last state shows that it is over.
                 if served.group().is_empty() && served.kind() == "Pod" {
-                    self.mark(target, &mut last, &current, 0);
+                    self.mark(&mut last, &current, 0);
                 }
                 complete(served, last, Some(revision))
             }
@@ -141,8 +151,33 @@ impl Registry {
         Ok(Some(Deleted::Gone(answer)))
     }
 
+    /// A namespace only begins to end, whatever it waits for: content may still
+    /// be on its way into it.
+    async fn end_namespace(
+        &self,
+        target: Target<'_>,
+        mut object: Value,
+        old: &Arc<Object>,
+        options: &DeleteOptions,
+    ) -> Result<Option<Deleted>, Status> {
+        let served = target.served;
+        object.object_mut("metadata").set("deletionTimestamp", self.now());
+        object.object_mut("status").set("phase", "Terminating");
+        typed::settle(&mut object, &served.stored_definition);
+        let mut revision = old.revision;
+        if !options.dry_run {
+            let key = object_key(&served.id, target.namespace, target.name);
+            match self.commit(Transaction::update(key, old.revision, encode(&object))).await {
+                Ok(written) => revision = written,
+                Err(CommitError::Conflict { .. }) => return Ok(None),
+                Err(error) => return Err(storage_status(&error)),
+            }
+        }
+        Ok(Some(Deleted::Pending(complete(served, object, Some(revision)))))
+    }
+
     /// Sets or shortens the time of deletion.
-    fn mark(&self, target: Target<'_>, object: &mut Value, current: &Value, grace: i64) {
+    fn mark(&self, object: &mut Value, current: &Value, grace: i64) {
         let metadata = current.field("metadata");
         if metadata.has("deletionTimestamp") {
             let pending = metadata.int("deletionGracePeriodSeconds").unwrap_or_default();
@@ -156,28 +191,22 @@ impl Registry {
         let metadata = object.object_mut("metadata");
         metadata.set("deletionTimestamp", time);
         metadata.set("deletionGracePeriodSeconds", grace);
-        if generation > 0 && target.served.kind() != "Namespace" {
+        if generation > 0 {
             metadata.set("generation", generation + 1);
         }
-    }
-
-    fn check_undeletable(&self, target: Target<'_>) -> Result<(), Status> {
-        let system = ["default", "kube-system", "kube-public"].contains(&target.name);
-        if target.served.group().is_empty() && target.served.kind() == "Namespace" && system {
-            let resource = ResourceName { group: "", resource: "namespaces" };
-            return Err(Status::forbidden_because(
-                resource,
-                target.name,
-                "this namespace may not be deleted",
-            ));
-        }
-        Ok(())
     }
 }
 
 fn check_preconditions(target: Target<'_>, current: &Value, options: &DeleteOptions) -> Result<(), Status> {
     let metadata = current.field("metadata");
+    let is_namespace = target.served.group().is_empty() && target.served.kind() == "Namespace";
     let conflict = |field: &str, wanted: &str, found: &str, rest: &str| {
+        if is_namespace {
+            let why = format!(
+                "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
+            );
+            return Status::conflict(target.resource_name(), target.name, &why);
+        }
         let why = format!(
             "the {field} in the precondition ({wanted}) does not match the {field} in record ({found}). The object might have been {rest}"
         );

@@ -13,7 +13,12 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
 pub fn new_uid(environment: &dyn Environment) -> String {
     let mut bytes = [0u8; 16];
     environment.random(&mut bytes);
-    let bits = u128::from_be_bytes(bytes) & !(0xf << 76) & !(0b11 << 62) | (0x4 << 76) | (0b10 << 62);
+    uuid(bytes)
+}
+
+/// Random bytes as a UUID of version 4.
+pub fn uuid(random: [u8; 16]) -> String {
+    let bits = u128::from_be_bytes(random) & !(0xf << 76) & !(0b11 << 62) | (0x4 << 76) | (0b10 << 62);
     let hex = format!("{bits:032x}");
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
     [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")

@@ -1,12 +1,11 @@
-//! What selectors look at, taken from each object when it enters the cache.
+//! What field selectors look at, taken from each object when it enters the cache.
 
 use std::{collections::HashMap, sync::Arc};
 
-use serde_json::Value;
-use sternpost_cache::{Index, Indexer, ResourceId};
-use sternpost_registry::{field_selectors, object::Fields};
+use sternpost_cache::{Indexer, Pairs, ResourceId, value_of};
+use sternpost_registry::field_selectors;
 
-/// Indexes labels, and the fields by which the built-in kinds can be selected.
+/// Indexes the fields by which the built-in kinds can be selected.
 #[derive(Debug)]
 pub struct Selectable {
     /// The kinds that have selectable fields of their own, by where they are stored.
@@ -29,12 +28,10 @@ impl Selectable {
 }
 
 impl Indexer for Selectable {
-    fn index(&self, id: &ResourceId, object: &Value) -> Index {
-        let labels = object.field("metadata").entries("labels");
-        let labels = labels.map(|(key, value)| (key.into(), value.as_str().unwrap_or_default().into()));
-        let fields = self.kinds.get(id).into_iter().flat_map(|(kind, names)| {
-            names.iter().map(|name| (*name, field_selectors::value(kind, name, object).into()))
-        });
-        Index { labels: labels.collect(), fields: fields.collect() }
+    fn fields(&self, id: &ResourceId, stored: &[u8]) -> Pairs {
+        // Most kinds have none, and are not parsed.
+        let Some((kind, names)) = self.kinds.get(id) else { return Pairs::default() };
+        let object = value_of(stored).unwrap_or_default();
+        names.iter().map(|name| (*name, field_selectors::value(kind, name, &object))).collect()
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! This crate does not know HTTP, TLS, tokens or which store it sits on.
 
+pub mod admission;
 mod claims;
 mod create;
 mod delete;
@@ -17,11 +18,16 @@ pub mod environment;
 pub mod index;
 mod list;
 mod object_meta;
+mod ownership;
+mod patch;
 mod pods;
 pub mod policy;
 mod registry;
+mod reset_fields;
+mod scale;
 pub mod served;
 pub mod startup;
+mod surroundings;
 pub mod typed;
 mod update;
 mod watch;
@@ -30,6 +36,8 @@ pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use list::{
     FUTURE_PATIENCE, ListQuery, Listed, Selection, VersionMatch, parse_exact_version, parse_version,
 };
+pub use patch::{Patch, PatchRequest, Validation, to_stored};
 pub use registry::{DryRun, Registry, Target, Writer, Written, deleted_status};
+pub use scale::ScaleChange;
 pub use update::Part;
 pub use watch::{Told, Watch, WatchQuery};

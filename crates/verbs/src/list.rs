@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use base64::{DecodeError, Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
-use sternpost_cache::{Object, Snapshot};
+use sternpost_cache::{Labelled, Object, ResourceCache};
 use sternpost_meta::{
     field::go_quote,
-    selector::{FieldSelector, LabelSelector},
+    selector::{FieldSelector, LabelSelector, Test},
     status::Status,
 };
 use sternpost_store::Revision;
@@ -17,6 +17,10 @@ use sternpost_registry::{kinds::json_syntax, object::Fields};
 
 /// How long a request waits for a revision that is not there yet.
 pub const FUTURE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// From this many objects on, a selection by label goes by an index. Fewer are
+/// looked at faster than an index is kept.
+const INDEXED_FROM: usize = 256;
 
 /// Which objects of a collection are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,9 +50,23 @@ impl Selection {
     }
 
     pub fn matches(&self, object: &Object) -> bool {
-        self.name.as_deref().is_none_or(|name| name == &*object.name)
+        self.name.as_deref().is_none_or(|name| name == object.name())
             && self.labels.matches_with(|key| object.label(key))
             && self.fields.matches_with(|name| object.field(name))
+    }
+
+    /// Labels that every object has to have, with the values it may have.
+    fn labelled(&self) -> Vec<Labelled<'_>> {
+        let requirements = self.labels.requirements().unwrap_or_default().iter();
+        let indexed = requirements.filter_map(|requirement| {
+            let values = match requirement.test() {
+                Test::Equals(value) | Test::DoubleEquals(value) => std::slice::from_ref(value),
+                Test::In(values) => values,
+                _ => return None,
+            };
+            Some(Labelled { key: requirement.key(), values })
+        });
+        indexed.collect()
     }
 }
 
@@ -89,61 +107,48 @@ impl Registry {
         query: &ListQuery,
     ) -> Result<Listed, Status> {
         let token = Token::parse(&query.continue_token)?;
-        let (snapshot, revision) = self.state(target, query, token.as_ref()).await?;
+        let cache = self.cache.resource(&target.served.id);
         let behind = token.as_ref().map(|token| token.behind.as_str());
 
-        // One more than asked for tells whether there is another page.
-        let wanted = if query.limit == 0 { usize::MAX } else { query.limit };
-        let mut matching = snapshot.iter(target.scope(), behind).filter(|object| selection.matches(object));
-        let items: Vec<Arc<Object>> = matching.by_ref().take(wanted).cloned().collect();
-        let mut listed = Listed { items, revision, continue_token: String::new(), remaining: None };
-        if let (Some(_), Some(last)) = (matching.next(), listed.items.last()) {
-            let place = format!("{}/{}", last.namespace, last.name);
-            listed.continue_token = Token { revision: Some(revision), behind: place }.to_string();
-            // As upstream: counting what a selector leaves is too dear.
-            listed.remaining = selection.is_everything().then(|| 1 + matching.count());
+        // An older state is looked through.
+        if let Some(revision) = self.wanted_revision(query, token.as_ref()).await? {
+            let snapshot = cache.snapshot_at(revision).map_err(|_| match &token {
+                Some(token) => expired_token(token),
+                None => Status::expired("The resourceVersion for the provided list is too old."),
+            })?;
+            return Ok(page(snapshot.iter(target.scope(), behind), selection, query.limit, revision));
         }
-        Ok(listed)
+
+        // The latest too, unless labels leave less of it. The revision to call it
+        // by is looked up first: the state is not older.
+        let seen = self.cache.revision();
+        let labels = selection.labelled();
+        if !labels.is_empty() && is_large(&cache) {
+            let (snapshot, found) = cache.labelled(&labels, target.scope(), behind);
+            return Ok(page(found.iter(), selection, query.limit, seen.max(snapshot.revision)));
+        }
+        let snapshot = cache.snapshot();
+        let objects = snapshot.iter(target.scope(), behind);
+        Ok(page(objects, selection, query.limit, seen.max(snapshot.revision)))
     }
 
-    /// The state that the query asks for, and the revision to call it by.
-    async fn state(
+    /// The revision of which exactly the query wants the state; `None` for the latest.
+    async fn wanted_revision(
         &self,
-        target: Target<'_>,
         query: &ListQuery,
         token: Option<&Token>,
-    ) -> Result<(Arc<Snapshot>, Revision), Status> {
-        let cache = self.cache.resource(&target.served.id);
-        let latest = || {
-            let seen = self.cache.revision();
-            let snapshot = cache.snapshot();
-            let revision = seen.max(snapshot.revision);
-            (snapshot, revision)
-        };
+    ) -> Result<Option<Revision>, Status> {
         if let Some(token) = token {
-            return match token.revision {
-                None => Ok(latest()),
-                Some(revision) => match cache.snapshot_at(revision) {
-                    Ok(snapshot) => Ok((snapshot, revision)),
-                    Err(_) => Err(expired_token(token)),
-                },
-            };
+            return Ok(token.revision);
         }
         let exact = query.version_match == Some(VersionMatch::Exact)
             || (query.version_match.is_none() && query.limit > 0);
         match query.resource_version.as_str() {
-            "" | "0" => Ok(latest()),
+            "" | "0" => Ok(None),
             text => {
                 let revision = parse_version(text)?;
                 self.await_revision(revision).await?;
-                if exact {
-                    let snapshot = cache.snapshot_at(revision).map_err(|_| {
-                        Status::expired("The resourceVersion for the provided list is too old.")
-                    })?;
-                    Ok((snapshot, revision))
-                } else {
-                    Ok(latest())
-                }
+                Ok(exact.then_some(revision))
             }
         }
     }
@@ -155,6 +160,31 @@ impl Registry {
         }
         Err(Status::version_too_large(revision.get(), self.cache.revision().get()))
     }
+}
+
+/// What is selected of the objects, up to the limit.
+fn page<'a>(
+    objects: impl Iterator<Item = &'a Arc<Object>>,
+    selection: &Selection,
+    limit: usize,
+    revision: Revision,
+) -> Listed {
+    // One more than asked for tells whether there is another page.
+    let wanted = if limit == 0 { usize::MAX } else { limit };
+    let mut matching = objects.filter(|object| selection.matches(object));
+    let items: Vec<Arc<Object>> = matching.by_ref().take(wanted).cloned().collect();
+    let mut listed = Listed { items, revision, continue_token: String::new(), remaining: None };
+    if let (Some(_), Some(last)) = (matching.next(), listed.items.last()) {
+        let behind = last.place().to_owned();
+        listed.continue_token = Token { revision: Some(revision), behind }.to_string();
+        // As upstream: counting what a selector leaves is too dear.
+        listed.remaining = selection.is_everything().then(|| 1 + matching.count());
+    }
+    listed
+}
+
+fn is_large(cache: &ResourceCache) -> bool {
+    cache.snapshot().len() >= INDEXED_FROM
 }
 
 /// Zero is not a version here: callers treat it before. The error is what a

@@ -119,7 +119,8 @@ fn owners_as_go_prints(owners: &[Value]) -> String {
 }
 
 /// Removes owners that are named twice, and returns what to say about it.
-pub fn dedup_owners(object: &mut Value) -> Vec<String> {
+/// `when` is what upstream's warning adds: a patch is looked at later than other writes.
+pub fn dedup_owners(object: &mut Value, when: &str) -> Vec<String> {
     let owners = object.field("metadata").items("ownerReferences");
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     let mut repeated: Vec<String> = Vec::new();
@@ -138,7 +139,7 @@ pub fn dedup_owners(object: &mut Value) -> Vec<String> {
     }
     object.object_mut("metadata").set("ownerReferences", kept);
     vec![format!(
-        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         repeated.join(", ")
     )]
 }

@@ -12,6 +12,7 @@ use sternpost_registry::{
 };
 
 use crate::{
+    admission::{self, Attributes, Operation},
     claims::Claimed,
     delete::DeleteOptions,
     registry::{DryRun, Registry, Target},
@@ -21,6 +22,19 @@ use crate::{
 const ATTEMPTS: usize = 100;
 
 impl Registry {
+    /// What holds for everything that is created in a namespace, stored or not.
+    pub fn check_new_in_namespace(&self, target: Target<'_>, object: &Value) -> Result<(), Status> {
+        self.check_namespace_of_body(target, object)?;
+        let attributes = Attributes {
+            operation: Operation::Create,
+            target,
+            subresource: "",
+            user: None,
+            dry_run: DryRun::No,
+        };
+        admission::mutate(self, &attributes, &mut object.clone(), None)
+    }
+
     /// Gives a pod its node.
     pub async fn bind(&self, pod: Target<'_>, bound: &Value, dry_run: DryRun) -> Result<(), Status> {
         let nodes = self.cache.resource(&ResourceId::new("", "nodes")).snapshot();

@@ -3,7 +3,10 @@
 use serde_json::Value;
 use sternpost_meta::format::{self, Problems};
 
-use sternpost_registry::object::Fields;
+use sternpost_registry::{
+    kinds::{certificate_signing_request, ip_address, namespace, role, service, stateful_set},
+    object::Fields,
+};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Policy {
@@ -153,11 +156,29 @@ fn generation(group: &str, kind: &str) -> Generation {
 
 fn name(group: &str, kind: &str) -> fn(&str) -> Problems {
     match (group, kind) {
-        ("", "Namespace" | "Service") => format::dns_label,
-        // An API service of the core group is called `v1.`.
-        ("", "Event") | ("events.k8s.io" | "rbac.authorization.k8s.io" | "apiregistration.k8s.io", _) => {
-            format::path_segment
-        }
+        ("", "Namespace") => namespace::NAME,
+        ("", "Service") => service::NAME,
+        ("apps", "StatefulSet") => stateful_set::NAME,
+        ("certificates.k8s.io", "CertificateSigningRequest") => certificate_signing_request::NAME,
+        ("rbac.authorization.k8s.io", _) => role::NAME,
+        ("", "Event") | ("policy", "PodDisruptionBudget") => format::path_segment,
+        // An API service of the core group is called `v1.`; the kind says how.
+        ("apiregistration.k8s.io", _) => |_| Problems::new(),
+        ("networking.k8s.io", "IPAddress") => ip_address::NAME,
+        ("", "ReplicationController") | ("resource.k8s.io", "DeviceClass") => dns_subdomain_in_bytes,
         _ => format::dns_subdomain,
     }
+}
+
+/// As upstream's generated checks say it.
+fn dns_subdomain_in_bytes(name: &str) -> Problems {
+    let mut problems = format::dns_subdomain(name);
+    for problem in &mut problems {
+        if let Some(limit) =
+            problem.strip_prefix("must be no more than ").and_then(|rest| rest.strip_suffix(" characters"))
+        {
+            *problem = format!("must be no more than {limit} bytes");
+        }
+    }
+    problems
 }

@@ -14,6 +14,7 @@ use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_store::{CommitError, Revision, Store, Transaction};
 
 use crate::{
+    admission::Chain,
     environment::Environment,
     served::{Served, ServedResources},
 };
@@ -30,6 +31,7 @@ pub struct Registry {
     pub cache: Arc<Cache>,
     store: Arc<dyn Store>,
     pub(crate) environment: Arc<dyn Environment>,
+    pub(crate) admission: Chain,
 }
 
 /// Which object, or which collection, a request is about.
@@ -82,10 +84,12 @@ impl Writer<'static> {
 }
 
 /// What became of a write.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Written {
     /// The whole object; without a resource version if nothing was stored.
     pub object: Value,
+    /// The same as the cache has it, unless another writer was there since.
+    pub stored: Option<Arc<Object>>,
     pub created: bool,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
@@ -98,7 +102,13 @@ impl Registry {
         store: Arc<dyn Store>,
         environment: Arc<dyn Environment>,
     ) -> Self {
-        Self { served, cache, store, environment }
+        Self { served, cache, store, environment, admission: Chain::default() }
+    }
+
+    /// With other admission plugins than those that are on by default.
+    #[must_use]
+    pub fn with_admission(self, admission: Chain) -> Self {
+        Self { admission, ..self }
     }
 
     /// The object as it is now.
@@ -113,11 +123,22 @@ impl Registry {
         self.cache.resource(&served.id).snapshot()
     }
 
+    /// What the cache shows of a write.
+    pub(crate) fn written(&self, target: Target<'_>, name: &str, revision: Revision) -> Option<Arc<Object>> {
+        let snapshot = self.snapshot(target.served);
+        snapshot.get(target.namespace, name).filter(|object| object.revision == revision).cloned()
+    }
+
     /// Commits, and waits until reads show it.
     pub(crate) async fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {
-        let committed = self.store.commit(transaction).await?;
-        self.cache.reaches(committed.revision, CATCH_UP).await;
-        Ok(committed.revision)
+        let (revision, committed) = match self.store.commit(transaction).await {
+            Ok(committed) => (committed.revision, Ok(committed.revision)),
+            // Whoever tries again must not find what has just been refused.
+            Err(error @ CommitError::Conflict { revision, .. }) => (revision, Err(error)),
+            Err(error) => return Err(error),
+        };
+        self.cache.reaches(revision, CATCH_UP).await;
+        committed
     }
 
     pub(crate) fn now(&self) -> String {
@@ -135,7 +156,9 @@ pub(crate) fn storage_status(error: &CommitError) -> Status {
 
 pub(crate) fn invalid(target: Target<'_>, object: &Value, errors: Errors) -> Status {
     let name = object.field("metadata").text("name");
-    Status::invalid(target.served.group(), target.served.kind(), name, errors.into_causes())
+    // Events are of the core group, whichever way they come.
+    let group = if target.served.group() == "events.k8s.io" { "" } else { target.served.group() };
+    Status::invalid(group, target.served.kind(), name, errors.into_causes())
 }
 
 /// The object in full: with kind, apiVersion and, if it has one, its version.

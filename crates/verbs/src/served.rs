@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use serde_json::Value;
+use sternpost_apply::ResetFields;
 use sternpost_cache::ResourceId;
 use sternpost_meta::{
     gvk::GroupVersionKind,
@@ -13,7 +14,10 @@ use sternpost_registry::{
     object::FieldsMut,
 };
 
-use crate::policy::{Policy, policy};
+use crate::{
+    policy::{Policy, policy},
+    reset_fields::{PLACES, reset},
+};
 
 /// One resource of one version, with all that its verbs need to know.
 #[derive(Debug)]
@@ -29,6 +33,8 @@ pub struct Served {
     pub conversion: Option<Conversion>,
     pub policy: Policy,
     pub rules: Rules,
+    /// What cannot be owned, by the subresource that is written through.
+    resets: Vec<(&'static str, ResetFields)>,
 }
 
 impl Served {
@@ -42,6 +48,12 @@ impl Served {
 
     pub fn is_namespaced(&self) -> bool {
         self.resource.scope == Scope::Namespaced
+    }
+
+    /// Fields that a writer through `subresource` cannot own.
+    pub fn resets(&self, subresource: &str) -> &ResetFields {
+        static NONE: ResetFields = ResetFields::None;
+        self.resets.iter().find(|(place, _)| *place == subresource).map_or(&NONE, |(_, reset)| reset)
     }
 
     /// `{"kind":…,"apiVersion":…,`: what stands before an object's fields.
@@ -114,6 +126,7 @@ impl ServedResources {
                 conversion,
                 policy: policy(&gv.group, &resource.kind),
                 rules: rules(&gv.group, &resource.kind),
+                resets: resets(resource),
             };
             all.insert((gv.group.clone(), gv.version.clone(), resource.plural.clone()), Arc::new(served));
         }
@@ -133,12 +146,22 @@ impl ServedResources {
             conversion: None,
             policy: parent.policy,
             rules: rules(&kind.group, &kind.kind),
+            resets: Vec::new(),
         })
     }
 
     pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
         self.0.get(&(group.into(), version.into(), plural.into()))
     }
+}
+
+fn resets(resource: &Resource) -> Vec<(&'static str, ResetFields)> {
+    let has_status = resource.subresources.iter().any(|subresource| &*subresource.name == "status");
+    let at = |place| match reset(&resource.gv.group, &resource.kind, has_status, place) {
+        [] => ResetFields::None,
+        paths => ResetFields::except(paths.iter().copied()),
+    };
+    PLACES.iter().map(|place| (*place, at(place))).collect()
 }
 
 /// Events are one resource under two groups.

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sternpost_cache::{encode, object_key};
+use sternpost_cache::{ResourceId, encode, object_key};
 use sternpost_meta::{field::Errors, status::Status};
 use sternpost_registry::{
     kinds::service_allocation,
@@ -21,6 +21,7 @@ use sternpost_registry::{
 use sternpost_store::{CommitError, Compare, Transaction, Write};
 
 use crate::{
+    claims::ip_address,
     list::FUTURE_PATIENCE,
     object_meta,
     registry::{Registry, Target, Writer, invalid, storage_status},
@@ -187,7 +188,9 @@ fn wanted(registry: &Registry, port: u16) -> Result<Vec<Wanted>, Status> {
         all.add("", "namespaces", json!({"metadata": {"name": name}}))?;
     }
     all.add("", "services", kubernetes_service(port))?.upkeep = Upkeep::Ports;
-    all.add("networking.k8s.io", "ipaddresses", kubernetes_address())?;
+    for address in held_addresses(registry, port) {
+        all.add("networking.k8s.io", "ipaddresses", address)?;
+    }
     let range = json!({
         "metadata": {"name": "kubernetes"},
         "spec": {"cidrs": [service_allocation::DEFAULT_RANGE]},
@@ -259,18 +262,19 @@ fn kubernetes_service(port: u16) -> Value {
     })
 }
 
-/// That the address of the service is taken.
-fn kubernetes_address() -> Value {
-    json!({
-        "metadata": {
-            "name": KUBERNETES_ADDRESS,
-            "labels": {
-                "ipaddress.kubernetes.io/ip-family": "IPv4",
-                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
-            },
-        },
-        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "kubernetes"}},
-    })
+/// That the addresses of services are taken: of `kubernetes`, and of those that
+/// lost theirs.
+fn held_addresses(registry: &Registry, port: u16) -> Vec<Value> {
+    let stored = registry.cache.resource(&ResourceId::new("", "services")).snapshot();
+    let mut services: Vec<Value> = stored.iter(None, None).map(|service| service.value()).collect();
+    if stored.get("default", "kubernetes").is_none() {
+        services.push(kubernetes_service(port));
+    }
+    let held = services.iter().flat_map(|service| {
+        let addresses = service_allocation::held(service).addresses;
+        addresses.into_iter().map(|address| ip_address(service.field("metadata"), address))
+    });
+    held.collect()
 }
 
 /// Since when the use of tokens without end is recorded.

@@ -46,6 +46,11 @@ pub fn decode_value(value: Value, definition: &str) -> Result<Decoded, DecodeErr
     decode_from(value, definition)
 }
 
+/// As [`decode_value`], for who still needs the JSON afterwards.
+pub fn decode_borrowed(value: &Value, definition: &str) -> Result<Decoded, DecodeError> {
+    decode_from(value, definition)
+}
+
 fn decode_from<'de, D>(deserializer: D, definition: &str) -> Result<Decoded, DecodeError>
 where
     D: Deserializer<'de>,

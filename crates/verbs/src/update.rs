@@ -12,11 +12,26 @@ use sternpost_registry::{
 use sternpost_store::{CommitError, Transaction};
 
 use crate::registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status};
-use crate::{claims::Claimed, list::version_number, object_meta, policy::MetadataCheck, typed};
+use crate::{
+    admission::{self, Attributes, Operation},
+    claims::Claimed,
+    list::version_number,
+    object_meta,
+    ownership::Ownership,
+    policy::MetadataCheck,
+    typed,
+};
 
 /// How often an update without a resource version is tried again when another
 /// writer was faster.
-const ATTEMPTS: usize = 100;
+pub(crate) const ATTEMPTS: usize = 100;
+
+/// An object that is there, and its fields.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Live<'a> {
+    pub object: &'a Arc<Object>,
+    pub value: &'a Value,
+}
 
 /// Which part of the object an update may change.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +56,7 @@ impl Registry {
         writer: Writer<'_>,
     ) -> Result<Written, Status> {
         let mut object = object;
-        let mut warnings = object_meta::dedup_owners(&mut object);
+        let mut warnings = object_meta::dedup_owners(&mut object, "");
         check_named(target, &object)?;
         for _ in 0..ATTEMPTS {
             let Some(old) = self.snapshot(target.served).get(target.namespace, target.name).cloned() else {
@@ -54,15 +69,16 @@ impl Registry {
                 return self.create(target, object, writer).await;
             };
             let current = old.value();
-            let unconditional = check_version(target, &object, &old, &current)?;
-            match self.update_once(target, object.clone(), &old, &current, part, writer).await? {
-                Some(mut written) => {
-                    warnings.append(&mut written.warnings);
-                    return Ok(Written { warnings, ..written });
-                }
-                None if unconditional => {}
-                None => return Err(modified(target)),
+            check_version(target, &object, &old, &current)?;
+            let live = Live { object: &old, value: &current };
+            let written =
+                self.update_once(target, object.clone(), Ownership::Track, live, part, writer).await?;
+            if let Some(mut written) = written {
+                warnings.append(&mut written.warnings);
+                return Ok(Written { warnings, ..written });
             }
+            // The next look tells why: the version that was named is no longer
+            // there, or what the object claims went to another.
         }
         Err(modified(target))
     }
@@ -82,6 +98,9 @@ impl Registry {
             let mut new = object.clone();
             keep_identity(&mut new, &current);
             (target.served.rules.default)(&mut new);
+            self.track(target, Some(&current), &mut new, writer);
+            let attributes = Attributes::of_write(Operation::Update, target, writer);
+            admission::mutate(self, &attributes, &mut new, Some(&current))?;
             namespace::prepare_finalize(&mut new, &current);
             let mut errors = Errors::default();
             object_meta::validate(&new, &target.served.policy, &mut errors);
@@ -90,9 +109,11 @@ impl Registry {
             if !errors.is_empty() {
                 return Err(invalid(target, &new, errors));
             }
+            let mut warnings = Vec::new();
+            admission::validate(self, &attributes, &new, Some(&current), &mut warnings)?;
             typed::settle(&mut new, &target.served.stored_definition);
-            match self.store_update(target, new, &old, Claimed::default(), Vec::new(), writer.dry_run).await?
-            {
+            keep_times(&current, &mut new);
+            match self.store_update(target, new, &old, Claimed::default(), warnings, writer.dry_run).await? {
                 Some(written) => return Ok(written),
                 None if unconditional => {}
                 None => return Err(modified(target)),
@@ -106,20 +127,29 @@ impl Registry {
         &self,
         target: Target<'_>,
         object: Value,
-        old: &Arc<Object>,
-        current: &Value,
+        ownership: Ownership,
+        live: Live<'_>,
         part: Part,
         writer: Writer<'_>,
     ) -> Result<Option<Written>, Status> {
+        let Live { object: old, value: current } = live;
         let served = target.served;
         let mut object = object;
         keep_identity(&mut object, current);
         (served.rules.default)(&mut object);
+        if ownership == Ownership::Track {
+            self.track(target, Some(current), &mut object, writer);
+        }
+        let attributes = Attributes::of_write(Operation::Update, target, writer);
+        admission::mutate(self, &attributes, &mut object, Some(current))?;
+        // No rule of a kind has a say in this, but some restore all metadata.
+        let managed = object.object_mut("metadata").remove("managedFields");
         let mut errors = Errors::default();
         let mut claimed = Claimed::default();
         match part {
             Part::Main => {
                 (served.rules.prepare_update)(&mut object, current);
+                self.stamp_changed(target, &mut object, current, writer);
                 claimed = self.claim_for_changed(target, &mut object, current)?;
                 self.grow(target, &mut object, current);
                 object_meta::validate(&object, &served.policy, &mut errors);
@@ -138,6 +168,7 @@ impl Registry {
             }
             Part::Other { prepare, validate } => {
                 prepare(&mut object, current);
+                self.stamp_changed(target, &mut object, current, writer);
                 self.grow(target, &mut object, current);
                 object_meta::validate_update(&object, current, &mut errors);
                 validate(&object, current, &mut errors);
@@ -145,6 +176,8 @@ impl Registry {
             Part::Status => {
                 keep_all_but_status(&mut object, current);
                 (served.rules.prepare_status_update)(&mut object, current);
+                self.stamp_changed(target, &mut object, current, writer);
+                self.check_surroundings(target, &object, Some(current), writer, &mut errors);
                 object_meta::validate(&object, &served.policy, &mut errors);
                 object_meta::validate_update(&object, current, &mut errors);
                 (served.rules.validate_status_update)(&object, current, &mut errors);
@@ -153,8 +186,13 @@ impl Registry {
         if !errors.is_empty() {
             return Err(invalid(target, &object, errors));
         }
-        let warnings = (served.rules.warnings)(&object, Some(current));
+        let mut warnings = (served.rules.warnings)(&object, Some(current));
+        admission::validate(self, &attributes, &object, Some(current), &mut warnings)?;
+        if let Some(managed) = managed {
+            object.object_mut("metadata").set("managedFields", managed);
+        }
         typed::settle(&mut object, &served.stored_definition);
+        keep_times(current, &mut object);
         self.store_update(target, object, old, claimed, warnings, writer.dry_run).await
     }
 
@@ -182,7 +220,8 @@ impl Registry {
         let unchanged = encoded == *old.stored();
         if unchanged || dry_run == DryRun::All {
             let object = complete(served, object, Some(old.revision));
-            return Ok(Some(Written { object, created: false, warnings }));
+            let stored = unchanged.then(|| old.clone());
+            return Ok(Some(Written { object, stored, created: false, warnings }));
         }
         let key = object_key(&served.id, target.namespace, target.name);
         let metadata = object.field("metadata");
@@ -197,12 +236,10 @@ impl Registry {
         };
         match self.commit(transaction).await {
             Ok(revision) => {
+                let stored = self.written(target, target.name, revision);
                 let revision = if done { old.revision } else { revision };
-                Ok(Some(Written {
-                    object: complete(served, object, Some(revision)),
-                    created: false,
-                    warnings,
-                }))
+                let object = complete(served, object, Some(revision));
+                Ok(Some(Written { object, stored, created: false, warnings }))
             }
             Err(CommitError::Conflict { .. }) => Ok(None),
             Err(error) => Err(storage_status(&error)),
@@ -211,7 +248,7 @@ impl Registry {
 }
 
 /// A body says which object it is, and says what the URL says.
-fn check_named(target: Target<'_>, object: &Value) -> Result<(), Status> {
+pub(crate) fn check_named(target: Target<'_>, object: &Value) -> Result<(), Status> {
     let name = object.field("metadata").text("name");
     if name.is_empty() {
         return Err(Status::bad_request(format!(
@@ -252,8 +289,16 @@ fn check_version(target: Target<'_>, object: &Value, old: &Object, current: &Val
     match metadata.text("resourceVersion") {
         "" | "0" if target.served.policy.unconditional_update => Ok(true),
         "" | "0" => Err(Status::version_required(target.resource_name(), target.name)),
+        _ => seen_version(target, object, old).map(|()| false),
+    }
+}
+
+/// A version that the object carries must be the one that is stored.
+pub(crate) fn seen_version(target: Target<'_>, object: &Value, old: &Object) -> Result<(), Status> {
+    match object.field("metadata").text("resourceVersion") {
+        "" | "0" => Ok(()),
         version => match version_number(version) {
-            Ok(seen) if seen == old.revision => Ok(false),
+            Ok(seen) if seen == old.revision => Ok(()),
             Ok(_) => Err(modified(target)),
             Err(error) => Err(Status::unexpected(error)),
         },
@@ -264,7 +309,7 @@ fn check_version(target: Target<'_>, object: &Value, old: &Object, current: &Val
 fn keep_identity(object: &mut Value, old: &Value) {
     let old = old.field("metadata");
     let metadata = object.object_mut("metadata");
-    for field in ["name", "namespace", "uid", "creationTimestamp", "generation", "managedFields"] {
+    for field in ["name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion"] {
         match old.get_field(field) {
             Some(value) if field != "uid" || metadata.text("uid").is_empty() => {
                 metadata.set(field, value.clone());
@@ -275,9 +320,7 @@ fn keep_identity(object: &mut Value, old: &Value) {
             }
         }
     }
-    for field in ["selfLink", "resourceVersion"] {
-        metadata.remove(field);
-    }
+    metadata.remove("selfLink");
     if let Some(time) = old.get_field("deletionTimestamp") {
         metadata.set("deletionTimestamp", time.clone());
         if let Some(seconds) = old
@@ -301,7 +344,14 @@ fn keep_all_but_status(object: &mut Value, old: &Value) {
             }
         }
     }
-    object.object_mut("metadata").remove("resourceVersion");
+}
+
+/// A write that changes nothing does not even change when it was made.
+fn keep_times(current: &Value, object: &mut Value) {
+    for field in ["kind", "apiVersion"] {
+        object.remove(field);
+    }
+    sternpost_apply::restore_times(current, object);
 }
 
 /// For comparing with what is stored.
@@ -311,7 +361,7 @@ fn settled(target: Target<'_>, object: &Value) -> Value {
     object
 }
 
-fn modified(target: Target<'_>) -> Status {
+pub(crate) fn modified(target: Target<'_>) -> Status {
     Status::conflict(target.resource_name(), target.name, Status::MODIFIED)
 }
 

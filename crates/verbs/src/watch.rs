@@ -1,11 +1,13 @@
 //! Watching a collection: where to start, and what to send for each change.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
 
-use sternpost_cache::{Event, EventKind, Expired, Object, ResourceCache};
+use sternpost_cache::{Event, EventKind, Expired, Object, Reading, ResourceCache, Waiter};
 use sternpost_meta::status::Status;
 use sternpost_store::Revision;
-use tokio::sync::watch::Receiver;
 
 use crate::{
     list::{Selection, parse_exact_version},
@@ -25,7 +27,7 @@ pub struct WatchQuery {
 #[derive(Debug)]
 pub struct Watch {
     cache: Arc<ResourceCache>,
-    changes: Receiver<u64>,
+    waiter: Waiter,
     selection: Selection,
     namespace: Option<String>,
     /// Everything up to here was delivered.
@@ -33,12 +35,12 @@ pub struct Watch {
 }
 
 /// What a watcher is to be told.
-#[derive(Debug, Clone)]
-pub struct Told {
+#[derive(Debug, Clone, Copy)]
+pub struct Told<'a> {
     pub kind: EventKind,
-    pub object: Arc<Object>,
+    pub object: &'a Object,
     /// The event itself, when it is told as it happened, so that its bytes can be shared.
-    pub shared: Option<Arc<Event>>,
+    pub shared: Option<&'a Event>,
 }
 
 impl Registry {
@@ -62,7 +64,7 @@ impl Registry {
                 place = revision;
             }
         }
-        let changes = cache.changes();
+        let waiter = cache.waiter();
         let namespace = target.scope().map(str::to_owned);
         let mut begin = None;
         if initial {
@@ -72,7 +74,7 @@ impl Registry {
                 snapshot.iter(namespace.as_deref(), None).filter(|object| selection.matches(object));
             begin = Some(objects.cloned().collect());
         }
-        Ok((begin, Watch { cache, changes, selection, namespace, place }))
+        Ok((begin, Watch { cache, waiter, selection, namespace, place }))
     }
 }
 
@@ -82,42 +84,52 @@ impl Watch {
         self.place
     }
 
-    /// What happened since the last call; empty if nothing that concerns this watcher.
-    pub fn read(&mut self) -> Result<Vec<Told>, Expired> {
-        let events = self.cache.events_after(self.place)?;
-        if let Some(last) = events.last() {
-            self.place = last.revision;
-        }
-        Ok(events.into_iter().filter_map(|event| self.told(event)).collect())
+    /// Tells what happened since the last call, in order, until `tell` says to
+    /// stop; what is left comes with the next call. Changes of one revision
+    /// are told together. `tell` does no more than copy: writers wait for it.
+    pub fn read(&mut self, mut tell: impl FnMut(Told<'_>) -> Reading) -> Result<(), Expired> {
+        let mut place = self.place;
+        let mut stop = false;
+        self.cache.read_events(self.place, |event| {
+            if stop && event.revision != place {
+                return Reading::Stop;
+            }
+            place = event.revision;
+            stop |= self.tell(event, &mut tell) == Reading::Stop;
+            Reading::GoOn
+        })?;
+        self.place = place;
+        Ok(())
     }
 
-    /// Waits until there may be something to read. False if there never will be.
-    pub async fn changed(&mut self) -> bool {
-        self.changes.changed().await.is_ok()
+    /// Ready when there may be something to read.
+    pub fn poll_changed(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.waiter.poll(self.place, context)
     }
 
     /// A change seen through a selector: an object that begins to match is
     /// added, one that ends to is deleted.
-    fn told(&self, event: Arc<Event>) -> Option<Told> {
-        if self.namespace.as_deref().is_some_and(|namespace| namespace != &*event.object.namespace) {
-            return None;
+    fn tell(&self, event: &Event, tell: &mut impl FnMut(Told<'_>) -> Reading) -> Reading {
+        if self.namespace.as_deref().is_some_and(|namespace| namespace != event.object.namespace()) {
+            return Reading::GoOn;
         }
         let matches = event.kind != EventKind::Deleted && self.selection.matches(&event.object);
         let matched = event.previous.as_ref().is_some_and(|previous| self.selection.matches(previous));
         let kind = match (matched, matches) {
-            (false, false) => return None,
+            (false, false) => return Reading::GoOn,
             (false, true) => EventKind::Added,
             (true, true) => EventKind::Modified,
             (true, false) => EventKind::Deleted,
         };
         if kind == event.kind {
-            return Some(Told { kind, object: event.object.clone(), shared: Some(event) });
+            return tell(Told { kind, object: &event.object, shared: Some(event) });
         }
         // The last state that matched, under the revision at which it ended to.
-        let object = match (kind, &event.previous) {
-            (EventKind::Deleted, Some(previous)) => Arc::new(previous.at(event.revision)),
-            _ => event.object.clone(),
-        };
-        Some(Told { kind, object, shared: None })
+        match (kind, &event.previous) {
+            (EventKind::Deleted, Some(previous)) => {
+                tell(Told { kind, object: &previous.at(event.revision), shared: None })
+            }
+            _ => tell(Told { kind, object: &event.object, shared: None }),
+        }
     }
 }

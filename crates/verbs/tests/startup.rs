@@ -163,8 +163,26 @@ async fn what_was_deleted_comes_back_at_the_next_start() {
     let service = target(&registry, "", "services", "default", "kubernetes");
     let uid = registry.get(service).unwrap().value()["metadata"]["uid"].clone();
     registry.delete(service, &DeleteOptions::default()).await.unwrap();
-    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 1);
+    // Its address went with it.
+    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 2);
     assert_ne!(registry.get(service).unwrap().value()["metadata"]["uid"], uid);
+}
+
+#[tokio::test]
+async fn a_service_that_lost_its_address_has_it_again_at_the_next_start() {
+    let registry = registry(&empty_store()).await;
+    startup::ensure(&registry, PORT).await.unwrap();
+    let services = target(&registry, "", "services", "default", "");
+    let object = json!({
+        "metadata": {"name": "a"},
+        "spec": {"clusterIP": "10.0.0.7", "ports": [{"port": 80}]},
+    });
+    registry.create(services, object, Writer::server()).await.unwrap();
+    let address = target(&registry, "networking.k8s.io", "ipaddresses", "", "10.0.0.7");
+    registry.delete(address, &DeleteOptions::default()).await.unwrap();
+    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 1);
+    let parent = &registry.get(address).unwrap().value()["spec"]["parentRef"];
+    assert_eq!(parent, &json!({"resource": "services", "namespace": "default", "name": "a"}));
 }
 
 #[tokio::test]

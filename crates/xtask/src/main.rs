@@ -1,7 +1,10 @@
 //! `cargo xtask ci`: what CI checks, in order, stopping at the first failure.
+//! `cargo xtask bench`: what objects cost, beside a kube-apiserver if there is one.
 
 use std::{
     env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
 
@@ -15,43 +18,83 @@ const CHECKS: [(&str, &[&str]); 5] = [
 ];
 
 const USAGE: &str = "usage: cargo xtask ci
+       cargo xtask bench [OPTIONS OF benches/objects.py]
 
-Checks format, lints, licences (if cargo-deny is installed), tests (layering among
+ci checks format, lints, licences (if cargo-deny is installed), tests (layering among
 them) and documentation. The real-client suites are started by .ci/run.
+
+bench builds a release and measures it with one client; with --peer-kubeconfig FILE
+[--peer-store-pid N] also the kube-apiserver that FILE leads to, in the same run, and
+prints the ratios. Needs Linux and Python 3.9.
 ";
 
-#[expect(clippy::print_stderr, reason = "a command-line tool for developers")]
 fn main() -> ExitCode {
-    if env::args().skip(1).collect::<Vec<_>>() != ["ci"] {
-        eprint!("{USAGE}");
-        return ExitCode::from(2);
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["ci"] => ci(),
+        ["bench", ref options @ ..] => bench(options),
+        _ => {
+            say(USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            say(&format!("xtask: {why}\n"));
+            ExitCode::FAILURE
+        }
     }
+}
+
+fn ci() -> Result<(), String> {
     for (name, arguments) in CHECKS {
         if name == "licences" && !has_cargo_deny() {
-            eprintln!("xtask: {name}: SKIPPED: cargo-deny is not installed");
+            say(&format!("xtask: {name}: SKIPPED: cargo-deny is not installed\n"));
             continue;
         }
-        eprintln!("xtask: {name}: cargo {}", arguments.join(" "));
+        say(&format!("xtask: {name}: cargo {}\n", arguments.join(" ")));
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(arguments);
         if name == "documentation" {
             cargo.env("RUSTDOCFLAGS", "--deny warnings");
         }
-        match cargo.status() {
-            Ok(status) if status.success() => {}
-            Ok(_) => {
-                eprintln!("xtask: {name}: FAILED");
-                return ExitCode::FAILURE;
-            }
-            Err(error) => {
-                eprintln!("xtask: cannot run cargo: {error}");
-                return ExitCode::FAILURE;
-            }
-        }
+        run(&mut cargo).map_err(|why| format!("{name}: {why}"))?;
     }
-    ExitCode::SUCCESS
+    Ok(())
+}
+
+fn bench(options: &[&str]) -> Result<(), String> {
+    if !options.iter().any(|option| option.starts_with("--peer-kubeconfig")) {
+        say("xtask: bench: no --peer-kubeconfig: own figures only, without ratios\n");
+    }
+    run(Command::new(env!("CARGO")).args(["build", "--release", "--package", "sternpost"]))?;
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut client = Command::new(workspace.join("benches/objects.py"));
+    run(client.arg("--sternpost").arg(release(&workspace)?).args(options))
+}
+
+/// The binary: beside this one, which is in the same target directory.
+fn release(workspace: &Path) -> Result<PathBuf, String> {
+    let own = env::current_exe().map_err(|error| format!("cannot tell where this runs: {error}"))?;
+    let profile = own.ancestors().find(|folder| folder.file_name() == Some(OsStr::new("debug")));
+    let target = profile.and_then(Path::parent).map_or_else(|| workspace.join("target"), Path::to_owned);
+    Ok(target.join("release/sternpost"))
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err("FAILED".into()),
+        Err(error) => Err(format!("cannot run {}: {error}", command.get_program().display())),
+    }
 }
 
 fn has_cargo_deny() -> bool {
     Command::new(env!("CARGO")).args(["deny", "--version"]).output().is_ok_and(|out| out.status.success())
+}
+
+#[expect(clippy::print_stderr, reason = "a command-line tool for developers")]
+fn say(text: &str) {
+    eprint!("{text}");
 }

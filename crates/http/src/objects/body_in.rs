@@ -14,7 +14,7 @@ use sternpost_registry::{
 use sternpost_verbs::{
     DeleteOptions, Propagation,
     served::{Served, is_known_kind},
-    typed,
+    to_stored, typed,
 };
 
 use super::options::{Validation, check_dry_run};
@@ -56,14 +56,6 @@ pub fn object(
         }
     }
     Ok((to_stored(served, value), complaints))
-}
-
-/// The form in which rules and storage know the object.
-fn to_stored(served: &Served, mut value: Value) -> Value {
-    let Some(conversion) = served.conversion else { return value };
-    value.set("kind", &*served.resource.kind);
-    value.set("apiVersion", served.resource.gv.to_string());
-    (conversion.to_stored)(&value)
 }
 
 fn decode_json(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), Status> {

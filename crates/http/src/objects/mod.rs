@@ -14,14 +14,22 @@ use sternpost_verbs::{
 use crate::{Api, body::Body, request::Request, response};
 
 mod body_in;
+mod component_status;
+pub(crate) mod list_body;
+mod node_bound;
 mod options;
+mod patch;
 mod path;
 mod representation;
+mod reviews;
 mod subresource;
-mod watch;
+mod token_objects;
+pub(crate) mod watch;
 
 use path::Place;
 use representation::Shape;
+
+pub use token_objects::TokenObjects;
 
 /// A response that may be a stream.
 pub type Answer = http::Response<Body>;
@@ -34,7 +42,10 @@ pub async fn handle(api: &Api, request: &Request, group: &str, version: &str) ->
     let served = registry.served.get(group, version, place.resource)?.clone();
     let mut warnings = Vec::new();
     let answer = respond(api, request, &served, &place, &mut warnings).await;
-    let mut answer = answer.unwrap_or_else(|status| representation::error(request, &status));
+    let mut answer = answer.unwrap_or_else(|mut status| {
+        warnings.append(&mut status.take_warnings());
+        representation::error(request, &status)
+    });
     add_warnings(&mut answer, &warnings);
     Some(answer)
 }
@@ -67,6 +78,13 @@ async fn respond(
     if !place.subresource.is_empty() {
         let found = served.resource.subresources.iter().find(|found| &*found.name == place.subresource);
         let subresource = found.ok_or_else(Status::no_such_resource)?;
+        if let Some(answer) = node_bound::respond(registry, request, target, place) {
+            return answer;
+        }
+        if served.kind() == "ServiceAccount" && place.subresource == "token" && request.method == Method::POST
+        {
+            return reviews::token_request(api, request, target, subresource, warnings);
+        }
         return subresource_verb(registry, request, target, subresource).await;
     }
     let verb = allowed_verb(request, served, place)?;
@@ -79,9 +97,12 @@ async fn respond(
         options::check_timeout(request)?;
     }
     if verb == Verb::Patch {
-        return Err(unsupported_patch());
+        patch::media_type(request)?;
     }
     representation::check_accept(request, place.name.is_empty() && request.method == Method::GET)?;
+    if served.group().is_empty() && served.kind() == "ComponentStatus" {
+        return component_status::respond(request, target, verb);
+    }
     match verb {
         Verb::Get => {
             let shape = Shape::negotiate(request, served)?;
@@ -96,11 +117,16 @@ async fn respond(
             let selection = options::selection(request, served)?;
             let query = options::list(request)?;
             let listed: Listed = registry.list(target, &selection, &query).await?;
-            Ok(shape.list(request, served, &listed))
+            Ok(shape.list(request, served, listed))
         }
         Verb::Watch => watch::serve(api, request, target).await,
-        // Reviews and bindings are answered, not stored; nothing answers them yet.
-        Verb::Create if served.resource.storage_version_hash.is_none() => Err(Status::no_such_resource()),
+        // Bindings and reviews are answered, not stored.
+        Verb::Create if served.group().is_empty() && served.kind() == "Binding" => {
+            subresource::bind_by_name(registry, request, target).await
+        }
+        Verb::Create if served.resource.storage_version_hash.is_none() => {
+            reviews::respond(api, request, served, warnings)
+        }
         Verb::Create => {
             let shape = Shape::negotiate(request, served)?;
             let options = options::write(request, "CreateOptions")?;
@@ -132,7 +158,7 @@ async fn respond(
             let items = registry.delete_collection(target, &selection, query.limit, &options).await?;
             Ok(shape.values(request, served, &items, registry.cache.revision()))
         }
-        Verb::Patch => Err(unsupported_patch()),
+        Verb::Patch => patch::respond(registry, request, target, "", Part::Main, warnings).await,
     }
 }
 
@@ -140,6 +166,10 @@ async fn respond(
 fn allowed_verb(request: &Request, served: &Served, place: &Place<'_>) -> Result<Verb, Status> {
     let one = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
     if !place.name.is_empty() && !one.iter().any(|verb| served.resource.allows(*verb)) {
+        return Err(Status::no_such_resource());
+    }
+    // What can only be created has no place outside of namespaces.
+    if served.is_namespaced() && place.namespace.is_none() && !served.resource.allows(Verb::List) {
         return Err(Status::no_such_resource());
     }
     let verb = verb_of(request, place).ok_or_else(Status::method_not_allowed)?;
@@ -151,14 +181,6 @@ fn allowed_verb(request: &Request, served: &Served, place: &Place<'_>) -> Result
     // To upstream's router a watch is a list with a parameter.
     let routed = if verb == Verb::Watch { Verb::List } else { verb };
     if served.resource.allows(routed) { Ok(verb) } else { Err(Status::method_not_allowed()) }
-}
-
-/// As upstream's router says it.
-fn unsupported_patch() -> Status {
-    let mut status = Status::unsupported_media_type(&[]);
-    status.message = "415: Unsupported Media Type".into();
-    status.details = Some(Box::default());
-    status
 }
 
 /// Jobs leave their pods behind unless told otherwise, which surprises people.
@@ -195,7 +217,7 @@ async fn subresource_verb(
     subresource: &Subresource,
 ) -> Result<Answer, Status> {
     let verb = match request.method {
-        Method::GET | Method::HEAD => Verb::Get,
+        Method::GET => Verb::Get,
         Method::PUT => Verb::Update,
         Method::POST => Verb::Create,
         Method::PATCH => Verb::Patch,
@@ -226,7 +248,11 @@ fn write_answer(
     mut warnings: Vec<String>,
 ) -> Answer {
     let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-    let mut answer = shape.object(request, served, &written.object, code);
+    let mut answer = match &written.stored {
+        Some(stored) if shape.sends_stored_bytes(served) => shape.stored(request, served, stored),
+        _ => shape.object(request, served, &written.object, code),
+    };
+    *answer.status_mut() = code;
     warnings.extend(written.warnings);
     add_warnings(&mut answer, &warnings);
     answer

@@ -15,13 +15,7 @@ use sternpost_verbs::{DryRun, ListQuery, Selection, VersionMatch, Writer, served
 use super::dry_run;
 use crate::request::Request;
 
-/// How unknown and duplicate fields are treated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Validation {
-    Ignore,
-    Warn,
-    Strict,
-}
+pub use sternpost_verbs::Validation;
 
 pub struct WriteOptions<'a> {
     pub dry_run: DryRun,
@@ -60,7 +54,26 @@ fn is_printable(char: &char) -> bool {
 
 /// Options of a write; `kind` is what an error calls them.
 pub fn write<'a>(request: &'a Request, kind: &str) -> Result<WriteOptions<'a>, Status> {
+    write_checked(request, kind, Errors::default())
+}
+
+/// Options of a patch, and whether an apply may take fields from others.
+pub fn patch(request: &Request, is_apply: bool) -> Result<(WriteOptions<'_>, bool), Status> {
     let mut errors = Errors::default();
+    if is_apply && request.query.first("fieldManager").unwrap_or_default().is_empty() {
+        errors.required(Path::new("fieldManager"), "is required for apply patch");
+    }
+    if !is_apply && request.query.has("force") {
+        errors.forbidden(Path::new("force"), "may not be specified for non-apply patch");
+    }
+    Ok((write_checked(request, "PatchOptions", errors)?, flag(request, "force")))
+}
+
+fn write_checked<'a>(
+    request: &'a Request,
+    kind: &str,
+    mut errors: Errors,
+) -> Result<WriteOptions<'a>, Status> {
     let dry_run_values: Vec<&str> = request.query.all("dryRun").collect();
     if let Some(manager) = request.query.first("fieldManager") {
         if manager.len() > MAX_MANAGER_BYTES {

@@ -8,6 +8,8 @@ pub struct Place<'a> {
     /// Empty for a collection.
     pub name: &'a str,
     pub subresource: &'a str,
+    /// Something follows a `proxy` subresource, if only a slash.
+    pub followed: bool,
     /// The deprecated `/watch/` form.
     pub watch: bool,
 }
@@ -16,6 +18,7 @@ pub struct Place<'a> {
 pub fn parse<'a>(path: &'a str, group: &str) -> Option<Place<'a>> {
     let skip = if group.is_empty() { 2 } else { 3 };
     let mut segments: Vec<&str> = path.strip_prefix('/')?.split('/').skip(skip).collect();
+    let followed = cut_behind_proxy(&mut segments);
     if segments.last() == Some(&"") {
         segments.pop();
     }
@@ -37,7 +40,17 @@ pub fn parse<'a>(path: &'a str, group: &str) -> Option<Place<'a>> {
         [resource, name, subresource] => (*resource, *name, *subresource),
         _ => return None,
     };
-    Some(Place { resource, namespace, name, subresource, watch })
+    Some(Place { resource, namespace, name, subresource, followed, watch })
+}
+
+/// What follows a proxy is the business of whoever is behind it.
+fn cut_behind_proxy(segments: &mut Vec<&str>) -> bool {
+    let place = if segments.first() == Some(&"namespaces") { 4 } else { 2 };
+    let followed = segments.get(place) == Some(&"proxy") && segments.len() > place + 1;
+    if followed {
+        segments.truncate(place + 1);
+    }
+    followed
 }
 
 #[cfg(test)]
@@ -60,9 +73,20 @@ mod tests {
             let (resource, namespace, name, subresource, watch) = expected;
             assert_eq!(
                 parse(path, group),
-                Some(Place { resource, namespace, name, subresource, watch }),
+                Some(Place { resource, namespace, name, subresource, followed: false, watch }),
                 "{path}"
             );
+        }
+        for (path, followed) in [
+            ("/api/v1/nodes/a/proxy", false),
+            ("/api/v1/nodes/a/proxy/", true),
+            ("/api/v1/nodes/a/proxy//b//c", true),
+        ] {
+            let place = parse(path, "").unwrap();
+            assert_eq!((place.name, place.subresource, place.followed), ("a", "proxy", followed), "{path}");
+        }
+        for path in ["/api/v1/namespaces/a/pods/b/log/c", "/api/v1/namespaces/a/pods//proxy/c"] {
+            assert_eq!(parse(path, ""), None, "{path}");
         }
         for path in ["/api/v1/a/b/c/d", "/api/v1//pods", "/api/v1/pods//x"] {
             assert_eq!(parse(path, ""), None, "{path}");

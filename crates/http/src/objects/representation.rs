@@ -1,7 +1,6 @@
 //! Objects and lists as the client wants them: JSON, YAML, protobuf, a table,
 //! or metadata only.
 
-use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::Value;
 use sternpost_cache::Object;
@@ -13,30 +12,27 @@ use sternpost_registry::{
 use sternpost_store::Revision;
 use sternpost_verbs::{Listed, served::Served, typed};
 
-use super::{Answer, whole};
+use super::{Answer, list_body::ListBody, whole};
 use crate::{
-    accept::{Accept, Clause},
+    accept::Accept,
+    body::Body,
     request::Request,
-    response::{self, Spacing},
+    response::{self, Format, JSON, Spacing, TYPES},
 };
-
-const JSON: &str = "application/json";
-const YAML: &str = "application/yaml";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// What the client accepts and we can send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     pub format: Format,
     pub transform: Transform,
+    pub version: MetaVersion,
 }
 
+/// Of `meta.k8s.io`, for what is transformed. Both have the same fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    Json,
-    /// Written as JSON, which is YAML.
-    Yaml,
-    Protobuf,
+pub enum MetaVersion {
+    V1,
+    V1beta1,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,24 +53,21 @@ impl Shape {
 
     fn choose(request: &Request, served: &Served, extent: Extent) -> Result<Self, Status> {
         for clause in Accept::of(&request.headers).clauses() {
-            let format = if clause.covers(JSON) {
-                Format::Json
-            } else if clause.covers(PROTOBUF) {
-                Format::Protobuf
-            } else if clause.covers(YAML) {
-                Format::Yaml
-            } else {
-                continue;
+            let Some(format) = Format::of(clause) else { continue };
+            let version = match clause.param("v") {
+                Some("v1beta1") => MetaVersion::V1beta1,
+                _ => MetaVersion::V1,
             };
-            let transform = match clause.param("as") {
+            let asked = clause.transforms().then(|| clause.param("as").unwrap_or_default());
+            let transform = match asked {
                 None => Transform::None,
                 Some(kind) => {
-                    let known = clause.param("g") == Some("meta.k8s.io") && clause.param("v") == Some("v1");
-                    if !known {
+                    let known = matches!(clause.param("v"), Some("v1" | "v1beta1"));
+                    if !known || clause.param("g") != Some("meta.k8s.io") {
                         continue;
                     }
                     if kind == "Table"
-                        && format == Format::Json
+                        && format != Format::Protobuf
                         && table::is_tabular(served.group(), served.kind())
                     {
                         let include = request.query.first("includeObject").unwrap_or_default();
@@ -91,9 +84,9 @@ impl Shape {
                     }
                 }
             };
-            return Ok(Shape { format, transform });
+            return Ok(Shape { format, transform, version });
         }
-        Err(Status::not_acceptable(&[JSON, YAML, PROTOBUF]))
+        Err(Status::not_acceptable(&TYPES))
     }
 
     /// One object, from the value a verb answered.
@@ -109,14 +102,12 @@ impl Shape {
                 self.table(served, std::iter::once(&object), &meta, include)
             }
         };
-        self.send(request, &value, code)
+        self.send(request, value, code)
     }
 
     /// One object as it is stored: bytes that are there already.
     pub fn stored(self, request: &Request, served: &Served, object: &Object) -> Answer {
-        let plain =
-            self.transform == Transform::None && self.format == Format::Json && served.conversion.is_none();
-        if !plain || request.wants_pretty() {
+        if !self.sends_stored_bytes(served) {
             return self.object(request, served, &object.value(), StatusCode::OK);
         }
         let head = served.head();
@@ -124,24 +115,34 @@ impl Shape {
         out.extend_from_slice(head.as_bytes());
         object.write_fields(&mut out);
         out.push(b'\n');
-        whole(response::with_type(StatusCode::OK, HeaderValue::from_static(JSON), out.into()))
+        whole(response::json(Spacing::wanted_by(request), &out.into()))
     }
 
-    pub fn list(self, request: &Request, served: &Served, listed: &Listed) -> Answer {
-        if self.transform == Transform::None && self.format != Format::Protobuf && served.conversion.is_none()
-        {
-            let bytes = list_bytes(served, listed);
-            let spaced = Spacing::wanted_by(request).apply(&bytes);
-            let media = if self.format == Format::Yaml { YAML } else { JSON };
-            return whole(response::with_type(StatusCode::OK, HeaderValue::from_static(media), spaced));
+    /// Whether objects go out as they are stored.
+    pub fn sends_stored_bytes(self, served: &Served) -> bool {
+        self.transform == Transform::None && self.format == Format::Json && served.conversion.is_none()
+    }
+
+    pub fn list(self, request: &Request, served: &Served, listed: Listed) -> Answer {
+        if self.sends_stored_bytes(served) {
+            let list = ListBody::new(served, listed);
+            return match Spacing::wanted_by(request) {
+                Spacing::Compact => streamed(list),
+                pretty @ Spacing::Pretty => whole(response::json(pretty, &list.collect())),
+            };
         }
         let items: Vec<Value> = listed.items.iter().map(|object| item(served, object)).collect();
-        self.items(request, served, &items, listed.revision, &listed.continue_token, listed.remaining)
+        self.items(request, served, &items, Some(listed.revision), &listed.continue_token, listed.remaining)
     }
 
     /// A list of values that are not stored any more.
     pub fn values(self, request: &Request, served: &Served, items: &[Value], revision: Revision) -> Answer {
-        self.items(request, served, items, revision, "", None)
+        self.items(request, served, items, Some(revision), "", None)
+    }
+
+    /// A list of values that were never stored.
+    pub fn computed(self, request: &Request, served: &Served, items: &[Value]) -> Answer {
+        self.items(request, served, items, None, "", None)
     }
 
     fn items(
@@ -149,11 +150,11 @@ impl Shape {
         request: &Request,
         served: &Served,
         items: &[Value],
-        revision: Revision,
+        revision: Option<Revision>,
         continue_token: &str,
         remaining: Option<usize>,
     ) -> Answer {
-        let version = revision.to_string();
+        let version = revision.map(|revision| revision.to_string()).unwrap_or_default();
         let remaining_item_count = remaining.and_then(|count| i64::try_from(count).ok());
         let meta = ListMeta { resource_version: &version, continue_token, remaining_item_count };
         let value = match self.transform {
@@ -165,7 +166,9 @@ impl Shape {
             Transform::Metadata => table::partial_object_metadata_list(items.iter(), &meta),
             Transform::None => {
                 let mut metadata = Value::Object(serde_json::Map::new());
-                metadata.set("resourceVersion", version.as_str());
+                if !version.is_empty() {
+                    metadata.set("resourceVersion", version.as_str());
+                }
                 if !continue_token.is_empty() {
                     metadata.set("continue", continue_token);
                 }
@@ -180,7 +183,7 @@ impl Shape {
                 list
             }
         };
-        self.send(request, &value, StatusCode::OK)
+        self.send(request, value, StatusCode::OK)
     }
 
     fn table<'a>(
@@ -194,15 +197,29 @@ impl Shape {
         table::table(served.group(), served.kind(), items, meta, include, Definitions::Send, now)
     }
 
-    fn send(self, request: &Request, value: &Value, code: StatusCode) -> Answer {
-        if self.format == Format::Protobuf
-            && let Ok(bytes) = sternpost_wire::object::encode(value)
-        {
-            return whole(response::with_type(code, HeaderValue::from_static(PROTOBUF), bytes.into()));
+    fn send(self, request: &Request, mut value: Value, code: StatusCode) -> Answer {
+        self.set_version(&mut value);
+        whole(response::value(code, self.format, Spacing::wanted_by(request), &value))
+    }
+
+    /// Says the version that was asked for in a transformed value.
+    pub fn set_version(self, value: &mut Value) {
+        if self.transform == Transform::None || self.version == MetaVersion::V1 {
+            return;
         }
-        // What protobuf cannot say is said in JSON: clients go by the content type.
-        let media = if self.format == Format::Yaml { YAML } else { JSON };
-        whole(response::with_type(code, HeaderValue::from_static(media), spaced(request, value)))
+        rename_version(value);
+        for list in ["items", "rows"] {
+            for item in value.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+                rename_version(item);
+                item.get_mut("object").into_iter().for_each(rename_version);
+            }
+        }
+    }
+}
+
+fn rename_version(value: &mut Value) {
+    if value.text("apiVersion") == "meta.k8s.io/v1" {
+        value.set("apiVersion", "meta.k8s.io/v1beta1");
     }
 }
 
@@ -227,46 +244,20 @@ fn wrong_extent(asked: &str, served: &Served, extent: Extent) -> Status {
 /// As upstream's router, which knows whole types and `*/*`, and looks at
 /// nothing else before it refuses.
 pub fn check_accept(request: &Request, streams: bool) -> Result<(), Status> {
-    let accept = Accept::of(&request.headers);
-    let knows = |clause: &Clause| {
-        let is_range = clause.covers("application/unheard-of");
-        clause.covers("unheard/of") || (!is_range && TYPES.iter().any(|known| clause.covers(known)))
-    };
-    if accept.clauses().iter().any(knows) {
+    if Accept::of(&request.headers).names_one_of(&TYPES) {
         return Ok(());
     }
-    let mut types = TYPES.join(", ");
-    if streams {
-        types += ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
-    }
-    let mut status = Status::not_acceptable(&[]);
-    status.message = format!("406: Not Acceptable\n\nAvailable representations: {types}");
-    status.details = Some(Box::default());
-    Err(status)
+    let streams: &[&str] = if streams {
+        &["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"]
+    } else {
+        &[]
+    };
+    Err(response::no_representation(&[&TYPES, streams].concat()))
 }
-
-const TYPES: [&str; 3] = [JSON, YAML, PROTOBUF];
 
 /// An error in a form that the client accepts, else in JSON for people.
 pub fn error(request: &Request, status: &Status) -> Answer {
-    let accept = Accept::of(&request.headers);
-    let clause = accept
-        .clauses()
-        .iter()
-        .find(|clause| clause.param("as").is_none() && TYPES.iter().any(|known| clause.covers(known)));
-    let Some(clause) = clause else { return whole(response::not_acceptable(status)) };
-    let mut answer = response::status(Spacing::wanted_by(request), status);
-    if !clause.covers(JSON) && clause.covers(PROTOBUF) {
-        // A `Status` is strings and numbers: writing it cannot fail.
-        let value = serde_json::to_value(status).unwrap_or_default();
-        if let Ok(bytes) = sternpost_wire::object::encode(&value) {
-            *answer.body_mut() = Bytes::from(bytes).into();
-            answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROTOBUF));
-        }
-    } else if !clause.covers(JSON) {
-        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(YAML));
-    }
-    whole(answer)
+    whole(response::error(&request.headers, Spacing::wanted_by(request), status))
 }
 
 /// A stored object as this version shows it, in full.
@@ -301,37 +292,15 @@ fn item(served: &Served, object: &Object) -> Value {
     }
 }
 
-/// A `Status` that is not an error.
+/// A `Status` that is not an error. It is never transformed.
 pub fn status(request: &Request, value: &Value) -> Answer {
-    whole(response::with_type(StatusCode::OK, HeaderValue::from_static(JSON), spaced(request, value)))
+    let format = Format::wanted_by(&request.headers).unwrap_or(Format::Json);
+    whole(response::value(StatusCode::OK, format, Spacing::wanted_by(request), value))
 }
 
-fn spaced(request: &Request, value: &Value) -> Bytes {
-    let mut text = value.to_string().into_bytes();
-    text.push(b'\n');
-    Spacing::wanted_by(request).apply(&text.into())
-}
-
-fn list_bytes(served: &Served, listed: &Listed) -> Bytes {
-    let size: usize = listed.items.iter().map(|object| object.size()).sum();
-    let mut out = Vec::with_capacity(size + 256);
-    let gv = &served.resource.gv;
-    let head = format!(
-        "{{\"kind\":\"{}List\",\"apiVersion\":\"{gv}\",\"metadata\":{{\"resourceVersion\":\"{}\"",
-        served.resource.kind, listed.revision
-    );
-    out.extend_from_slice(head.as_bytes());
-    if !listed.continue_token.is_empty() {
-        out.extend_from_slice(format!(",\"continue\":\"{}\"", listed.continue_token).as_bytes());
-    }
-    if let Some(remaining) = listed.remaining {
-        out.extend_from_slice(format!(",\"remainingItemCount\":{remaining}").as_bytes());
-    }
-    out.extend_from_slice(b"},\"items\":[");
-    for (index, object) in listed.items.iter().enumerate() {
-        out.extend_from_slice(if index == 0 { b"{" } else { b",{" });
-        object.write_fields(&mut out);
-    }
-    out.extend_from_slice(b"]}\n");
-    out.into()
+/// A list that is written while it is sent.
+fn streamed(list: ListBody) -> Answer {
+    let mut answer = Answer::new(Body::List(Box::new(list)));
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+    answer
 }

@@ -3,7 +3,6 @@
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use sternpost_meta::{
-    field::Errors,
     resource::{Subresource, Verb},
     status::Status,
 };
@@ -12,11 +11,11 @@ use sternpost_registry::{
     object::{Fields, FieldsMut},
 };
 use sternpost_verbs::{
-    Part, Registry, Target,
+    DryRun, Part, Registry, ScaleChange, Target,
     served::{Served, ServedResources},
 };
 
-use super::{Answer, body_in, options, representation::Shape, whole, write_answer};
+use super::{Answer, add_warnings, body_in, options, patch, representation::Shape, whole, write_answer};
 use crate::{
     request::Request,
     response::{self, JSON},
@@ -41,64 +40,55 @@ pub async fn respond(
             let shape = Shape::negotiate(request, &own)?;
             let options = options::write(request, "UpdateOptions")?;
             let (wanted, warnings) = body_in::object(request, &own, options.validation)?;
-            check_name(&wanted, target)?;
-            let mut errors = Errors::default();
-            (own.rules.validate)(&wanted, &mut errors);
-            if !errors.is_empty() {
-                return Err(Status::invalid("autoscaling", "Scale", target.name, errors.into_causes()));
-            }
-            let mut parent = registry.get(target)?.value();
-            let versioned = !wanted.field("metadata").text("resourceVersion").is_empty();
-            if let Some(metadata) =
-                parent.get_mut("metadata").and_then(Value::as_object_mut).filter(|_| !versioned)
-            {
-                metadata.remove("resourceVersion");
-            }
-            scale::apply_scale(&mut parent, &wanted);
-            let mut written = registry.update(target, parent, Part::Main, options.writer("scale")).await?;
-            written.object = scale::scale_of(&written.object);
+            let change = ScaleChange::Replace(&wanted);
+            let written = registry.write_scale(target, &own, change, options.writer("scale")).await?;
             Ok(write_answer(request, &own, shape, written, warnings))
+        }
+        ("scale", Verb::Patch) => {
+            patch::respond_scale(registry, request, target, &of_kind(served, subresource)?).await
         }
         ("status" | "approval" | "ephemeralcontainers" | "resize", Verb::Get) => {
             let shape = Shape::negotiate(request, served)?;
             Ok(shape.stored(request, served, &*registry.get(target)?))
         }
-        ("status", Verb::Update) => update(registry, request, target, "status", Part::Status).await,
-        ("approval", Verb::Update) => {
-            let part = Part::Other {
-                prepare: certificate_signing_request::prepare_approval_update,
-                validate: certificate_signing_request::validate_approval_update,
-            };
-            update(registry, request, target, "approval", part).await
+        ("status" | "approval" | "ephemeralcontainers" | "resize", Verb::Update) => {
+            update(registry, request, target, &subresource.name, part(&subresource.name)).await
         }
-        ("ephemeralcontainers", Verb::Update) => {
-            let (prepare, validate) =
-                (pod::ephemeral_containers::prepare, pod::ephemeral_containers::validate);
-            update(registry, request, target, "ephemeralcontainers", Part::Other { prepare, validate }).await
-        }
-        ("resize", Verb::Update) => {
-            let (prepare, validate) = (pod::resize::prepare, pod::resize::validate);
-            update(registry, request, target, "resize", Part::Other { prepare, validate }).await
+        ("status" | "approval" | "ephemeralcontainers" | "resize", Verb::Patch) => {
+            let name = &subresource.name;
+            patch::respond(registry, request, target, name, part(name), &mut Vec::new()).await
         }
         ("binding", Verb::Create) => {
             let own = of_kind(served, subresource)?;
             let options = options::write(request, "CreateOptions")?;
-            let (binding, _) = body_in::object(request, &own, options.validation)?;
-            check_name(&binding, target)?;
-            registry.bind(target, &binding, options.dry_run).await?;
-            Ok(success())
+            let (binding, warnings) = body_in::object(request, &own, options.validation)?;
+            let bound = bind(registry, target, &binding, options.dry_run).await;
+            bound.map(|()| success(&warnings)).map_err(|status| after(&warnings, status))
         }
         ("eviction", Verb::Create) => {
             let own = of_kind(served, subresource)?;
             let options = options::write(request, "CreateOptions")?;
-            let (eviction, _) = body_in::object(request, &own, options.validation)?;
-            check_name(&eviction, target)?;
-            let mut delete = body_in::read_delete_options(eviction.field("deleteOptions"))?;
-            delete.dry_run |= options.dry_run == sternpost_verbs::DryRun::All;
-            registry.evict(target, &delete).await?;
-            Ok(success())
+            let (eviction, warnings) = body_in::object(request, &own, options.validation)?;
+            let evicted = evict(registry, target, &eviction, options.dry_run).await;
+            evicted.map(|()| success(&warnings)).map_err(|status| after(&warnings, status))
         }
         _ => Err(Status::no_such_resource()),
+    }
+}
+
+/// What can be changed through a subresource.
+fn part(subresource: &str) -> Part {
+    match subresource {
+        "approval" => Part::Other {
+            prepare: certificate_signing_request::prepare_approval_update,
+            validate: certificate_signing_request::validate_approval_update,
+        },
+        "ephemeralcontainers" => Part::Other {
+            prepare: pod::ephemeral_containers::prepare,
+            validate: pod::ephemeral_containers::validate,
+        },
+        "resize" => Part::Other { prepare: pod::resize::prepare, validate: pod::resize::validate },
+        _ => Part::Status,
     }
 }
 
@@ -112,7 +102,8 @@ async fn update(
     let shape = Shape::negotiate(request, target.served)?;
     let options = options::write(request, "UpdateOptions")?;
     let (object, warnings) = body_in::object(request, target.served, options.validation)?;
-    let written = registry.update(target, object, part, options.writer(subresource)).await?;
+    let written = registry.update(target, object, part, options.writer(subresource)).await;
+    let written = written.map_err(|status| after(&warnings, status))?;
     Ok(write_answer(request, target.served, shape, written, warnings))
 }
 
@@ -126,21 +117,73 @@ fn of_kind(parent: &Served, subresource: &Subresource) -> Result<Served, Status>
     ServedResources::of_subresource(parent, &subresource.kind).ok_or_else(Status::no_such_resource)
 }
 
-/// The body may name the object of the URL, or none.
-fn check_name(body: &Value, target: Target<'_>) -> Result<(), Status> {
-    let name = body.field("metadata").text("name");
-    if name.is_empty() || name == target.name {
-        return Ok(());
-    }
-    Err(Status::bad_request(format!(
-        "the name of the object ({name}) does not match the name on the URL ({})",
-        target.name
-    )))
+/// A binding that names its pod itself.
+pub async fn bind_by_name(
+    registry: &Registry,
+    request: &Request,
+    target: Target<'_>,
+) -> Result<Answer, Status> {
+    Shape::negotiate(request, target.served)?;
+    let options = options::write(request, "CreateOptions")?;
+    let (binding, warnings) = body_in::object(request, target.served, options.validation)?;
+    let bind = async {
+        registry.check_new_in_namespace(target, &binding)?;
+        let name = binding.field("metadata").text("name");
+        if name.is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
+        let pods = registry.served.get("", "v1", "pods").ok_or_else(Status::no_such_resource)?;
+        let pod = Target { served: pods, namespace: target.namespace, name };
+        registry.bind(pod, &binding, options.dry_run).await
+    };
+    bind.await.map(|()| success(&warnings)).map_err(|status| after(&warnings, status))
 }
 
-fn success() -> Answer {
+async fn bind(
+    registry: &Registry,
+    target: Target<'_>,
+    binding: &Value,
+    dry_run: DryRun,
+) -> Result<(), Status> {
+    registry.check_new_in_namespace(target, binding)?;
+    check_name(binding, target, "Binding")?;
+    registry.bind(target, binding, dry_run).await
+}
+
+async fn evict(
+    registry: &Registry,
+    target: Target<'_>,
+    eviction: &Value,
+    dry_run: DryRun,
+) -> Result<(), Status> {
+    registry.check_new_in_namespace(target, eviction)?;
+    check_name(eviction, target, "Eviction")?;
+    let mut delete = body_in::read_delete_options(eviction.field("deleteOptions"))?;
+    delete.dry_run |= dry_run == DryRun::All;
+    registry.evict(target, &delete).await
+}
+
+/// A refusal that also tells what was wrong with the body.
+fn after(warnings: &[String], mut status: Status) -> Status {
+    let mut all = warnings.to_vec();
+    all.append(&mut status.take_warnings());
+    status.with_warnings(all)
+}
+
+/// The body names the object of the URL.
+fn check_name(body: &Value, target: Target<'_>, kind: &str) -> Result<(), Status> {
+    if body.field("metadata").text("name") == target.name {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!("name in URL does not match name in {kind} object")))
+}
+
+fn success(warnings: &[String]) -> Answer {
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     let text = format!("{status}\n");
-    whole(response::with_type(StatusCode::CREATED, HeaderValue::from_static(JSON), text.into()))
+    let mut answer =
+        whole(response::with_type(StatusCode::CREATED, HeaderValue::from_static(JSON), text.into()));
+    add_warnings(&mut answer, warnings);
+    answer
 }

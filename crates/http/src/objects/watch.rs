@@ -1,11 +1,16 @@
 //! Watches: events as they happen, one after the other, until the time is up.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::{Duration, SystemTime},
+};
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
-use sternpost_cache::{EventKind, Object};
+use sternpost_cache::{EventKind, Expired, Object, Reading};
 use sternpost_meta::{
     field::{Errors, Path},
     status::Status,
@@ -20,18 +25,18 @@ use sternpost_verbs::{
     served::{Conversion, Served},
     typed,
 };
-use tokio::{sync::mpsc, time::Instant};
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use super::{
     Answer, options,
-    representation::{Format, Shape, Transform},
+    representation::{Shape, Transform},
 };
 use crate::{
     Api,
     body::Body,
-    limits::{WATCH_BOOKMARK_INTERVAL, WATCH_MIN_TIMEOUT, WATCH_QUEUE_FRAMES},
+    limits::{WATCH_BOOKMARK_INTERVAL, WATCH_MIN_TIMEOUT, WATCH_PIECE_BYTES},
     request::Request,
-    response::JSON,
+    response::{Format, JSON, json_line},
 };
 
 pub async fn serve(api: &Api, request: &Request, target: Target<'_>) -> Result<Answer, Status> {
@@ -52,31 +57,29 @@ pub async fn serve(api: &Api, request: &Request, target: Target<'_>) -> Result<A
         definition: served.definition.clone(),
         columns_sent: false,
     };
-
-    // A bound of frames: a client that does not read blocks its own task here,
-    // and loses its place in the window, nothing else.
-    let (sender, receiver) = mpsc::channel(WATCH_QUEUE_FRAMES);
-    match api.registry.watch(Target { name: "", ..target }, selection, &query).await {
+    let body = match api.registry.watch(Target { name: "", ..target }, selection, &query).await {
         Ok((begin, watch)) => {
             let annotate = query.initial_events != Some(false) && begin.is_some();
-            let run = run(writer, sender, begin, watch, bookmarks, annotate, deadline);
             let mut stopping = api.stopping();
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = run => {}
-                    // The server stops: the stream ends as at its timeout.
-                    _ = stopping.wait_for(|stopping| *stopping) => {}
-                }
-            });
+            // The server's stop ends a watch as its timeout does.
+            let end = async move {
+                let _ = timeout_at(deadline, stopping.wait_for(|stopping| *stopping)).await;
+            };
+            Body::Watch(Box::new(WatchBody {
+                writer,
+                watch,
+                begin: begin.unwrap_or_default().into_iter(),
+                first_bookmark: bookmarks && annotate,
+                bookmarks: if bookmarks { Bookmarks::until(deadline) } else { None },
+                end: Box::pin(end),
+                ended: false,
+            }))
         }
         // After authorization a watch fails in the stream.
-        Err(status) if matches!(status.code, 410 | 504) => {
-            let frame = writer.error(&status);
-            let _ = sender.try_send(frame);
-        }
+        Err(status) if matches!(status.code, 410 | 504) => Body::Whole(writer.error(&status).into()),
         Err(status) => return Err(status),
-    }
-    let mut answer = http::Response::new(Body::Stream(receiver));
+    };
+    let mut answer = http::Response::new(body);
     *answer.status_mut() = StatusCode::OK;
     let media = match shape.format {
         Format::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
@@ -86,60 +89,111 @@ pub async fn serve(api: &Api, request: &Request, target: Target<'_>) -> Result<A
     Ok(answer)
 }
 
-async fn run(
-    mut writer: Writer,
-    sender: mpsc::Sender<Bytes>,
-    begin: Option<Vec<std::sync::Arc<Object>>>,
-    mut watch: Watch,
-    bookmarks: bool,
-    annotate: bool,
-    deadline: Instant,
-) {
-    for object in begin.iter().flatten() {
-        let frame = writer.frame(EventKind::Added, object);
-        if sender.send(frame).await.is_err() {
-            return;
-        }
+/// The events of one watch. It is driven by its connection: a client that does
+/// not read is not asked for more, and loses its place in the window, nothing else.
+pub struct WatchBody {
+    writer: Writer,
+    watch: Watch,
+    begin: std::vec::IntoIter<Arc<Object>>,
+    /// Whether the end of the first objects is still to be marked.
+    first_bookmark: bool,
+    bookmarks: Option<Bookmarks>,
+    /// Ready when the time is up.
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
+    ended: bool,
+}
+
+impl std::fmt::Debug for WatchBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WatchBody").field("watch", &self.watch).finish_non_exhaustive()
     }
-    if bookmarks && annotate && sender.send(writer.bookmark(watch.place().get(), true)).await.is_err() {
-        return;
-    }
-    // As upstream: one in good time before the end, none at the end itself.
-    let last_bookmark = deadline.checked_sub(WATCH_LAST_BOOKMARK);
-    let following = |now: Instant| match last_bookmark {
-        Some(last) if last > now => Some(last.min(now + WATCH_BOOKMARK_INTERVAL)),
-        _ => None,
-    };
-    let mut next_bookmark = following(Instant::now());
-    loop {
-        let told = match watch.read() {
-            Ok(told) => told,
-            Err(expired) => {
-                let _ = sender.send(writer.error(&Status::expired(expired.to_string()))).await;
-                return;
+}
+
+impl WatchBody {
+    /// The next events, as many as there are up to [`WATCH_PIECE_BYTES`] or a
+    /// little more; `None` at the end.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            if self.ended {
+                return Poll::Ready(None);
             }
-        };
-        for told in &told {
-            if sender.send(writer.told(told)).await.is_err() {
-                return;
+            if !self.begin.as_slice().is_empty() {
+                return Poll::Ready(Some(self.first_objects()));
             }
-        }
-        tokio::select! {
-            changed = watch.changed() => {
-                if !changed {
-                    return;
+            if std::mem::take(&mut self.first_bookmark) {
+                return Poll::Ready(Some(self.writer.bookmark(self.watch.place().get(), true)));
+            }
+            if self.watch.poll_changed(context).is_ready() {
+                match self.changes() {
+                    Ok(piece) if piece.is_empty() => continue,
+                    Ok(piece) => return Poll::Ready(Some(piece)),
+                    Err(expired) => {
+                        self.ended = true;
+                        return Poll::Ready(Some(self.writer.error(&Status::expired(expired.to_string()))));
+                    }
                 }
             }
-            () = tokio::time::sleep_until(next_bookmark.unwrap_or(deadline)), if bookmarks && next_bookmark.is_some() => {
-                next_bookmark = following(Instant::now());
-                if sender.send(writer.bookmark(watch.place().get(), false)).await.is_err() {
-                    return;
-                }
+            if self.end.as_mut().poll(context).is_ready() {
+                self.ended = true;
+                continue;
             }
-            // The client went away.
-            () = sender.closed() => return,
-            () = tokio::time::sleep_until(deadline) => return,
+            if let Some(bookmarks) = &mut self.bookmarks
+                && bookmarks.next.as_mut().poll(context).is_ready()
+            {
+                if !bookmarks.set_next() {
+                    self.bookmarks = None;
+                }
+                return Poll::Ready(Some(self.writer.bookmark(self.watch.place().get(), false)));
+            }
+            return Poll::Pending;
         }
+    }
+
+    fn first_objects(&mut self) -> Bytes {
+        let mut piece = Vec::new();
+        for object in self.begin.by_ref() {
+            self.writer.write(&mut piece, EventKind::Added, &object);
+            if piece.len() >= WATCH_PIECE_BYTES {
+                break;
+            }
+        }
+        piece.into()
+    }
+
+    fn changes(&mut self) -> Result<Bytes, Expired> {
+        let Self { writer, watch, .. } = self;
+        let mut piece = Vec::new();
+        watch.read(|told| {
+            writer.write_told(&mut piece, &told);
+            if piece.len() < WATCH_PIECE_BYTES { Reading::GoOn } else { Reading::Stop }
+        })?;
+        Ok(piece.into())
+    }
+}
+
+/// When to send bookmarks. As upstream: one in good time before the end, none
+/// at the end itself.
+struct Bookmarks {
+    next: Pin<Box<Sleep>>,
+    last: Instant,
+}
+
+impl Bookmarks {
+    fn until(deadline: Instant) -> Option<Self> {
+        let now = Instant::now();
+        let last = deadline.checked_sub(WATCH_LAST_BOOKMARK).filter(|last| *last > now)?;
+        let next = Box::pin(sleep_until(last.min(now + WATCH_BOOKMARK_INTERVAL)));
+        Some(Self { next, last })
+    }
+
+    /// False if there is no other one.
+    fn set_next(&mut self) -> bool {
+        let now = Instant::now();
+        if self.last <= now {
+            return false;
+        }
+        self.next.as_mut().reset(self.last.min(now + WATCH_BOOKMARK_INTERVAL));
+        true
     }
 }
 
@@ -151,23 +205,29 @@ struct Writer {
     kind: Box<str>,
     api_version: Box<str>,
     conversion: Option<Conversion>,
-    definition: std::sync::Arc<str>,
+    definition: Arc<str>,
     columns_sent: bool,
 }
 
 impl Writer {
-    fn told(&mut self, told: &Told) -> Bytes {
-        match &told.shared {
+    fn write_told(&mut self, out: &mut Vec<u8>, told: &Told<'_>) {
+        match told.shared {
+            // Encoded by the first watcher that comes here.
             Some(event) if self.sends_stored_bytes() => {
-                event.frame(|| self.json_frame(told.kind, &told.object))
+                let frame = event.frame(|| {
+                    let mut frame = Vec::new();
+                    self.write_json(&mut frame, told.kind, told.object);
+                    frame.into()
+                });
+                out.extend_from_slice(frame);
             }
-            _ => self.frame(told.kind, &told.object),
+            _ => self.write(out, told.kind, told.object),
         }
     }
 
-    fn frame(&mut self, kind: EventKind, object: &Object) -> Bytes {
+    fn write(&mut self, out: &mut Vec<u8>, kind: EventKind, object: &Object) {
         if self.sends_stored_bytes() {
-            return self.json_frame(kind, object);
+            return self.write_json(out, kind, object);
         }
         let mut value = object.value();
         if let Some(conversion) = self.conversion {
@@ -175,7 +235,7 @@ impl Writer {
             typed::settle(&mut value, &self.definition);
         }
         self.complete(&mut value);
-        self.value_frame(kind.as_str(), value)
+        out.extend_from_slice(&self.value_frame(kind.as_str(), value));
     }
 
     fn sends_stored_bytes(&self) -> bool {
@@ -185,19 +245,18 @@ impl Writer {
     }
 
     /// `{"type":…,"object":…}` and a newline, from bytes that are there already.
-    fn json_frame(&self, kind: EventKind, object: &Object) -> Bytes {
-        let mut out = Vec::with_capacity(object.size() + self.head.len() + 40);
+    fn write_json(&self, out: &mut Vec<u8>, kind: EventKind, object: &Object) {
+        out.reserve(object.size() + self.head.len() + 40);
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(kind.as_str().as_bytes());
         out.extend_from_slice(b"\",\"object\":");
         out.extend_from_slice(self.head.as_bytes());
-        object.write_fields(&mut out);
+        object.write_fields(out);
         out.extend_from_slice(b"}\n");
-        out.into()
     }
 
     fn value_frame(&mut self, kind: &str, value: Value) -> Bytes {
-        let value = match self.shape.transform {
+        let mut value = match self.shape.transform {
             Transform::None => value,
             Transform::Metadata => table::partial_object_metadata(&value),
             Transform::Table(include) => {
@@ -221,6 +280,7 @@ impl Writer {
                 )
             }
         };
+        self.shape.set_version(&mut value);
         self.encoded(kind, &value)
     }
 
@@ -231,9 +291,9 @@ impl Writer {
         {
             return sternpost_wire::object::encode_watch_event(kind, &envelope).into();
         }
-        let mut text = json!({"type": kind, "object": value}).to_string();
-        text.push('\n');
-        text.into()
+        let object = json_line(value);
+        let object = object.strip_suffix(b"\n").unwrap_or(&object);
+        [b"{\"type\":\"", kind.as_bytes(), b"\",\"object\":", object, b"}\n"].concat().into()
     }
 
     fn bookmark(&mut self, revision: u64, initial_events_end: bool) -> Bytes {
@@ -319,5 +379,126 @@ impl Shape {
             ])),
             _ => Ok(shape),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use http::Method;
+
+    use super::*;
+    use crate::{objects, testing};
+
+    async fn send(api: &Api, method: Method, target: &str, body: &Value) {
+        let mut request = testing::request(method, target, &[]);
+        request.body = body.to_string().into();
+        let answer = objects::handle(api, &request, "", "v1").await.unwrap();
+        assert!(answer.status().is_success(), "{target}: {}", answer.status());
+    }
+
+    async fn watch(api: &Api, query: &str) -> WatchBody {
+        let target = format!("/api/v1/namespaces?watch=1&{query}");
+        let request = testing::request(Method::GET, &target, &[("accept", "application/json")]);
+        match objects::handle(api, &request, "", "v1").await.unwrap().into_body() {
+            Body::Watch(watch) => *watch,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The pieces that are there, each as `TYPE NAME=VALUE` of its events.
+    fn pieces(watch: &mut WatchBody) -> Vec<Vec<String>> {
+        let mut pieces = Vec::new();
+        while let Poll::Ready(Some(piece)) = watch.poll_next(&mut Context::from_waker(Waker::noop())) {
+            let text = std::str::from_utf8(&piece).unwrap();
+            assert!(text.ends_with('\n'));
+            let events = text.lines().map(|line| {
+                let event: Value = serde_json::from_str(line).unwrap();
+                let (kind, object) = (event["type"].as_str().unwrap(), &event["object"]);
+                let metadata = &object["metadata"];
+                let value = metadata["labels"]["v"].as_str().unwrap_or_default();
+                format!("{kind} {}={value}", metadata["name"].as_str().unwrap_or_default())
+            });
+            pieces.push(events.collect());
+        }
+        pieces
+    }
+
+    fn namespace(name: &str, value: &str, filling: usize) -> Value {
+        let annotations = json!({"filling": "x".repeat(filling)});
+        json!({"metadata": {"name": name, "labels": {"v": value}, "annotations": annotations}})
+    }
+
+    async fn create(api: &Api, name: &str, value: &str, filling: usize) {
+        send(api, Method::POST, "/api/v1/namespaces", &namespace(name, value, filling)).await;
+    }
+
+    async fn update(api: &Api, name: &str, value: &str) {
+        let target = format!("/api/v1/namespaces/{name}");
+        send(api, Method::PUT, &target, &namespace(name, value, 0)).await;
+    }
+
+    #[tokio::test]
+    async fn events_that_are_there_go_together_in_order() {
+        let api = testing::api();
+        create(&api, "a", "1", 0).await;
+        let mut all = watch(&api, "").await;
+        let mut selecting = watch(&api, "labelSelector=v%3D1").await;
+        assert_eq!(pieces(&mut all), [["ADDED a=1"]]);
+        assert_eq!(pieces(&mut selecting), [["ADDED a=1"]]);
+        assert!(pieces(&mut all).is_empty());
+
+        create(&api, "b", "1", 0).await;
+        update(&api, "a", "2").await;
+        create(&api, "c", "2", 0).await;
+        update(&api, "a", "1").await;
+        assert_eq!(pieces(&mut all), [["ADDED b=1", "MODIFIED a=2", "ADDED c=2", "MODIFIED a=1"]]);
+        // What begins or ends to match is added or deleted.
+        assert_eq!(pieces(&mut selecting), [["ADDED b=1", "DELETED a=1", "ADDED a=1"]]);
+        update(&api, "c", "3").await;
+        assert_eq!(pieces(&mut all), [["MODIFIED c=3"]]);
+        assert!(pieces(&mut selecting).is_empty());
+    }
+
+    #[tokio::test]
+    async fn many_events_are_cut_into_pieces_and_none_is_lost() {
+        let api = testing::api();
+        create(&api, "first", "", 0).await;
+        let mut from_start = watch(&api, "resourceVersion=1").await;
+        let names: Vec<String> = (0..40).map(|number| format!("n{number:02}")).collect();
+        for name in &names {
+            create(&api, name, "", WATCH_PIECE_BYTES / 10).await;
+        }
+        let expected: Vec<String> = std::iter::once("first")
+            .chain(names.iter().map(String::as_str))
+            .map(|name| format!("ADDED {name}="))
+            .collect();
+        let changes = pieces(&mut from_start);
+        assert!(changes.len() > 3, "{}", changes.len());
+        assert_eq!(changes.concat(), expected);
+        // The same as first objects.
+        let first = pieces(&mut watch(&api, "").await);
+        assert!(first.len() > 3, "{}", first.len());
+        assert_eq!(first.concat(), expected);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_first_objects_is_marked_for_those_who_ask() {
+        let api = testing::api();
+        create(&api, "a", "1", 0).await;
+        let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+        assert_eq!(pieces(&mut watch(&api, query).await), [["ADDED a=1"], ["BOOKMARK ="]]);
+    }
+
+    #[tokio::test]
+    async fn a_watch_ends_when_the_server_stops() {
+        let api = testing::api();
+        let mut watch = watch(&api, "").await;
+        let context = &mut Context::from_waker(Waker::noop());
+        assert!(watch.poll_next(context).is_pending());
+        api.begin_stopping();
+        assert!(matches!(watch.poll_next(context), Poll::Ready(None)));
+        assert!(matches!(watch.poll_next(context), Poll::Ready(None)));
     }
 }

@@ -17,6 +17,7 @@ use super::{
     form::{named, one_of, texts},
     pem,
     status_subresource::{keep_spec, keep_status, reset_status},
+    x509,
 };
 use crate::object::{Fields, FieldsMut};
 
@@ -82,13 +83,15 @@ pub fn set_requester(request: &mut Value, user: &Value) {
     }
 }
 
-/// The request in DER, for who can read it and check its signature: that is not
-/// done here, though upstream refuses requests whose signature does not fit.
-pub fn request_der(request: &Value) -> Option<Vec<u8>> {
-    let decoded = STANDARD.decode(request.field("spec").text("request")).ok()?;
+/// What is wrong with a request, which has to be signed by the key it is for.
+fn request_problem(request: &str) -> Option<String> {
+    let decoded = STANDARD.decode(request).unwrap_or_default();
     // Only the first block counts.
-    let first = pem::blocks(&String::from_utf8_lossy(&decoded)).into_iter().next()?;
-    (first.kind == "CERTIFICATE REQUEST").then_some(first.contents)
+    let first = pem::blocks(&String::from_utf8_lossy(&decoded)).into_iter().next();
+    match first.filter(|block| block.kind == "CERTIFICATE REQUEST") {
+        None => Some("PEM block type must be CERTIFICATE REQUEST".into()),
+        Some(block) => x509::check_request(&block.contents).err(),
+    }
 }
 
 /// Fills in when conditions were updated, and when they last changed.
@@ -143,9 +146,8 @@ pub fn validate_approval_update(new: &Value, old: &Value, errors: &mut Errors) {
 fn validate(request: &Value, errors: &mut Errors) {
     let spec = request.field("spec");
     let path = Path::new("spec");
-    if request_der(request).is_none() {
-        let value = named(spec.text("request"));
-        errors.invalid(path.child("request"), value, "PEM block type must be CERTIFICATE REQUEST");
+    if let Some(detail) = request_problem(spec.text("request")) {
+        errors.invalid(path.child("request"), named(spec.text("request")), &detail);
     }
     let usages = path.child("usages");
     if spec.items("usages").is_empty() {
@@ -265,7 +267,14 @@ fn certificate_problem(certificate: &str) -> Option<String> {
             let kind = go_quote(&block.kind);
             return Some(format!("only CERTIFICATE PEM blocks are allowed, found {kind}"));
         }
-        (block.headers > 0).then(|| "no PEM block headers are permitted".into())
+        if block.headers > 0 {
+            return Some("no PEM block headers are permitted".into());
+        }
+        match x509::check_certificates(&block.contents) {
+            Err(problem) => Some(problem),
+            Ok(0) => Some("found CERTIFICATE PEM block containing 0 certificates".into()),
+            Ok(_) => None,
+        }
     })
 }
 

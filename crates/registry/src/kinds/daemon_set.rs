@@ -29,6 +29,7 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update,
     warnings,
+    ..Rules::NONE
 };
 
 /// Counts the templates a set has had. Users may choose only where it starts.
@@ -75,6 +76,12 @@ fn prepare_update(set: &mut Value, old: &Value) {
 fn prepare_status_update(set: &mut Value, old: &Value) {
     keep_spec(set, old);
     set_template_generation(set, template_generation(old));
+}
+
+/// Upstream keeps the number elsewhere and writes the annotation whenever it
+/// shows the object, so whoever creates or replaces one owns it.
+pub fn show_template_generation(set: &mut Value) {
+    set_template_generation(set, template_generation(set));
 }
 
 fn template_generation(set: &Value) -> i64 {

@@ -32,6 +32,7 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update,
     warnings,
+    ..Rules::NONE
 };
 
 const STRATEGY: &[Field] = &[

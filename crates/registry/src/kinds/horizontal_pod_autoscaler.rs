@@ -30,7 +30,7 @@ pub const RULES: Rules = Rules {
 };
 
 /// The percentage of the CPU asked for that pods use, if nobody says otherwise.
-pub const DEFAULT_CPU_UTILIZATION: i64 = 80;
+const DEFAULT_CPU_UTILIZATION: i64 = 80;
 pub const MAX_STABILIZATION_SECONDS: i64 = 3600;
 pub const MAX_PERIOD_SECONDS: i64 = 1800;
 

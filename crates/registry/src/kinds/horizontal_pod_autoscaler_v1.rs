@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    horizontal_pod_autoscaler::{DEFAULT_CPU_UTILIZATION, cpu_metric},
+    horizontal_pod_autoscaler::cpu_metric,
     internal_form::{Field, LABEL_SELECTOR, Shape, compact, field, optional},
 };
 use crate::object::{Fields, FieldsMut};
@@ -27,7 +27,8 @@ const ROUND_TRIP: [&str; 6] = [
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// From `v1` to `v2`. The defaults of `v1` are filled in on the way.
+/// From `v1` to `v2`. Their defaults are the same, and are not filled in here: who
+/// applies in one version must see what was left out in the other.
 pub fn to_v2(v1: &Value) -> Value {
     let mut v2 = v1.clone();
     v2.set("apiVersion", "autoscaling/v2");
@@ -39,16 +40,14 @@ pub fn to_v2(v1: &Value) -> Value {
     };
 
     let spec = v2.object_mut("spec");
-    spec.default_field("minReplicas", 1);
     let utilization = spec.remove("targetCPUUtilizationPercentage").and_then(|value| value.as_i64());
     let mut metrics: Vec<Value> =
         list(METRICS).into_iter().flatten().map(|metric| metric_to_v2(&metric, &TARGETS)).collect();
     metrics.iter_mut().for_each(set_target_types);
     metrics.extend(utilization.map(cpu_metric));
-    if metrics.is_empty() {
-        metrics.push(cpu_metric(DEFAULT_CPU_UTILIZATION));
+    if !metrics.is_empty() {
+        spec.set("metrics", metrics);
     }
-    spec.set("metrics", metrics);
     let behavior = read(BEHAVIOR).map(|behavior| external_names(&behavior)).unwrap_or_default();
     if behavior.has("scaleUp") || behavior.has("scaleDown") {
         spec.set("behavior", behavior);

@@ -35,6 +35,7 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update: job_status::validate_update,
     warnings,
+    ..Rules::NONE
 };
 
 /// Labels of a job's pods: in the template they carry its uid and its name.

@@ -57,6 +57,7 @@ pub mod mutating_admission_policy_binding;
 pub mod namespace;
 pub mod network_policy;
 pub mod node;
+pub mod node_connection;
 pub mod node_selector;
 pub mod pem;
 pub mod persistent_volume;
@@ -101,9 +102,11 @@ pub mod validating_admission_policy;
 pub mod validating_admission_policy_binding;
 pub mod volume_attachment;
 pub mod volume_attributes_class;
+pub mod volume_source;
 pub mod webhook_client_config;
 pub mod webhook_configuration;
 pub mod workload;
+pub mod x509;
 
 use serde_json::Value;
 use sternpost_meta::field::Errors;
@@ -125,6 +128,9 @@ pub struct Rules {
     pub validate_update: fn(&Value, &Value, &mut Errors),
     /// As `validate_update`, for the `status` subresource.
     pub validate_status_update: fn(&Value, &Value, &mut Errors),
+    /// Texts for `Warning` headers about what a creator sent and preparation
+    /// will change: asked before it, and told before the others.
+    pub early_warnings: fn(&Value) -> Vec<String>,
     /// Texts for `Warning` headers; the old object on update.
     pub warnings: fn(&Value, Option<&Value>) -> Vec<String>,
 }
@@ -139,6 +145,7 @@ impl Rules {
         validate: |_, _| {},
         validate_update: |_, _, _| {},
         validate_status_update: |_, _, _| {},
+        early_warnings: |_| Vec::new(),
         warnings: |_, _| Vec::new(),
     };
 }

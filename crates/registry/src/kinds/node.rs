@@ -32,6 +32,7 @@ pub const RULES: Rules = Rules {
     },
     validate_status_update: validate_change,
     warnings,
+    ..Rules::NONE
 };
 
 const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";

@@ -59,16 +59,19 @@ const MOUNTABLE: [&str; 13] = [
 ];
 
 /// Records when a volume entered its phase: on create, and on a status update
-/// that changes the phase without saying when.
+/// that changes the phase without saying when. Who does not change the phase
+/// and does not say since when it lasts leaves that as it is.
 pub fn stamp_phase(new: &mut Value, old: Option<&Value>, now: &str) {
     let phase = |volume: &Value| volume.field("status").text("phase").to_owned();
     let at = |volume: &Value| volume.field("status").field("lastPhaseTransitionTime").clone();
-    let stamp = match old {
-        None => true,
-        Some(old) => phase(new) != phase(old) && (at(new).is_null() || at(new) == at(old)),
+    let since = match old {
+        None => now.into(),
+        Some(old) if phase(new) != phase(old) && (at(new).is_null() || at(new) == at(old)) => now.into(),
+        Some(old) if at(new).is_null() => at(old),
+        Some(_) => return,
     };
-    if stamp {
-        new.object_mut("status").set("lastPhaseTransitionTime", now);
+    if !since.is_null() {
+        new.object_mut("status").set("lastPhaseTransitionTime", since);
     }
 }
 
@@ -356,6 +359,8 @@ mod tests {
         for (phase, given, old, expected) in [
             ("Pending", json!(null), None, "now"),
             ("Pending", json!("then"), Some(&old), "then"),
+            ("Pending", json!(null), Some(&old), "then"),
+            ("Pending", json!("later"), Some(&old), "later"),
             ("Bound", json!("then"), Some(&old), "now"),
             ("Bound", json!(null), Some(&old), "now"),
             ("Bound", json!("later"), Some(&old), "later"),

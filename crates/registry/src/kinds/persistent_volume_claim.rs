@@ -33,6 +33,7 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update,
     warnings,
+    ..Rules::NONE
 };
 
 const RESIZE_STATUSES: [&str; 5] = [

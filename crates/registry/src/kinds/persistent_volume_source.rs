@@ -2,20 +2,21 @@
 
 use serde_json::Value;
 use sternpost_meta::{
-    field::{BadValue, Errors, Path},
+    field::{Errors, Path},
     format::{dns_label, dns_subdomain},
 };
 
 use super::{
     form::{driver_name, must_be, one_of, required},
     internal_form::{Field, Shape, field},
+    volume_source::{
+        self, ISCSI_INTERFACE_TOO_LONG, aws_elastic_block_store, azure_disk, cephfs, fc, flex_volume,
+        flocker, gce_persistent_disk, is_iscsi_name, iscsi_interface_is_too_long, nfs,
+        photon_persistent_disk, portworx, quobyte, rbd, scale_io, validate_iscsi_access, validate_secret,
+        validate_storage_os, vsphere,
+    },
 };
 use crate::object::{Fields, FieldsMut};
-
-/// The longest `NAME:PORTAL` an iSCSI initiator of its own may have.
-pub const MAX_ISCSI_INTERFACE_BYTES: usize = 64;
-/// The longest Quobyte tenant.
-pub const MAX_QUOBYTE_TENANT_BYTES: usize = 64;
 
 /// Fills in what sources leave open.
 pub fn default(spec: &mut Value) {
@@ -58,7 +59,13 @@ struct Source {
     check: Check,
 }
 
-type Check = fn(&Value, Path<'_>, &Volume<'_>, &mut Errors);
+enum Check {
+    /// The same as for pods.
+    Shared(volume_source::Check),
+    Own(fn(&Value, Path<'_>, &Volume<'_>, &mut Errors)),
+}
+
+use Check::{Own, Shared};
 
 const fn source(name: &'static str, check: Check) -> Source {
     Source { field: name, second: name, path: name, check }
@@ -66,30 +73,28 @@ const fn source(name: &'static str, check: Check) -> Source {
 
 /// In the order in which they are looked at.
 const SOURCES: &[Source] = &[
-    source("hostPath", host_path),
-    Source { path: "persistentDisk", ..source("gcePersistentDisk", gce_persistent_disk) },
-    source("awsElasticBlockStore", aws_elastic_block_store),
-    source("glusterfs", glusterfs),
-    source("flocker", flocker),
-    source("nfs", nfs),
-    source("rbd", rbd),
-    source("quobyte", quobyte),
-    Source { second: "cephFS", ..source("cephfs", cephfs) },
-    source("iscsi", iscsi),
-    source("cinder", cinder),
-    source("fc", fc),
-    Source { second: "", ..source("flexVolume", flex_volume) },
-    source("azureFile", azure_file),
-    source("vsphereVolume", |source, path, _, errors| given(source, &["volumePath"], path, errors)),
-    source("photonPersistentDisk", |source, path, _, errors| given(source, &["pdID"], path, errors)),
-    source("portworxVolume", |source, path, _, errors| given(source, &["volumeID"], path, errors)),
-    source("azureDisk", azure_disk),
-    source("scaleIO", |source, path, _, errors| {
-        given(source, &["gateway", "system", "volumeName"], path, errors);
-    }),
-    source("local", local),
-    source("storageos", storageos),
-    source("csi", csi),
+    source("hostPath", Own(host_path)),
+    Source { path: "persistentDisk", ..source("gcePersistentDisk", Shared(gce_persistent_disk)) },
+    source("awsElasticBlockStore", Shared(aws_elastic_block_store)),
+    source("glusterfs", Own(glusterfs)),
+    source("flocker", Shared(flocker)),
+    source("nfs", Shared(nfs)),
+    source("rbd", Shared(rbd)),
+    source("quobyte", Shared(quobyte)),
+    Source { second: "cephFS", ..source("cephfs", Shared(cephfs)) },
+    source("iscsi", Own(iscsi)),
+    source("cinder", Own(cinder)),
+    source("fc", Shared(fc)),
+    Source { second: "", ..source("flexVolume", Shared(flex_volume)) },
+    source("azureFile", Own(azure_file)),
+    source("vsphereVolume", Shared(vsphere)),
+    source("photonPersistentDisk", Shared(photon_persistent_disk)),
+    source("portworxVolume", Shared(portworx)),
+    source("azureDisk", Shared(azure_disk)),
+    source("scaleIO", Shared(scale_io)),
+    source("local", Own(local)),
+    source("storageos", Own(storageos)),
+    source("csi", Own(csi)),
 ];
 
 /// What sources need to know of the volume they stand in.
@@ -111,7 +116,11 @@ pub fn validate(spec: &Value, volume: &Volume<'_>, errors: &mut Errors) {
             continue;
         }
         found = true;
-        (known.check)(source, volume.path.child(known.path), volume, errors);
+        let path = volume.path.child(known.path);
+        match known.check {
+            Shared(check) => check(source, path, errors),
+            Own(check) => check(source, path, volume, errors),
+        }
     }
     if !found {
         errors.required(volume.path, "must specify a volume type");
@@ -149,31 +158,8 @@ fn host_path(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors
     one_of(&types, source.text("type"), path.child("type"), errors);
 }
 
-fn gce_persistent_disk(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
-    given(source, &["pdName"], path, errors);
-    partition(source, path, errors);
-}
-
-fn aws_elastic_block_store(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
-    given(source, &["volumeID"], path, errors);
-    partition(source, path, errors);
-}
-
-/// Zero means the whole disk, though the text does not say so.
-fn partition(source: &Value, path: Path<'_>, errors: &mut Errors) {
-    if let Some(partition) = source.int("partition").filter(|partition| !(0..=255).contains(partition)) {
-        errors.invalid(path.child("partition"), partition, "must be between 1 and 255, inclusive");
-    }
-}
-
-fn lun(source: &Value, path: Path<'_>, errors: &mut Errors) {
-    if let Some(lun) = source.int("lun").filter(|lun| !(0..=255).contains(lun)) {
-        errors.invalid(path.child("lun"), lun, "must be between 0 and 255, inclusive");
-    }
-}
-
 fn glusterfs(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
-    given(source, &["endpoints", "path"], path, errors);
+    volume_source::glusterfs(source, path, errors);
     let namespace = path.child("endpointsNamespace");
     match source.get_field("endpointsNamespace").and_then(Value::as_str) {
         None => {}
@@ -185,190 +171,35 @@ fn glusterfs(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors
     }
 }
 
-fn flocker(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
-    let (name, uuid) = (source.text("datasetName"), source.text("datasetUUID"));
-    if name.is_empty() && uuid.is_empty() {
-        errors.required(path, "one of datasetName and datasetUUID is required");
-    }
-    if !name.is_empty() && !uuid.is_empty() {
-        let detail = "datasetName and datasetUUID can not be specified simultaneously";
-        errors.invalid(path, "resource", detail);
-    }
-    if name.contains('/') {
-        errors.invalid(path.child("datasetName"), name, "must not contain '/'");
-    }
-}
-
-fn nfs(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
-    given(source, &["server", "path"], path, errors);
-    if !source.text("path").starts_with('/') {
-        errors.invalid(path.child("path"), source.text("path"), "must be an absolute path");
-    }
-}
-
-fn rbd(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
-    if source.items("monitors").is_empty() {
-        errors.required(path.child("monitors"), "");
-    }
-    given(source, &["image"], path, errors);
-}
-
-fn quobyte(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
-    let registry = source.text("registry");
-    let detail = "must be a host:port pair or multiple pairs separated by commas";
-    if registry.is_empty() {
-        errors.required(path.child("registry"), detail);
-    } else if source.text("tenant").len() > MAX_QUOBYTE_TENANT_BYTES {
-        let detail = "must be a UUID and may not exceed a length of 64 characters";
-        errors.required(path.child("tenant"), detail);
-    } else {
-        for _ in registry.split(',').filter(|pair| !is_host_port(pair)) {
-            errors.invalid(path.child("registry"), registry, detail);
-        }
-    }
-    given(source, &["volume"], path, errors);
-}
-
-/// As Go splits them: a host in brackets may have colons, the port may be empty.
-fn is_host_port(pair: &str) -> bool {
-    match pair.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').is_some_and(|(host, port)| {
-            !host.contains('[') && port.strip_prefix(':').is_some_and(|port| !port.contains([':', '[', ']']))
-        }),
-        None => pair
-            .split_once(':')
-            .is_some_and(|(host, port)| !host.contains(['[', ']']) && !port.contains([':', '[', ']'])),
-    }
-}
-
-fn cephfs(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
-    if source.items("monitors").is_empty() {
-        errors.required(path.child("monitors"), "");
-    }
-}
-
 fn iscsi(source: &Value, path: Path<'_>, volume: &Volume<'_>, errors: &mut Errors) {
-    let portal = source.text("targetPortal");
     given(source, &["targetPortal"], path, errors);
-    let initiator = source.get_field("initiatorName").and_then(Value::as_str);
-    if initiator.is_some() && volume.name.len() + 1 + portal.len() > MAX_ISCSI_INTERFACE_BYTES {
-        let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
-        errors.invalid(path.child("targetportal"), portal, detail);
+    if iscsi_interface_is_too_long(source, volume.name) {
+        errors.invalid(path.child("targetportal"), source.text("targetPortal"), ISCSI_INTERFACE_TOO_LONG);
     }
     let iqn = source.text("iqn");
     if iqn.is_empty() {
         errors.required(path.child("iqn"), "");
-    } else if !is_iscsi_name(iqn) {
+    } else if is_iscsi_name(iqn) != Some(true) {
         errors.invalid(path.child("iqn"), iqn, "must be valid format");
     }
-    lun(source, path, errors);
-    if (source.flag("chapAuthDiscovery") || source.flag("chapAuthSession")) && !source.has("secretRef") {
-        errors.required(path.child("secretRef"), "");
-    }
-    if let Some(secret) = source.get_field("secretRef") {
-        given(secret, &["name"], path.child("secretRef"), errors);
-    }
-    if let Some(initiator) = initiator
-        && !is_iscsi_name(initiator)
+    validate_iscsi_access(source, &path, errors);
+    validate_secret(source, &["name"], &path, errors);
+    if let Some(initiator) = source.field("initiatorName").as_str()
+        && is_iscsi_name(initiator) != Some(true)
     {
         errors.invalid(path.child("initiatorname"), initiator, "must be valid format");
     }
 }
 
-/// `iqn.2001-04.com.example:storage`, `eui.` with 16 or `naa.` with 32 letters and digits.
-fn is_iscsi_name(name: &str) -> bool {
-    let alphanumeric = |text: &str, length: usize| {
-        text.len() == length && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    };
-    let after_any = |text: &str| {
-        let mut chars = text.chars();
-        chars.next().filter(|first| *first != '\n').map(|_| chars.as_str().to_owned())
-    };
-    if let Some(rest) = name.strip_prefix("eui") {
-        return after_any(rest).is_some_and(|rest| alphanumeric(&rest, 16));
-    }
-    if let Some(rest) = name.strip_prefix("naa") {
-        return after_any(rest).is_some_and(|rest| alphanumeric(&rest, 32));
-    }
-    let Some((authority, unique)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once(':')) else {
-        return false;
-    };
-    let digits =
-        |text: &str, length: usize| text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit());
-    let dated = authority.split_once('.').is_some_and(|(date, domain)| {
-        date.split_once('-').is_some_and(|(year, month)| digits(year, 4) && digits(month, 2))
-            && !domain.is_empty()
-            && domain.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
-    });
-    let forbidden =
-        |char: char| matches!(char, ',' | ';' | '*' | '&' | '$' | '|' | ' ' | '\t' | '\n' | '\x0c' | '\r');
-    dated && !unique.is_empty() && !unique.contains(forbidden)
-}
-
 fn cinder(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
     given(source, &["volumeID"], path, errors);
-    if let Some(secret) = source.get_field("secretRef") {
-        given(secret, &["name", "namespace"], path.child("secretRef"), errors);
-    }
-}
-
-fn fc(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
-    let names = !source.items("targetWWNs").is_empty();
-    let ids = !source.items("wwids").is_empty();
-    let target = path.child("targetWWNs");
-    if !names && !ids {
-        errors.required(target, "must specify either targetWWNs or wwids, but not both");
-    }
-    if names && ids {
-        let value = BadValue::Json(source.field("targetWWNs").clone());
-        errors.invalid(target, value, "targetWWNs and wwids can not be specified simultaneously");
-    }
-    if names {
-        match source.int("lun") {
-            None => errors.required(path.child("lun"), "lun is required if targetWWNs is specified"),
-            Some(_) => lun(source, path, errors),
-        }
-    }
-}
-
-fn flex_volume(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
-    given(source, &["driver"], path, errors);
-    for (key, _) in source.entries("options") {
-        let namespace = key.split_once('/').map_or(key, |(namespace, _)| namespace);
-        let namespace = format!(".{}", namespace.to_lowercase());
-        if namespace.ends_with(".kubernetes.io") || namespace.ends_with(".k8s.io") {
-            let path = path.child("options");
-            errors.invalid(path.key(key), key, "kubernetes.io and k8s.io namespaces are reserved");
-        }
-    }
+    validate_secret(source, &["name", "namespace"], &path, errors);
 }
 
 fn azure_file(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
-    given(source, &["secretName", "shareName"], path, errors);
+    volume_source::azure_file(source, path, errors);
     if source.has("secretNamespace") {
         given(source, &["secretNamespace"], path, errors);
-    }
-}
-
-fn azure_disk(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
-    given(source, &["diskName", "diskURI"], path, errors);
-    let (mode, kind, uri) = (source.text("cachingMode"), source.text("kind"), source.text("diskURI"));
-    if source.has("cachingMode") {
-        one_of(&["None", "ReadOnly", "ReadWrite"], mode, path.child("cachingMode"), errors);
-    }
-    if source.has("kind") {
-        one_of(&["Dedicated", "Managed", "Shared"], kind, path.child("kind"), errors);
-    }
-    let (prefix, form) = if kind == "Managed" {
-        (
-            "/subscriptions/",
-            "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}",
-        )
-    } else {
-        ("https://", "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd")
-    };
-    if source.has("kind") && !uri.starts_with(prefix) {
-        errors.not_supported(path.child("diskURI"), uri, &[form]);
     }
 }
 
@@ -384,13 +215,8 @@ fn local(source: &Value, path: Path<'_>, volume: &Volume<'_>, errors: &mut Error
 }
 
 fn storageos(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {
-    required(dns_label, source.text("volumeName"), path.child("volumeName"), errors);
-    if !source.text("volumeNamespace").is_empty() {
-        must_be(dns_label, source.text("volumeNamespace"), path.child("volumeNamespace"), errors);
-    }
-    if let Some(secret) = source.get_field("secretRef") {
-        given(secret, &["name", "namespace"], path.child("secretRef"), errors);
-    }
+    validate_storage_os(source, &path, errors);
+    validate_secret(source, &["name", "namespace"], &path, errors);
 }
 
 fn csi(source: &Value, path: Path<'_>, _: &Volume<'_>, errors: &mut Errors) {

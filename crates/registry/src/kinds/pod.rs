@@ -24,6 +24,7 @@ pub const RULES: Rules = Rules {
     validate,
     validate_update: update::validate,
     validate_status_update: status::validate,
+    early_warnings: pod_annotations::app_armor_warnings,
     warnings: warnings::warnings,
 };
 

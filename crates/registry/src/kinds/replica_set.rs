@@ -21,6 +21,7 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update,
     warnings,
+    ..Rules::NONE
 };
 
 fn default(replica_set: &mut Value) {

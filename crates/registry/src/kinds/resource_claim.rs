@@ -77,6 +77,8 @@ fn default_request(request: &mut Value) {
     }
 }
 
+const ADMIN_ACCESS_DETAIL: &str = "admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace";
+
 /// Access for administrators is for claims in namespaces that allow it; the
 /// labels are those of the namespace. Goes before the other checks of a claim
 /// or template that is new.
@@ -84,18 +86,37 @@ pub fn validate_admin_access(spec: &Value, namespace_labels: &Value, errors: &mu
     if namespace_labels.text(ADMIN_ACCESS_LABEL) == "true" {
         return;
     }
-    // Templates give the same path, though their specs stand deeper.
-    let path = Path::new("spec");
-    let devices = path.child("devices");
-    let list = devices.child("requests");
-    for (index, request) in spec.field("devices").items("requests").iter().enumerate() {
-        if request.field("exactly").flag("adminAccess") {
-            let path = list.index(index);
-            let detail = "admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace";
-            errors.forbidden(path.child("adminAccess"), detail);
-            // One is enough to refuse the claim.
-            return;
-        }
+    let mut requests = spec.field("devices").items("requests").iter();
+    // One is enough to refuse the claim.
+    if let Some(index) = requests.position(|request| request.field("exactly").flag("adminAccess")) {
+        // Templates give the same path, though their specs stand deeper.
+        let path = Path::new("spec");
+        let devices = path.child("devices");
+        let list = devices.child("requests");
+        errors.forbidden(list.index(index).child("adminAccess"), ADMIN_ACCESS_DETAIL);
+    }
+}
+
+/// As [`validate_admin_access`], for what was allocated. Who had access keeps it.
+pub fn validate_admin_access_status(
+    status: &Value,
+    old: &Value,
+    namespace_labels: &Value,
+    errors: &mut Errors,
+) {
+    let first = |status: &Value| {
+        let mut results = status.field("allocation").field("devices").items("results").iter();
+        results.position(|result| result.flag("adminAccess"))
+    };
+    if namespace_labels.text(ADMIN_ACCESS_LABEL) == "true" || first(old).is_some() {
+        return;
+    }
+    if let Some(index) = first(status) {
+        let path = Path::new("status");
+        let allocation = path.child("allocation");
+        let devices = allocation.child("devices");
+        let list = devices.child("results");
+        errors.forbidden(list.index(index).child("adminAccess"), ADMIN_ACCESS_DETAIL);
     }
 }
 

@@ -23,6 +23,7 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update,
     warnings,
+    ..Rules::NONE
 };
 
 const SCOPE_SELECTOR: &[Field] = &[field(

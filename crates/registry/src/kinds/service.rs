@@ -35,6 +35,7 @@ pub const RULES: Rules = Rules {
     },
     validate_status_update,
     warnings,
+    ..Rules::NONE
 };
 
 /// The rule for names of services: they may begin with a digit.

@@ -35,6 +35,7 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update,
     warnings,
+    ..Rules::NONE
 };
 
 /// The name goes into host names of pods.

@@ -43,9 +43,14 @@ pub fn validate_account(request: &Value, namespace: &str, name: &str, errors: &m
 pub fn check_bound_object(request: &Value) -> Result<(), Status> {
     let Some(object) = request.field("spec").get_field("boundObjectRef") else { return Ok(()) };
     let (version, kind) = (object.text("apiVersion"), object.text("kind"));
-    let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
-    match (group, version, kind) {
-        ("", "v1", "Pod" | "Secret" | "Node") => Ok(()),
+    let (group, version) = match version.split_once('/') {
+        None => ("", version),
+        Some((group, version)) if !version.contains('/') => (group, version),
+        Some(_) => ("", ""),
+    };
+    // As upstream, which does not look at the version.
+    match (group, kind) {
+        ("", "Pod" | "Secret" | "Node") => Ok(()),
         _ => {
             let message = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
             Err(Status::bad_request(message))
@@ -64,6 +69,14 @@ mod tests {
         for (version, kind, message) in [
             ("v1", "Pod", None),
             ("v1", "Node", None),
+            ("", "Pod", None),
+            ("v2", "Secret", None),
+            ("/v1", "Pod", None),
+            ("a/b/c", "Pod", None),
+            ("v1/", "Pod", Some("cannot bind token to object of type v1/, Kind=Pod")),
+            ("v1", "pod", Some("cannot bind token to object of type /v1, Kind=pod")),
+            ("a/b/c", "X", Some("cannot bind token to object of type /, Kind=X")),
+            ("apps/v1", "Pod", Some("cannot bind token to object of type apps/v1, Kind=Pod")),
             ("v1", "ConfigMap", Some("cannot bind token to object of type /v1, Kind=ConfigMap")),
             ("apps/v1", "Deployment", Some("cannot bind token to object of type apps/v1, Kind=Deployment")),
         ] {

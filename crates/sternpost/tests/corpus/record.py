@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records the corpus, or checks a server against it.
 
-    record.py --server URL --token TOKEN [--check] FILE.jsonl ...
+    record.py --server URL --token TOKEN [--check] [--pause SECONDS] FILE.jsonl ...
 
 Every file is a scenario: one step per line, in order. Without --check the
 answers of the server replace what the steps expect: it should be a fresh
@@ -9,6 +9,8 @@ kube-apiserver 1.36.4 with a fresh etcd, default admission plugins but without
 ServiceAccount (no controller makes the accounts), and no controllers. With
 --check its answers are compared, which also shows whether a step is steady:
 what Go takes from a map comes in a new order every time.
+Admission plugins of kube-apiserver read caches that follow: the scenarios named
+admission_* want --pause 0.15.
 
 A step is an object with
   name      what it shows
@@ -18,21 +20,30 @@ A step is an object with
   base64    a body of bytes, instead
   capture   {"x": "/pointer/into/the/answer"} for later steps
   ignore    [{"at": "/body/pointer/with/*", "why": "..."}]: not compared
+  compare   "text": YAML is compared to the byte, but for what is masked;
+            "sha256": nothing is masked
   expect    {"code", "headers", "body" or "events" or "text", "pretty"}; bodies in
             YAML and protobuf are not compared
+  ours      {"why": "...", "expect": ...} where sternpost answers differently on
+            purpose; only tests/corpus.rs looks at it
+
+Scenarios named change_* are about who owns which field; elsewhere managedFields
+are left out.
 
 tests/corpus.rs masks and compares in the same way; change both together.
 """
 import argparse
 import base64
+import hashlib
 import http.client
 import json
 import re
 import ssl
 import sys
+import time
 import urllib.parse
 
-HEADERS = ("allow", "content-type", "retry-after", "warning")
+HEADERS = ("allow", "content-type", "location", "retry-after", "warning")
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 NUMBER = re.compile(r"(?<![0-9A-Za-z])\d+(?![0-9A-Za-z])")
@@ -43,7 +54,8 @@ AGE = re.compile(r"^(\d+[smhd])+$|^<invalid>$")
 class Scenario:
     """What is remembered from step to step."""
 
-    def __init__(self):
+    def __init__(self, owners):
+        self.owners = owners
         self.captured = {}
         self.symbols = {}
         self.sent = ""
@@ -70,10 +82,27 @@ class Scenario:
             text = NUMBER.sub("<n>", text)
         return text
 
+    def mask_yaml(self, text):
+        lines, skipped = [], None
+        for line in text.split("\n"):
+            indent = len(line) - len(line.lstrip(" "))
+            if skipped is not None and (indent > skipped or line.startswith(" " * skipped + "- ")):
+                continue
+            skipped = indent if line.strip() == "managedFields:" else None
+            if skipped is not None:
+                continue
+            line = re.sub(r'resourceVersion: "\d+"$', 'resourceVersion: "<version>"', line)
+            line = re.sub(r"continue: \S+$", "continue: <continue>", line)
+            line = UID.sub(lambda m: m[0] if m[0] in self.sent else "<uid>", line)
+            lines.append(TIME.sub(lambda m: m[0] if m[0] in self.sent else "<time>", line))
+        return "\n".join(lines)
+
     def mask(self, value):
         """Keys in order, so that symbols are numbered alike everywhere."""
         if isinstance(value, dict):
-            return {key: self.mask_field(value, key) for key in sorted(value) if key != "managedFields"}
+            return {
+                key: self.mask_field(value, key) for key in sorted(value) if key != "managedFields" or self.owners
+            }
         if isinstance(value, list):
             return [self.mask(item) for item in value]
         if isinstance(value, str):
@@ -84,6 +113,13 @@ class Scenario:
         value = owner[key]
         if key == "metadata" and isinstance(value, dict):
             return self.mask_metadata(owner, value)
+        if key == "managedFields" and isinstance(value, list):
+            # Their order follows the second in which a step ran.
+            who = lambda entry: [entry.get(k, "") for k in ("operation", "manager", "apiVersion", "subresource")]
+            return [self.mask(entry) for entry in sorted(value, key=who)]
+        if key == "causes" and any(cause.get("reason") == "FieldManagerConflict" for cause in value):
+            # Upstream takes the managers from a map.
+            return sorted(value, key=lambda cause: (cause["field"], cause["message"]))
         if key == "cells" and isinstance(value, list):
             return ["<age>" if isinstance(c, str) and AGE.match(c) else self.mask(c) for c in value]
         if key == "columnDefinitions" and isinstance(value, list):
@@ -153,6 +189,12 @@ def answer(scenario, step, connection, token):
     kind = response.headers.get("content-type", "")
     if not raw:
         return got
+    if step.get("compare") == "sha256":
+        got["sha256"] = hashlib.sha256(raw).hexdigest()
+        return got
+    if "yaml" in kind and step.get("compare") == "text":
+        got["text"] = scenario.mask_yaml(raw.decode())
+        return got
     if "protobuf" in kind or "yaml" in kind:
         return got
     if "json" not in kind:
@@ -194,12 +236,12 @@ def differences(path, expected, got):
         yield "%s:\n      expected %s\n      got      %s" % (path, json.dumps(expected), json.dumps(got))
 
 
-def run(path, server, token, check):
+def run(path, server, token, check, pause):
     with open(path) as file:
         steps = [json.loads(line) for line in file if line.strip()]
     url = urllib.parse.urlsplit(server)
     context = ssl._create_unverified_context()
-    scenario, bad = Scenario(), 0
+    scenario, bad = Scenario(path.rsplit("/", 1)[-1].startswith("change_")), 0
     for step in steps:
         connection = http.client.HTTPSConnection(url.hostname, url.port, context=context, timeout=20)
         try:
@@ -208,6 +250,7 @@ def run(path, server, token, check):
             got = {"error": repr(error)}
             print("%s: %s: %r" % (path, step["name"], error), file=sys.stderr)
         connection.close()
+        time.sleep(pause)
         for ignored in step.get("ignore", []):
             drop(got, ignored["at"].split("/")[1:])
             drop(step.get("expect", {}), ignored["at"].split("/")[1:])
@@ -232,11 +275,12 @@ def main():
     arguments.add_argument("--server", required=True)
     arguments.add_argument("--token", required=True)
     arguments.add_argument("--check", action="store_true")
+    arguments.add_argument("--pause", type=float, default=0)
     arguments.add_argument("files", nargs="+")
     options = arguments.parse_args()
     total = wrong = 0
     for path in options.files:
-        steps, bad = run(path, options.server, options.token, options.check)
+        steps, bad = run(path, options.server, options.token, options.check, options.pause)
         total, wrong = total + steps, wrong + bad
     print("%d steps, %d with differences" % (total, wrong))
     sys.exit(1 if wrong else 0)

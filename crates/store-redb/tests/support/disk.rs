@@ -28,6 +28,9 @@ struct State {
     /// Operations that came after one had failed.
     after_fault: u64,
     hit: bool,
+    /// The operation that was hit was a sync.
+    hit_sync: bool,
+    full: bool,
     cut: bool,
     held: bool,
     waiting: bool,
@@ -48,6 +51,15 @@ pub enum Fault {
     Error,
     /// One operation fails because the disk is full.
     NoSpace,
+    /// From this operation on everything but a sync fails because the disk is
+    /// full, until there is room.
+    Full,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Write,
+    Sync,
 }
 
 /// Which of the changes that were not synced survive.
@@ -77,8 +89,13 @@ impl Disk {
 
     /// The disk after the power has gone.
     pub fn after_power_cut(&self, tear: Tear, rng: &mut Rng) -> Self {
-        let mut state = self.lock();
-        state.cut = true;
+        self.lock().cut = true;
+        self.copy_after_power_cut(tear, rng)
+    }
+
+    /// The disk as it would be if the power went now.
+    pub fn copy_after_power_cut(&self, tear: Tear, rng: &mut Rng) -> Self {
+        let state = self.lock();
         let mut image = state.durable.clone();
         apply(&mut image, &state.unsynced, tear, rng);
         Self::with(image)
@@ -111,6 +128,20 @@ impl Disk {
         self.lock().hit
     }
 
+    pub fn fault_was_a_sync(&self) -> bool {
+        self.lock().hit_sync
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.lock().full
+    }
+
+    /// The disk is no longer full, and what failed is forgotten.
+    pub fn make_room(&self) {
+        let mut state = self.lock();
+        (state.full, state.hit, state.after_fault) = (false, false, 0);
+    }
+
     /// From now on syncs wait.
     pub fn hold(&self) {
         self.lock().held = true;
@@ -132,25 +163,35 @@ impl Disk {
     }
 
     /// Counts an operation and says whether it may happen.
-    fn begin(&self, state: &mut State) -> io::Result<()> {
+    fn begin(&self, state: &mut State, operation: Operation) -> io::Result<()> {
         let number = state.operations;
         state.operations += 1;
         if state.hit {
             state.after_fault += 1;
         }
         let fault = state.fault.take_if(|(at, _)| *at == number);
+        // A sync needs no room.
+        if let Some((at, Fault::Full)) = fault
+            && operation == Operation::Sync
+        {
+            state.fault = Some((at + 1, Fault::Full));
+            return Ok(());
+        }
         if let Some((_, fault)) = fault {
             state.hit = true;
+            state.hit_sync = operation == Operation::Sync;
+            state.full |= fault == Fault::Full;
             state.cut |= fault == Fault::PowerCut;
             self.0.1.notify_all();
             return Err(match fault {
-                Fault::NoSpace => io::Error::from(io::ErrorKind::StorageFull),
+                Fault::NoSpace | Fault::Full => io::Error::from(io::ErrorKind::StorageFull),
                 Fault::PowerCut | Fault::Error => io::Error::other("injected fault"),
             });
         }
-        match state.cut {
-            true => Err(io::Error::other("no power")),
-            false => Ok(()),
+        match (state.cut, state.full && operation == Operation::Write) {
+            (true, _) => Err(io::Error::other("no power")),
+            (_, true) => Err(io::Error::from(io::ErrorKind::StorageFull)),
+            _ => Ok(()),
         }
     }
 }
@@ -170,7 +211,7 @@ impl StorageBackend for Disk {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.lock();
-        self.begin(&mut state)?;
+        self.begin(&mut state, Operation::Write)?;
         let change = Change::Resize(usize::try_from(len).map_err(io::Error::other)?);
         change.apply(&mut state.cached);
         state.unsynced.push(change);
@@ -185,7 +226,7 @@ impl StorageBackend for Disk {
             state = self.0.1.wait_while(state, |state| state.held).unwrap();
             state.waiting = false;
         }
-        let begun = self.begin(&mut state);
+        let begun = self.begin(&mut state, Operation::Sync);
         let State { durable, unsynced, cut, .. } = &mut *state;
         if begun.is_err() {
             if !*cut {
@@ -201,7 +242,7 @@ impl StorageBackend for Disk {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut state = self.lock();
-        let begun = self.begin(&mut state);
+        let begun = self.begin(&mut state, Operation::Write);
         let offset = usize::try_from(offset).map_err(io::Error::other)?;
         let change = Change::Write { offset, data: data.to_vec() };
         match begun {

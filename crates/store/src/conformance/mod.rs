@@ -108,5 +108,5 @@ fn message(cause: &(dyn std::any::Any + Send)) -> String {
 }
 
 fn entry(key: &'static str, value: &'static str, created: Revision, modified: Revision) -> Entry {
-    Entry { key: Bytes::from(key), value: Bytes::from(value), created, modified }
+    Entry::new(Bytes::from(key), Bytes::from(value), created, modified)
 }

@@ -73,7 +73,7 @@ impl Model {
             match write {
                 Write::Put { key, value } => {
                     let created = previous.as_ref().map_or(revision, |entry| entry.created);
-                    let entry = Entry { key: key.clone(), value: value.clone(), created, modified: revision };
+                    let entry = Entry::new(key.clone(), value.clone(), created, revision);
                     state.insert(key.clone(), entry.clone());
                     events.push(Event::Put { entry, previous });
                 }

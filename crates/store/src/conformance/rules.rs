@@ -1,14 +1,14 @@
 //! The rules of the contract, one function each.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex},
     task::{Context, Waker},
 };
 
 use super::{drain, entry, list};
 use crate::{
-    BoxFuture, Bytes, CommitError, Committed, Compare, Delivery, Event, KeyRange, ReadError, Revision,
-    Stopped, Store, Transaction, Watch, WatchError, Write,
+    BoxFuture, Bytes, Changes, CommitError, Committed, Compare, Delivery, Event, Follower, KeyRange,
+    ReadError, Revision, Stopped, Store, Transaction, Watch, WatchError, Write,
     transaction::{InvalidTransaction, MAX_KEY_BYTES},
 };
 
@@ -30,6 +30,8 @@ pub const RULES: &[(&str, Rule)] = &[
     ("a_watch_resumes_without_gap_or_repeat", |store| Box::pin(watch_resume(store))),
     ("a_watch_outside_of_its_range_gets_progress_only", |store| Box::pin(watch_filter(store))),
     ("a_dropped_wait_loses_nothing", |store| Box::pin(watch_cancel(store))),
+    ("a_watch_has_ready_what_waiting_would_give", |store| Box::pin(watch_ready(store))),
+    ("a_follower_has_every_change_when_it_is_answered", |store| Box::pin(follow(store))),
     ("compaction_refuses_what_is_older_and_keeps_the_rest", |store| Box::pin(compaction(store))),
     ("compaction_forgets_deleted_keys_and_keeps_live_ones", |store| Box::pin(compaction_deletes(store))),
     ("a_closed_store_refuses_everything", |store| Box::pin(closed(store))),
@@ -294,6 +296,56 @@ async fn watch_cancel(store: Arc<dyn Store>) {
 /// Whether a watch has nothing to say; polls once and drops the future.
 fn waits(watch: &mut Watch) -> bool {
     watch.next().as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
+}
+
+/// A store may have nothing ready; what it has is what comes next.
+async fn watch_ready(store: Arc<dyn Store>) {
+    let after = store.current_revision().await.unwrap();
+    let mut watch = store.watch(KeyRange::all(), after).await.unwrap();
+    let mut expected = Vec::new();
+    let mut seen = Vec::new();
+    for round in 0..10 {
+        for _ in 0..round {
+            expected.push(put(store.as_ref(), "a", "1").await);
+        }
+        while seen.len() < expected.len() {
+            seen.push(watch.next().await.unwrap().revision());
+            while let Some(delivery) = watch.ready() {
+                seen.push(delivery.revision());
+            }
+        }
+    }
+    assert_eq!(seen, expected);
+    assert_eq!(watch.ready(), None);
+}
+
+async fn follow(store: Arc<dyn Store>) {
+    #[derive(Debug, Default)]
+    struct Seen(Mutex<Vec<(Revision, Vec<Event>)>>);
+    impl Follower for Seen {
+        fn changed(&self, group: &[Changes]) {
+            let changes = group.iter().map(|changes| (changes.revision(), changes.events().to_vec()));
+            self.0.lock().unwrap().extend(changes);
+        }
+    }
+    let first = put(store.as_ref(), "a", "1").await;
+    let second = put(store.as_ref(), "b", "1").await;
+    let seen = Arc::new(Seen::default());
+    let future = second.plus(1_000_000).unwrap();
+    let Some(refused) = store.follow(future, seen.clone()) else { return };
+    assert_eq!(refused, Err(ReadError::Future { current: second }));
+    assert_eq!(store.follow(first, seen.clone()), Some(Ok(())));
+    let revisions = || seen.0.lock().unwrap().iter().map(|(revision, _)| *revision).collect::<Vec<_>>();
+    assert_eq!(revisions(), [second]);
+    let third =
+        store.commit(Transaction::write([Write::put("c", "1"), Write::delete("a")])).await.unwrap().revision;
+    assert_eq!(revisions(), [second, third]);
+    let events = seen.0.lock().unwrap().pop().unwrap().1;
+    let keys: Vec<_> = events.iter().map(|event| event.key().clone()).collect();
+    assert_eq!(keys, ["a", "c"]);
+    // What changes nothing is nothing to follow.
+    store.commit(Transaction::write([Write::delete("a")])).await.unwrap();
+    assert_eq!(revisions(), [second]);
 }
 
 async fn compaction(store: Arc<dyn Store>) {

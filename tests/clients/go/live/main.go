@@ -53,11 +53,13 @@ func main() {
 		if *controllers {
 			s.checkRuntimeClient()
 			s.checkRuntimeCache()
+			s.checkRuntimeChanges()
 			s.checkManager()
 		} else {
 			s.checkTyped()
 			s.checkStatusAndScale()
 			s.checkConflicts()
+			s.checkChanges()
 			s.checkDynamic()
 			s.checkMetadata()
 			s.checkPager()

@@ -13,8 +13,8 @@ use k8s_openapi::api::{
 use kube::{
     Api, Client, Error, Resource, ResourceExt,
     api::{
-        ApiResource, DeleteParams, DynamicObject, ListParams, PostParams, Preconditions, WatchEvent,
-        WatchParams,
+        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+        WatchEvent, WatchParams,
     },
     core::{PartialObjectMeta, Status},
     runtime::{WatchStreamExt, reflector, watcher, watcher::Event},
@@ -35,8 +35,9 @@ pub async fn check(checks: &mut Checks, client: &Client) -> Result<(), Problem> 
     if checks.ok("create namespace", namespaces.create(&PostParams::default(), &body).await).is_none() {
         return Ok(());
     }
-    let parts: [(&str, Result<(), Problem>); 7] = [
+    let parts: [(&str, Result<(), Problem>); 8] = [
         ("typed", typed(checks, client, &namespace).await),
+        ("changes", changes(checks, client, &namespace).await),
         ("dynamic", dynamic(checks, client, &namespace).await),
         ("metadata", metadata(checks, client, &namespace).await),
         ("deletes", deletes(checks, client, &namespace).await),
@@ -122,6 +123,61 @@ where
     checks.equal(&format!("{kind}: list"), &listed.items, &vec![replaced]);
     api.delete("typed", &DeleteParams::background()).await?;
     checks.equal(&format!("{kind}: deleted"), api.get_opt("typed").await?, None);
+    Ok(())
+}
+
+/// Every kind of patch, and apply with its conflicts.
+async fn changes(checks: &mut Checks, client: &Client, namespace: &str) -> Result<(), Problem> {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    maps.create(&PostParams::default(), &config_map("patched", &[])?).await?;
+    let plain = PatchParams::default();
+    maps.patch("patched", &plain, &Patch::Merge(json!({"data": {"merge": "1"}}))).await?;
+    maps.patch("patched", &plain, &Patch::Strategic(json!({"data": {"strategic": "1"}}))).await?;
+    let operations = json!([{"op": "add", "path": "/data/json", "value": "1"}]);
+    let operations: json_patch::Patch = read(operations)?;
+    let patched = maps.patch("patched", &plain, &Patch::Json::<()>(operations)).await?;
+    let keys: Vec<String> = patched.data.unwrap_or_default().into_keys().collect();
+    checks.equal("patches", keys, ["json", "merge", "strategic"].map(str::to_owned).to_vec());
+    maps.patch_metadata("patched", &plain, &Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}})))
+        .await?;
+
+    let body = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"a": value}});
+    let (mine, theirs) = (PatchParams::apply("mine"), PatchParams::apply("theirs"));
+    let made = maps.patch("applied", &mine, &Patch::Apply(body("1"))).await?;
+    let again = maps.patch("applied", &mine, &Patch::Apply(body("1"))).await?;
+    checks.equal("apply again", again.resource_version(), made.resource_version());
+    if let Some(status) =
+        failure(checks, "conflict", maps.patch("applied", &theirs, &Patch::Apply(body("2"))).await)
+    {
+        checks.equal("conflict", (status.code, status.reason.as_str()), (409, "Conflict"));
+        let message = r#"Apply failed with 1 conflict: conflict with "mine": .data.a"#;
+        checks.equal("conflict: message", status.message.as_str(), message);
+    }
+    let forced = maps.patch("applied", &theirs.force(), &Patch::Apply(body("2"))).await?;
+    let owners: Vec<_> = forced.managed_fields().iter().filter_map(|entry| entry.manager.clone()).collect();
+    checks.equal("owners after force", owners, vec!["theirs".to_owned()]);
+
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "applied"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "a"}},
+            "template": {
+                "metadata": {"labels": {"app": "a"}},
+                "spec": {"containers": [{"name": "c", "image": "nginx"}]},
+            },
+        },
+    });
+    deployments.patch("applied", &mine, &Patch::Apply(deployment)).await?;
+    let scaled = json!({"spec": {"replicas": 4}});
+    let scale = deployments.patch_scale("applied", &plain, &Patch::Merge(scaled)).await?;
+    checks.equal("scale", scale.spec.and_then(|spec| spec.replicas), Some(4));
+    let status = json!({"status": {"observedGeneration": 7}});
+    let shown = deployments.patch_status("applied", &plain, &Patch::Merge(status)).await?;
+    checks.equal("status", shown.status.and_then(|status| status.observed_generation), Some(7));
+    for name in ["patched", "applied"] {
+        maps.delete(name, &DeleteParams::default()).await?;
+    }
     Ok(())
 }
 

@@ -3,18 +3,14 @@
 use serde_json::Value;
 use sternpost_meta::format::dns_label;
 
-use crate::{
-    kinds::{pod_annotations::app_armor_warnings, pod_warnings},
-    object::Fields,
-};
+use crate::{kinds::pod_warnings, object::Fields};
 
 /// Only on creation: later it is mostly controllers that write to pods.
 pub fn warnings(pod: &Value, old: Option<&Value>) -> Vec<String> {
     if old.is_some() {
         return Vec::new();
     }
-    let mut warnings = app_armor_warnings(pod);
-    warnings.extend(hostname(pod.field("metadata").text("name")));
+    let mut warnings: Vec<String> = hostname(pod.field("metadata").text("name")).into_iter().collect();
     warnings.extend(pod_warnings::of_pod(pod));
     warnings
 }
@@ -39,16 +35,12 @@ mod tests {
     #[test]
     fn new_pods_are_warned_about_in_order() {
         let pod = json!({
-            "metadata": {
-                "name": "a.b",
-                "annotations": {"container.apparmor.security.beta.kubernetes.io/c": "unconfined"},
-            },
+            "metadata": {"name": "a.b"},
             "spec": {"containers": [{"name": "c"}], "nodeSelector": {"beta.kubernetes.io/arch": "x"}},
         });
         assert_eq!(
             warnings(&pod, None),
             [
-                "metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]: deprecated since v1.30; use the \"appArmorProfile\" field instead",
                 "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]",
                 "spec.nodeSelector[beta.kubernetes.io/arch]: deprecated since v1.14; use \"kubernetes.io/arch\" instead",
             ]

@@ -12,11 +12,7 @@ use sternpost_meta::{
 };
 
 use self::{
-    network::{
-        aws_elastic_block_store, azure_disk, azure_file, cephfs, cinder, fc, flex_volume, flocker,
-        gce_persistent_disk, glusterfs, iscsi, nfs, photon_persistent_disk, portworx, quobyte, rbd, scale_io,
-        storage_os, vsphere,
-    },
+    network::{cinder, iscsi, storage_os},
     projected::{config_map, downward_api, projected, secret},
 };
 use super::{
@@ -30,6 +26,11 @@ use crate::{
         form::{driver_name, must_be, not_empty, one_of, required},
         labels::{validate_annotations, validate_labels},
         persistent_volume_claim,
+        volume_source::{
+            self, aws_elastic_block_store, azure_disk, azure_file, cephfs, fc, flex_volume, flocker,
+            gce_persistent_disk, glusterfs, nfs, photon_persistent_disk, portworx, quobyte, rbd, scale_io,
+            vsphere,
+        },
     },
     object::Fields,
 };
@@ -47,41 +48,47 @@ pub struct Volume<'a> {
     pub ratchet: Ratchet,
 }
 
-type Check = fn(&Value, Path<'_>, &Volume<'_>, &mut Errors);
+enum Check {
+    /// The same as for persistent volumes.
+    Shared(volume_source::Check),
+    Own(fn(&Value, Path<'_>, &Volume<'_>, &mut Errors)),
+}
+
+use Check::{Own, Shared};
 
 /// Field, name in the path of its errors, name in the path if it is a second source, check.
 /// In the order upstream looks at them, with its spelling.
 const SOURCES: &[(&str, &str, &str, Check)] = &[
-    ("emptyDir", "emptyDir", "emptyDir", empty_dir),
-    ("hostPath", "hostPath", "hostPath", host_path),
-    ("gitRepo", "gitRepo", "gitRepo", git_repo),
-    ("gcePersistentDisk", "persistentDisk", "gcePersistentDisk", gce_persistent_disk),
-    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", aws_elastic_block_store),
-    ("secret", "secret", "secret", secret),
-    ("nfs", "nfs", "nfs", nfs),
-    ("iscsi", "iscsi", "iscsi", iscsi),
-    ("glusterfs", "glusterfs", "glusterfs", glusterfs),
-    ("flocker", "flocker", "flocker", flocker),
-    ("persistentVolumeClaim", "persistentVolumeClaim", "persistentVolumeClaim", persistent_volume_claim),
-    ("rbd", "rbd", "rbd", rbd),
-    ("cinder", "cinder", "cinder", cinder),
-    ("cephfs", "cephfs", "cephFS", cephfs),
-    ("quobyte", "quobyte", "quobyte", quobyte),
-    ("downwardAPI", "downwardAPI", "downwarAPI", downward_api),
-    ("fc", "fc", "fc", fc),
-    ("flexVolume", "flexVolume", "flexVolume", flex_volume),
-    ("configMap", "configMap", "configMap", config_map),
-    ("azureFile", "azureFile", "azureFile", azure_file),
-    ("vsphereVolume", "vsphereVolume", "vsphereVolume", vsphere),
-    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk", photon_persistent_disk),
-    ("portworxVolume", "portworxVolume", "portworxVolume", portworx),
-    ("azureDisk", "azureDisk", "azureDisk", azure_disk),
-    ("storageos", "storageos", "storageos", storage_os),
-    ("projected", "projected", "projected", projected),
-    ("scaleIO", "scaleIO", "scaleIO", scale_io),
-    ("csi", "csi", "csi", csi),
-    ("ephemeral", "ephemeral", "ephemeral", ephemeral),
-    ("image", "image", "image", image),
+    ("emptyDir", "emptyDir", "emptyDir", Own(empty_dir)),
+    ("hostPath", "hostPath", "hostPath", Own(host_path)),
+    ("gitRepo", "gitRepo", "gitRepo", Own(git_repo)),
+    ("gcePersistentDisk", "persistentDisk", "gcePersistentDisk", Shared(gce_persistent_disk)),
+    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", Shared(aws_elastic_block_store)),
+    ("secret", "secret", "secret", Own(secret)),
+    ("nfs", "nfs", "nfs", Shared(nfs)),
+    ("iscsi", "iscsi", "iscsi", Own(iscsi)),
+    ("glusterfs", "glusterfs", "glusterfs", Shared(glusterfs)),
+    ("flocker", "flocker", "flocker", Shared(flocker)),
+    ("persistentVolumeClaim", "persistentVolumeClaim", "persistentVolumeClaim", Own(persistent_volume_claim)),
+    ("rbd", "rbd", "rbd", Shared(rbd)),
+    ("cinder", "cinder", "cinder", Own(cinder)),
+    ("cephfs", "cephfs", "cephFS", Shared(cephfs)),
+    ("quobyte", "quobyte", "quobyte", Shared(quobyte)),
+    ("downwardAPI", "downwardAPI", "downwarAPI", Own(downward_api)),
+    ("fc", "fc", "fc", Shared(fc)),
+    ("flexVolume", "flexVolume", "flexVolume", Shared(flex_volume)),
+    ("configMap", "configMap", "configMap", Own(config_map)),
+    ("azureFile", "azureFile", "azureFile", Shared(azure_file)),
+    ("vsphereVolume", "vsphereVolume", "vsphereVolume", Shared(vsphere)),
+    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk", Shared(photon_persistent_disk)),
+    ("portworxVolume", "portworxVolume", "portworxVolume", Shared(portworx)),
+    ("azureDisk", "azureDisk", "azureDisk", Shared(azure_disk)),
+    ("storageos", "storageos", "storageos", Own(storage_os)),
+    ("projected", "projected", "projected", Own(projected)),
+    ("scaleIO", "scaleIO", "scaleIO", Shared(scale_io)),
+    ("csi", "csi", "csi", Own(csi)),
+    ("ephemeral", "ephemeral", "ephemeral", Own(ephemeral)),
+    ("image", "image", "image", Own(image)),
 ];
 
 pub fn validate_volumes<'a>(
@@ -138,7 +145,10 @@ fn validate_source(sources: &Value, volume: &Volume<'_>, errors: &mut Errors) {
             continue;
         }
         found = true;
-        check(source, volume.path.child(name), volume, errors);
+        match check {
+            Shared(check) => check(source, volume.path.child(name), errors),
+            Own(check) => check(source, volume.path.child(name), volume, errors),
+        }
     }
     if !found {
         errors.required(volume.path, "must specify a volume type");

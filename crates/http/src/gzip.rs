@@ -1,0 +1,159 @@
+//! Large answers, compressed while they are sent.
+
+use std::{
+    convert::Infallible,
+    io::Write,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use flate2::{Compression, write::GzEncoder};
+use http::{HeaderMap, HeaderValue, header};
+use hyper::body::{Body as _, Frame};
+
+use crate::{
+    body::Body,
+    limits::{GZIP_PIECE_BYTES, MAX_PLAIN_BYTES},
+    objects::Answer,
+};
+
+/// Compresses `answer` if it is large, its size is known (that of a watch is
+/// not) and the client names gzip.
+pub fn apply(request: &HeaderMap, answer: Answer) -> Answer {
+    let large = answer.body().size_hint().exact().is_some_and(|size| size > MAX_PLAIN_BYTES);
+    if !large || answer.headers().contains_key(header::CONTENT_ENCODING) || !names_gzip(request) {
+        return answer;
+    }
+    let mut answer = answer.map(|body| Body::Gzip(Box::new(GzipBody::new(body))));
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    headers.remove(header::CONTENT_LENGTH);
+    answer
+}
+
+/// As upstream: the bare word, nothing with a quality.
+fn names_gzip(request: &HeaderMap) -> bool {
+    let values = request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|coding| coding.trim() == "gzip")
+}
+
+/// Holds a piece of the plain body and the compressor's window, whatever the
+/// size of the whole.
+pub struct GzipBody {
+    plain: Body,
+    /// Of `plain`, what is still to be compressed.
+    rest: Bytes,
+    /// `None` when all is said.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl GzipBody {
+    fn new(plain: Body) -> Self {
+        // Upstream's level: answers are made for one reader.
+        let encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        Self { plain, rest: Bytes::new(), encoder: Some(encoder) }
+    }
+
+    pub fn poll_frame(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        loop {
+            let Some(encoder) = &mut self.encoder else { return Poll::Ready(None) };
+            if self.rest.is_empty() {
+                match ready!(Pin::new(&mut self.plain).poll_frame(context)) {
+                    Some(Ok(frame)) => self.rest = frame.into_data().unwrap_or_default(),
+                    None => {
+                        // Into memory, neither this nor writing can fail.
+                        let last = self.encoder.take().and_then(|encoder| encoder.finish().ok());
+                        return Poll::Ready(last.map(|bytes| Ok(Frame::data(bytes.into()))));
+                    }
+                }
+                continue;
+            }
+            let piece = self.rest.len().min(GZIP_PIECE_BYTES);
+            let _ = encoder.write_all(self.rest.get(..piece).unwrap_or_default());
+            self.rest.advance(piece);
+            let written = std::mem::take(encoder.get_mut());
+            if !written.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(written.into()))));
+            }
+        }
+    }
+
+    pub fn is_end(&self) -> bool {
+        self.encoder.is_none()
+    }
+}
+
+impl std::fmt::Debug for GzipBody {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("GzipBody").field("plain", &self.plain).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::{objects, response, testing};
+
+    fn answer(size: usize) -> Answer {
+        let body: Vec<u8> =
+            (0..size).map(|index| b"abcdefghij"[index % 10 * (index / 977 % 3) % 10]).collect();
+        objects::whole(response::with_type(
+            http::StatusCode::OK,
+            HeaderValue::from_static("application/json"),
+            body.into(),
+        ))
+    }
+
+    #[test]
+    fn answers_of_more_than_128_kib_are_compressed() {
+        let limit = usize::try_from(MAX_PLAIN_BYTES).unwrap();
+        let request = testing::headers(&[("accept-encoding", "gzip")]);
+        for (size, compressed) in [(0, false), (limit, false), (limit + 1, true), (5 << 20, true)] {
+            let plain = testing::body_bytes(&answer(size));
+            let sent = apply(&request, answer(size));
+            assert_eq!(sent.headers().contains_key("content-encoding"), compressed, "{size}");
+            assert_eq!(sent.headers().contains_key("vary"), compressed, "{size}");
+            let bytes = testing::now(sent.into_body().collect()).unwrap().to_bytes();
+            let mut read = Vec::new();
+            if compressed {
+                // Its tenth byte but one tells the fastest level, as upstream's does.
+                assert_eq!(&bytes[..3], b"\x1f\x8b\x08");
+                flate2::read::GzDecoder::new(&*bytes).read_to_end(&mut read).unwrap();
+            } else {
+                read.extend_from_slice(&bytes);
+            }
+            assert!(read == plain, "{size}");
+        }
+    }
+
+    /// Recorded from kube-apiserver 1.36.4.
+    #[test]
+    fn only_the_bare_word_asks_for_it() {
+        for (value, expected) in [
+            ("gzip", true),
+            ("deflate, gzip", true),
+            ("identity;q=1, gzip", true),
+            ("br,gzip", true),
+            (" gzip ,x", true),
+            ("gzip, identity", true),
+            ("gzip;q=0", false),
+            ("gzip;q=0.5", false),
+            ("*", false),
+            ("deflate", false),
+            ("GZIP", false),
+            ("x-gzip", false),
+            ("", false),
+        ] {
+            assert_eq!(names_gzip(&testing::headers(&[("accept-encoding", value)])), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Subresources that lead to a node or to what runs on it: `log`, `exec`,
+//! `attach`, `portforward` and `proxy`.
+//!
+//! This server has no network to nodes and pods and never dials an address that
+//! an object names. Everything up to the connection is answered as upstream
+//! answers it; where upstream would connect, it finds no route.
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde_json::Value;
+use sternpost_cache::ResourceId;
+use sternpost_meta::{
+    field::{Errors, Path, go_quote},
+    format::parse_ip,
+    status::{ResourceName, Status},
+    time::Timestamp,
+};
+use sternpost_registry::{
+    kinds::node_connection::{self, Address, ProxyId, Refusal},
+    object::Fields,
+};
+use sternpost_verbs::{Registry, Target};
+
+use super::{Answer, options, path::Place, representation, whole};
+use crate::{accept::Accept, request::Request, response};
+
+/// Answers a request on such a subresource; `None` if it is another one.
+pub fn respond(
+    registry: &Registry,
+    request: &Request,
+    target: Target<'_>,
+    place: &Place<'_>,
+) -> Option<Result<Answer, Status>> {
+    let allowed: &[Method] = match place.subresource {
+        "log" => &[Method::GET],
+        "exec" | "attach" | "portforward" => &[Method::GET, Method::POST],
+        "proxy" => &[
+            Method::GET,
+            Method::HEAD,
+            Method::POST,
+            Method::PUT,
+            Method::PATCH,
+            Method::DELETE,
+            Method::OPTIONS,
+        ],
+        _ => return None,
+    };
+    if !allowed.contains(&request.method) {
+        return Some(Err(Status::method_not_allowed()));
+    }
+    Some(match place.subresource {
+        "log" => log(registry, request, target),
+        "proxy" => proxy(registry, request, target, place),
+        stream => open_stream(registry, request, target, stream),
+    })
+}
+
+/// What was said, as text; all else is an object, and what is not said is all
+/// there is here.
+fn log(registry: &Registry, request: &Request, pod: Target<'_>) -> Result<Answer, Status> {
+    check_accept_log(request)?;
+    if Accept::of(&request.headers).choose(&OBJECTS).is_none() {
+        return Err(Status::not_acceptable(&OBJECTS));
+    }
+    find_log(registry, request, pod)
+}
+
+const OBJECTS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+fn check_accept_log(request: &Request) -> Result<(), Status> {
+    if Accept::of(&request.headers).choose(&["text/plain"]).is_some() {
+        return Ok(());
+    }
+    representation::check_accept(request, false).map_err(|mut status| {
+        status.message = status.message.replace("representations: ", "representations: text/plain, ");
+        status
+    })
+}
+
+fn find_log(registry: &Registry, request: &Request, target: Target<'_>) -> Result<Answer, Status> {
+    let query = log_query(request, target.name)?;
+    let pod = registry.get(target)?.value();
+    let asked = request.query.first("container").unwrap_or_default();
+    let container = node_connection::container(&pod, asked).map_err(refused)?;
+    let node = pod.field("spec").text("nodeName");
+    if node.is_empty() {
+        // Nothing runs yet, so nothing was said.
+        return Ok(whole(response::empty(StatusCode::NO_CONTENT)));
+    }
+    let kubelet = node_connection::kubelet(&node_of_pod(registry, node)?).map_err(refused)?;
+    let (namespace, name) = (target.namespace, target.name);
+    let url = format!("https://{kubelet}/containerLogs/{namespace}/{name}/{container}{query}");
+    Err(Status::unexpected(format!("Get {}: {}", go_quote(&url), no_route(&kubelet))))
+}
+
+/// The options of a log as its kubelet would get them.
+fn log_query(request: &Request, name: &str) -> Result<String, Status> {
+    let number = |name| options::integer(request, name);
+    let (lines, since, bytes) = (number("tailLines")?, number("sinceSeconds")?, number("limitBytes")?);
+    let time = request.query.first("sinceTime").filter(|text| !text.is_empty());
+    let time = time.map(Timestamp::parse_time).transpose();
+    let time = time.map_err(|error| Status::bad_request(error.to_string()))?;
+    let mut errors = Errors::default();
+    if let Some(lines) = lines.filter(|lines| *lines < 0) {
+        errors.invalid(Path::new("tailLines"), lines, "must be greater than or equal to 0");
+    }
+    if let Some(bytes) = bytes.filter(|bytes| *bytes < 1) {
+        errors.invalid(Path::new("limitBytes"), bytes, "must be greater than 0");
+    }
+    match since {
+        Some(_) if time.is_some() => {
+            errors.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified");
+        }
+        Some(since) if since < 1 => {
+            errors.invalid(Path::new("sinceSeconds"), since, "must be greater than 0");
+        }
+        _ => {}
+    }
+    if request.query.has("stream") {
+        errors.forbidden(Path::new("stream"), "may not be specified");
+    }
+    if !errors.is_empty() {
+        return Err(Status::invalid("", "PodLogOptions", name, errors.into_causes()));
+    }
+    let flag = |name| options::flag(request, name).then(|| "true".to_owned());
+    // In the order of their names, as Go writes a query.
+    let pairs = [
+        ("follow", flag("follow")),
+        ("limitBytes", bytes.map(|bytes| bytes.to_string())),
+        ("previous", flag("previous")),
+        ("sinceSeconds", since.map(|since| since.to_string())),
+        ("sinceTime", time.map(|time| time.to_time().replace(':', "%3A"))),
+        ("tailLines", lines.map(|lines| lines.to_string())),
+        ("timestamps", flag("timestamps")),
+    ];
+    let pairs: Vec<String> =
+        pairs.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?))).collect();
+    Ok(if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) })
+}
+
+/// `exec`, `attach` and `portforward`: nothing but a connection that is taken over.
+fn open_stream(
+    registry: &Registry,
+    request: &Request,
+    target: Target<'_>,
+    subresource: &str,
+) -> Result<Answer, Status> {
+    if subresource == "portforward" {
+        node_connection::forwarded_ports(request.query.all("ports")).map_err(refused)?;
+    }
+    let pod = registry.get(target)?.value();
+    if subresource != "portforward" {
+        let asked = request.query.first("container").unwrap_or_default();
+        node_connection::container(&pod, asked).map_err(refused)?;
+    }
+    let node = pod.field("spec").text("nodeName");
+    if node.is_empty() {
+        return Err(Status::bad_request(format!("pod {} does not have a host assigned", target.name)));
+    }
+    let kubelet = node_connection::kubelet(&node_of_pod(registry, node)?).map_err(refused)?;
+    if !is_upgrade(&request.headers) {
+        return Err(Status::bad_request("Upgrade request required"));
+    }
+    Err(Status::unexpected(format!("error dialing backend: {}", no_route(&kubelet))))
+}
+
+fn proxy(
+    registry: &Registry,
+    request: &Request,
+    target: Target<'_>,
+    place: &Place<'_>,
+) -> Result<Answer, Status> {
+    let id_text = target.name;
+    let to = match &*target.served.resource.plural {
+        "nodes" => {
+            let id = ProxyId::parse(id_text, "node").map_err(refused)?;
+            let node = registry.get(Target { name: id.name, ..target })?.value();
+            node_connection::node_proxy(id, &node)
+        }
+        "pods" => {
+            let id = ProxyId::parse(id_text, "pod").map_err(refused)?;
+            let pod = registry.get(Target { name: id.name, ..target })?.value();
+            node_connection::pod_proxy(id, &pod)
+        }
+        _ => service_way(registry, target, id_text)?,
+    };
+    let to = to.map_err(refused)?;
+    if is_upgrade(&request.headers) {
+        return Err(Status::unexpected(format!("error dialing backend: {}", no_route(&to))));
+    }
+    // Relative links on the page behind it need the slash.
+    if !place.followed && matches!(request.method, Method::GET | Method::HEAD) {
+        return Ok(redirect_to_slash(request));
+    }
+    Err(Status::service_unavailable(format!("error trying to reach service: {}", no_route(&to))))
+}
+
+/// By way of the endpoints that have the service's name.
+fn service_way(
+    registry: &Registry,
+    target: Target<'_>,
+    id_text: &str,
+) -> Result<Result<Address, Refusal>, Status> {
+    let id = ProxyId::parse(id_text, "service").map_err(refused)?;
+    let of = |plural: &str, name: &str| {
+        let all = registry.cache.resource(&ResourceId::new("", plural)).snapshot();
+        all.get(target.namespace, name).map(|object| object.value())
+    };
+    // Upstream has the service's name in both errors.
+    let missing = || Status::not_found(target.resource_name(), id.name);
+    let service = match node_connection::port_number(id) {
+        Some(_) => of("services", id.name).ok_or_else(missing)?,
+        None => Value::Null,
+    };
+    let port = node_connection::service_port_name(id, &service).map_err(refused)?;
+    let endpoints = of("endpoints", id.name).ok_or_else(missing)?;
+    let pod = |name: &str| of("pods", name);
+    // One is as good as another where none is connected to.
+    let mut first = |_| 0;
+    Ok(node_connection::service_proxy(id, id_text, port, &endpoints, &pod, &mut first))
+}
+
+/// Upstream looks the node up while it answers for pods, and says so.
+fn node_of_pod(registry: &Registry, name: &str) -> Result<Value, Status> {
+    let nodes = registry.cache.resource(&ResourceId::new("", "nodes")).snapshot();
+    let node = nodes.get("", name).map(|node| node.value());
+    node.ok_or_else(|| Status::not_found(ResourceName { group: "", resource: "pods" }, name))
+}
+
+/// What Go says when there is no way to an address.
+fn no_route(to: &Address) -> String {
+    if parse_ip(&to.host).is_none() {
+        return format!("dial tcp: lookup {}: no such host", to.host);
+    }
+    if to.port.parse::<u16>().is_err() {
+        return format!("dial tcp: lookup tcp/{}: unknown port", to.port);
+    }
+    format!("dial tcp {to}: connect: no route to host")
+}
+
+/// Whatever it is to be upgraded to.
+fn is_upgrade(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.into_iter().any(|value| value.to_ascii_lowercase().contains("upgrade"))
+}
+
+/// What a header line cannot carry.
+const UNPRINTABLE: &AsciiSet = &CONTROLS.add(b' ');
+
+fn redirect_to_slash(request: &Request) -> Answer {
+    let path = utf8_percent_encode(&request.path, UNPRINTABLE);
+    let query = request.query.raw();
+    let mark = if query.is_empty() { "" } else { "?" };
+    let mut answer = response::empty(StatusCode::MOVED_PERMANENTLY);
+    // Escaped as it is, this is always a header's value.
+    if let Ok(location) = HeaderValue::from_str(&format!("{path}/{mark}{query}")) {
+        answer.headers_mut().insert(header::LOCATION, location);
+    }
+    whole(answer)
+}
+
+fn refused(refusal: Refusal) -> Status {
+    match refusal {
+        Refusal::BadRequest(text) => Status::bad_request(text),
+        Refusal::Unavailable(text) => Status::service_unavailable(text),
+        Refusal::Unexpected(text) => Status::unexpected(text),
+    }
+}

@@ -1,0 +1,156 @@
+//! PATCH requests: what the body is, and what became of it.
+
+use http::header;
+use serde_json::Value;
+use sternpost_meta::{field::go_quote, status::Status};
+use sternpost_patch::{
+    body::{self, BodyError, Reading},
+    json_patch,
+};
+use sternpost_registry::{kinds::json_syntax, object::Fields};
+use sternpost_verbs::{Part, Patch, PatchRequest, Registry, ScaleChange, Target, Validation, served::Served};
+use sternpost_yaml::Problem;
+
+use super::{Answer, options, representation::Shape, write_answer};
+use crate::request::Request;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchType {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+/// What kind of patch the body is; the error is that of upstream's router.
+pub fn media_type(request: &Request) -> Result<PatchType, Status> {
+    let header = request.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    match header.unwrap_or_default().split(';').next().unwrap_or_default().trim() {
+        "application/json-patch+json" => Ok(PatchType::Json),
+        "application/merge-patch+json" => Ok(PatchType::Merge),
+        "application/strategic-merge-patch+json" => Ok(PatchType::Strategic),
+        "application/apply-patch+yaml" => Ok(PatchType::Apply),
+        _ => {
+            let mut status = Status::unsupported_media_type(&[]);
+            status.message = "415: Unsupported Media Type".into();
+            status.details = Some(Box::default());
+            Err(status)
+        }
+    }
+}
+
+/// Answers a PATCH of an object, itself or through a subresource.
+pub async fn respond(
+    registry: &Registry,
+    request: &Request,
+    target: Target<'_>,
+    subresource: &str,
+    part: Part,
+    warnings: &mut Vec<String>,
+) -> Result<Answer, Status> {
+    let kind = media_type(request)?;
+    let shape = Shape::negotiate(request, target.served)?;
+    let (options, force) = options::patch(request, kind == PatchType::Apply)?;
+    let patch = read(request, kind, target.served, options.validation, force)?;
+    let written = registry.patch(target, &patch, part, options.writer(subresource)).await?;
+    Ok(write_answer(request, target.served, shape, written, std::mem::take(warnings)))
+}
+
+/// Answers a PATCH of the scale of an object.
+pub async fn respond_scale(
+    registry: &Registry,
+    request: &Request,
+    target: Target<'_>,
+    scale: &Served,
+) -> Result<Answer, Status> {
+    let kind = media_type(request)?;
+    let shape = Shape::negotiate(request, scale)?;
+    let (options, force) = options::patch(request, kind == PatchType::Apply)?;
+    let patch = read(request, kind, scale, options.validation, force)?;
+    let change = ScaleChange::Patch(&patch);
+    let written = registry.write_scale(target, scale, change, options.writer("scale")).await?;
+    Ok(write_answer(request, scale, shape, written, Vec::new()))
+}
+
+fn read(
+    request: &Request,
+    kind: PatchType,
+    served: &Served,
+    validation: Validation,
+    force: bool,
+) -> Result<PatchRequest, Status> {
+    let reading = if validation == Validation::Ignore { Reading::Lenient } else { Reading::Checked };
+    let bytes = &request.body;
+    let (patch, complaints) = match kind {
+        PatchType::Json => {
+            let body = json_patch::decode(bytes, reading).map_err(|error| match error {
+                json_patch::DecodeError::TooManyOperations(_) => Status::too_large(&error.to_string()),
+                json_patch::DecodeError::Body(error) => unreadable(error, bytes),
+            })?;
+            (Patch::Json(body.patch), body.complaints)
+        }
+        PatchType::Merge => {
+            let body = body::merge_patch(bytes, reading).map_err(|error| unreadable(error, bytes))?;
+            (Patch::Merge(body.patch), body.complaints)
+        }
+        PatchType::Strategic => {
+            let body = body::strategic(bytes).map_err(|error| unreadable(error, bytes))?;
+            (Patch::Strategic(body.patch), body.complaints)
+        }
+        PatchType::Apply => {
+            let (config, complaints) = configuration(bytes, served)?;
+            (Patch::Apply { config, force }, complaints)
+        }
+    };
+    Ok(PatchRequest { patch, complaints, validation })
+}
+
+/// The syntax is described as Go's decoder does.
+fn unreadable(error: BodyError, bytes: &[u8]) -> Status {
+    let error = match error {
+        BodyError::Syntax { reading, error } => {
+            BodyError::Syntax { reading, error: json_syntax::check(bytes).err().unwrap_or(error) }
+        }
+        other => other,
+    };
+    Status::bad_request(error.to_string())
+}
+
+/// What a manager applies: YAML, and so JSON too.
+fn configuration(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), Status> {
+    let bad = |why: &str| Status::bad_request(format!("error decoding YAML: {why}"));
+    let text =
+        std::str::from_utf8(bytes).map_err(|_| bad("error converting YAML to JSON: yaml: invalid UTF-8"))?;
+    let document = sternpost_yaml::read(text)
+        .map_err(|error| bad(&format!("error converting YAML to JSON: yaml: {error}")))?;
+    let found = match &document.value {
+        Value::Object(_) | Value::Null => None,
+        Value::Array(_) => Some("array"),
+        Value::String(_) => Some("string"),
+        Value::Number(_) => Some("number"),
+        Value::Bool(_) => Some("bool"),
+    };
+    if let Some(found) = found {
+        return Err(bad(&format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        )));
+    }
+    let repeated = document.repeated.iter().map(|error| match &error.problem {
+        Problem::DuplicateKey { key, value_line } => {
+            format!("line {value_line}: key {} already set in map", go_quote(key))
+        }
+        other => format!("line {}: {other}", error.line),
+    });
+    let repeated: Vec<String> = repeated.collect();
+    let config = document.value;
+    let (api_version, kind) = (config.text("apiVersion"), config.text("kind"));
+    let expected = served.resource.gv.to_string();
+    if (api_version, kind) != (expected.as_str(), served.kind()) {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
+    }
+    if config.field("metadata").get_field("managedFields").is_some_and(|fields| !fields.is_null()) {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    Ok((config, repeated))
+}

@@ -1,0 +1,311 @@
+//! Requests that are answered and not stored: who a token belongs to
+//! (TokenReview), who is asking (SelfSubjectReview), and a new token for a
+//! service account (TokenRequest).
+//!
+//! Nothing here is logged or kept: bodies and answers carry secrets.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+use sternpost_auth::service_account::{Bound, Reference, ServiceAccounts, Wanted};
+use sternpost_cache::{Object, ResourceId};
+use sternpost_meta::{
+    field::Errors,
+    format,
+    resource::Subresource,
+    status::{ResourceName, Status},
+    time::Timestamp,
+    user::User,
+};
+use sternpost_registry::{
+    kinds::{token_request, token_review},
+    object::{Fields, FieldsMut},
+};
+use sternpost_verbs::{
+    Registry, Target,
+    served::{Served, ServedResources},
+    typed,
+};
+
+use super::{Answer, body_in, options, representation::Shape};
+use crate::{Api, pipeline::new_uuid, request::Request};
+
+/// Answers a review. Those that ask what somebody may do are not answered yet.
+pub fn respond(
+    api: &Api,
+    request: &Request,
+    served: &Served,
+    warnings: &mut Vec<String>,
+) -> Result<Answer, Status> {
+    let answer = match (served.group(), served.kind()) {
+        ("authentication.k8s.io", "TokenReview") => token_review,
+        ("authentication.k8s.io", "SelfSubjectReview") => self_subject_review,
+        _ => return Err(Status::no_such_resource()),
+    };
+    let shape = Shape::negotiate(request, served)?;
+    // With dryRun the answer is the same: nothing is stored either way.
+    let options = options::write(request, "CreateOptions")?;
+    let (review, complaints) = body_in::object(request, served, options.validation)?;
+    warnings.extend(complaints);
+    let mut review = answer(api, request, review)?;
+    finish(&mut review, served);
+    Ok(shape.object(request, served, &review, StatusCode::CREATED))
+}
+
+fn token_review(api: &Api, _: &Request, mut review: Value) -> Result<Value, Status> {
+    token_review::check_token(&review)?;
+    let spec = review.field("spec");
+    let audiences = strings(spec.get_field("audiences"));
+    let verdict = api.authenticator.review(spec.text("token"), &audiences, SystemTime::now());
+    for field in ["namespace", "managedFields"] {
+        review.object_mut("metadata").remove(field);
+    }
+    let status = review.object_mut("status");
+    status.remove("authenticated");
+    match verdict {
+        Ok(accepted) => {
+            status.set("authenticated", true);
+            status.set("user", user_info(&accepted.user));
+            if !accepted.audiences.is_empty() {
+                status.set("audiences", accepted.audiences);
+            }
+        }
+        Err(why) => {
+            if !status.has("user") {
+                status.set("user", Value::Object(Map::new()));
+            }
+            status.set("error", why);
+        }
+    }
+    Ok(review)
+}
+
+fn self_subject_review(_: &Api, request: &Request, _: Value) -> Result<Value, Status> {
+    let user = request.user.as_deref().ok_or_else(Status::unauthorized)?;
+    Ok(json!({
+        "metadata": {"creationTimestamp": Timestamp::from_unix(now(), 0).to_time()},
+        "status": {"userInfo": user_info(user)},
+    }))
+}
+
+/// As upstream shows a user: what is empty is left out.
+fn user_info(user: &User) -> Value {
+    let mut info = Value::Object(Map::new());
+    for (field, text) in [("username", &user.name), ("uid", &user.uid)] {
+        if !text.is_empty() {
+            info.set(field, text.as_str());
+        }
+    }
+    if !user.groups.is_empty() {
+        info.set("groups", user.groups.clone());
+    }
+    if !user.extra.is_empty() {
+        info.set("extra", json!(user.extra));
+    }
+    info
+}
+
+/// `POST …/serviceaccounts/NAME/token`: `target` is the account.
+pub fn token_request(
+    api: &Api,
+    request: &Request,
+    target: Target<'_>,
+    subresource: &Subresource,
+    warnings: &mut Vec<String>,
+) -> Result<Answer, Status> {
+    let served = ServedResources::of_subresource(target.served, &subresource.kind)
+        .ok_or_else(Status::no_such_resource)?;
+    let accounts = api.authenticator.service_accounts().ok_or_else(Status::no_such_resource)?;
+    let shape = Shape::negotiate(request, &served)?;
+    // With dryRun the answer is the same, as upstream: a token is made, not stored.
+    let options = options::write(request, "CreateOptions")?;
+    let (mut wanted, complaints) = body_in::object(request, &served, options.validation)?;
+    warnings.extend(complaints);
+
+    // What the body names must be what the URL names, and be there.
+    check_namespace(&api.registry, target, &wanted)?;
+    let account = api.registry.get(target)?.value();
+    let uid = account.field("metadata").text("uid").to_owned();
+    (served.rules.default)(&mut wanted);
+    check_account(&served, target, &wanted, &uid)?;
+
+    // The kind's own rules; upstream has not named the request yet.
+    let mut errors = Errors::default();
+    (served.rules.validate)(&wanted, &mut errors);
+    if !errors.is_empty() {
+        return Err(invalid(&served, "", errors));
+    }
+    let bound = bound_object(&api.registry, target, &wanted)?;
+
+    let issued = issue(accounts, target, &mut wanted, uid.clone(), bound, warnings)?;
+    let metadata = wanted.object_mut("metadata");
+    metadata.remove("managedFields");
+    metadata.set("name", target.name);
+    metadata.set("namespace", target.namespace);
+    metadata.set("uid", uid);
+    metadata.set("creationTimestamp", Timestamp::from_unix(now(), 0).to_time());
+    wanted.set("status", issued);
+    finish(&mut wanted, &served);
+    Ok(shape.object(request, &served, &wanted, StatusCode::CREATED))
+}
+
+/// As Go would write it: without what is empty, and with kind and apiVersion.
+fn finish(answer: &mut Value, served: &Served) {
+    typed::settle(answer, &served.definition);
+    answer.set("kind", served.kind());
+    answer.set("apiVersion", served.resource.gv.to_string());
+}
+
+/// Makes the token, writes into the request what it was made with, and returns
+/// the status.
+fn issue(
+    accounts: &ServiceAccounts,
+    target: Target<'_>,
+    wanted: &mut Value,
+    uid: String,
+    bound: Bound,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Status> {
+    let spec = wanted.object_mut("spec");
+    let mut audiences = strings(spec.get_field("audiences"));
+    if audiences.is_empty() {
+        audiences = accounts.audiences().to_vec();
+        spec.set("audiences", audiences.clone());
+    }
+    let asked = spec.int("expirationSeconds").unwrap_or_default();
+    let seconds = accounts.allowed_seconds(asked);
+    if seconds != asked {
+        warnings.push(format!("requested expiration of {asked} seconds shortened to {seconds} seconds"));
+        spec.set("expirationSeconds", seconds);
+    }
+    if !spec.has("boundObjectRef") {
+        spec.set("boundObjectRef", Value::Null);
+    }
+    let wanted = Wanted {
+        namespace: target.namespace,
+        account: Reference { name: target.name.into(), uid },
+        audiences: &audiences,
+        seconds,
+        bound,
+        id: &new_uuid(),
+    };
+    let issued =
+        accounts.issue(&wanted, now()).map_err(|error| Status::internal_error(&error.to_string()))?;
+    let expires = Timestamp::from_unix(issued.expires_at, 0).to_time();
+    Ok(json!({"token": issued.token, "expirationTimestamp": expires}))
+}
+
+fn check_namespace(registry: &Registry, target: Target<'_>, wanted: &Value) -> Result<(), Status> {
+    let named = wanted.field("metadata").text("namespace");
+    if !named.is_empty() && named != target.namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let namespaces = registry.cache.resource(&ResourceId::new("", "namespaces")).snapshot();
+    let Some(namespace) = namespaces.get("", target.namespace) else {
+        return Err(Status::not_found(ResourceName { group: "", resource: "namespaces" }, target.namespace));
+    };
+    if namespace.terminating {
+        return Err(Status::namespace_terminating(target.resource_name(), target.name, target.namespace));
+    }
+    Ok(())
+}
+
+fn check_account(served: &Served, target: Target<'_>, wanted: &Value, uid: &str) -> Result<(), Status> {
+    let mut errors = Errors::default();
+    token_request::validate_account(wanted, target.namespace, target.name, &mut errors);
+    if !errors.is_empty() {
+        return Err(invalid(served, target.name, errors));
+    }
+    let given = wanted.field("metadata").text("uid");
+    if !given.is_empty() && given != uid {
+        let resource = ResourceName { group: served.group(), resource: served.kind() };
+        let why = format!(
+            "the UID in the token request ({given}) does not match the UID of the service account ({uid})"
+        );
+        return Err(Status::conflict(resource, target.name, &why));
+    }
+    Ok(())
+}
+
+/// The object that the token is to live with, if it is there.
+fn bound_object(registry: &Registry, target: Target<'_>, wanted: &Value) -> Result<Bound, Status> {
+    token_request::check_bound_object(wanted)?;
+    let Some(named) = wanted.field("spec").get_field("boundObjectRef").filter(|named| !named.is_null())
+    else {
+        return Ok(Bound::Account);
+    };
+    let (kind, name) = (named.text("kind"), named.text("name"));
+    let (resource, namespace) = match kind {
+        "Pod" => ("pods", target.namespace),
+        "Secret" => ("secrets", target.namespace),
+        _ => ("nodes", ""),
+    };
+    let object = find(registry, resource, namespace, name)?.value();
+    let found = reference(&object);
+    if kind == "Pod" && object.field("spec").text("serviceAccountName") != target.name {
+        return Err(Status::bad_request(format!(
+            "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+            target.name
+        )));
+    }
+    let given = named.text("uid");
+    if !given.is_empty() && given != found.uid {
+        let why = format!(
+            "the UID in the bound object reference ({given}) does not match the UID in record. The object might have been deleted and then recreated"
+        );
+        return Err(Status::conflict(ResourceName { group: "", resource: kind }, name, &why));
+    }
+    Ok(match kind {
+        "Pod" => Bound::Pod { node: node_of(registry, &object), pod: found },
+        "Secret" => Bound::Secret(found),
+        _ => Bound::Node(found),
+    })
+}
+
+/// The node that a pod was given, also if there is no such node.
+fn node_of(registry: &Registry, pod: &Value) -> Option<Reference> {
+    let name = Some(pod.field("spec").text("nodeName")).filter(|name| !name.is_empty())?;
+    let node = find(registry, "nodes", "", name).ok().map(|node| reference(&node.value()));
+    node.or_else(|| Some(Reference { name: name.into(), uid: String::new() }))
+}
+
+fn find(
+    registry: &Registry,
+    resource: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<std::sync::Arc<Object>, Status> {
+    if name.is_empty() {
+        return Err(Status::bad_request("Name parameter required."));
+    }
+    if let Some(why) = format::path_segment(name).first() {
+        return Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {why}")));
+    }
+    let snapshot = registry.cache.resource(&ResourceId::new("", resource)).snapshot();
+    snapshot
+        .get(namespace, name)
+        .cloned()
+        .ok_or_else(|| Status::not_found(ResourceName { group: "", resource }, name))
+}
+
+fn reference(object: &Value) -> Reference {
+    let metadata = object.field("metadata");
+    Reference { name: metadata.text("name").into(), uid: metadata.text("uid").into() }
+}
+
+fn invalid(served: &Served, name: &str, errors: Errors) -> Status {
+    Status::invalid(served.group(), served.kind(), name, errors.into_causes())
+}
+
+fn strings(value: Option<&Value>) -> Vec<String> {
+    value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect()
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,123 @@
+//! A custom resource definition as its published schema would show it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use sternpost_meta::gvk::GroupVersion;
+use sternpost_schema::{
+    Schema, Type,
+    read::{self, Path, ReadError},
+    write::Dialect,
+};
+
+use super::{Definitions, Subject, names::Names};
+
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// A built-in kind whose `apiVersion`, `kind` and `metadata` are described as
+/// those of every kind.
+const EXAMPLE: &str = "io.k8s.api.core.v1.ConfigMap";
+
+/// One subject for each served version.
+pub fn subjects(crd: &Value) -> Result<Vec<(Names, Subject)>, ReadError> {
+    let mut path = Path::default();
+    let spec = path.at("spec", |path| {
+        let spec = crd.get("spec").unwrap_or(&Value::Null);
+        read::object(spec, path).map(|_| spec)
+    })?;
+    let text = |json: &Value, key: &str| json.get(key).and_then(Value::as_str).map(Arc::<str>::from);
+    let names = spec.get("names").unwrap_or(&Value::Null);
+    let missing = |what: &str| Path::default().error(read::Problem::Other(format!("`{what}` is missing")));
+    let group = text(spec, "group").ok_or_else(|| missing("spec.group"))?;
+    let kind = text(names, "kind").ok_or_else(|| missing("spec.names.kind"))?;
+    let plural = text(names, "plural").ok_or_else(|| missing("spec.names.plural"))?;
+    let singular = text(names, "singular").unwrap_or_else(|| kind.to_lowercase().into());
+    let shorts = names.get("shortNames").and_then(Value::as_array);
+    let short_names: Vec<Arc<str>> =
+        shorts.into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect();
+
+    let mut subjects = Vec::new();
+    let versions = spec.get("versions").and_then(Value::as_array).ok_or_else(|| missing("spec.versions"))?;
+    for (index, version) in versions.iter().enumerate() {
+        if version.get("served").and_then(Value::as_bool) == Some(false) {
+            continue;
+        }
+        let name = text(version, "name").ok_or_else(|| missing(&format!("spec.versions[{index}].name")))?;
+        let schema = match version.pointer("/schema/openAPIV3Schema") {
+            Some(json) => schema_at(json, index)?,
+            None => Schema::of(Type::Object),
+        };
+        let gv = GroupVersion::new(group.clone(), name);
+        let subject = Subject {
+            gvk: gv.kind(kind.clone()),
+            schema: Arc::new(schema),
+            definitions: Definitions::BuiltIn,
+        };
+        let names = Names {
+            gv,
+            kind: kind.clone(),
+            plural: plural.clone(),
+            singular: singular.clone(),
+            short_names: short_names.clone(),
+        };
+        subjects.push((names, subject));
+    }
+    Ok(subjects)
+}
+
+/// With the fields every object has, and every embedded one.
+fn schema_at(json: &Value, version: usize) -> Result<Schema, ReadError> {
+    let steps = ["spec", "versions", &version.to_string(), "schema", "openAPIV3Schema"];
+    let mut schema = read_at(json, &mut Path::default(), &steps)?;
+    let embedded = [embedded_api_version(), embedded_kind()];
+    schema.walk_mut(&mut |node| {
+        if node.rest.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
+            set_object_fields(node, &embedded);
+            for name in ["kind", "apiVersion"] {
+                if !node.required.iter().any(|known| **known == *name) {
+                    node.required.push(name.into());
+                }
+            }
+        }
+    });
+    set_object_fields(&mut schema, &[standard("apiVersion").to_owned(), standard("kind").to_owned()]);
+    Ok(schema)
+}
+
+fn read_at(json: &Value, path: &mut Path, steps: &[&str]) -> Result<Schema, ReadError> {
+    match steps {
+        [] => read::schema_at(json, Dialect::V3, path),
+        [first, rest @ ..] => path.at(first, |path| read_at(json, path, rest)),
+    }
+}
+
+/// Replaces what the author said of them, as publishing does.
+fn set_object_fields(node: &mut Schema, [api_version, kind]: &[String; 2]) {
+    let metadata = Schema::reference(OBJECT_META).described(standard("metadata"));
+    node.properties.insert("apiVersion".into(), Schema::of(Type::String).described(&**api_version));
+    node.properties.insert("kind".into(), Schema::of(Type::String).described(&**kind));
+    node.properties.insert("metadata".into(), metadata);
+}
+
+fn standard(field: &str) -> &'static str {
+    let example = sternpost_builtin::definition(EXAMPLE).and_then(|schema| schema.properties.get(field));
+    example.and_then(|field| field.description.as_deref()).unwrap_or_default()
+}
+
+/// Embedded objects are described more briefly than whole ones: what
+/// `apiVersion` is and where to read on.
+fn embedded_api_version() -> String {
+    let text = standard("apiVersion").replacen("APIVersion", "apiVersion", 1);
+    let (first, _) = text.split_once(". ").unwrap_or((&text, ""));
+    format!("{first}. {}", more_info(&text))
+}
+
+fn embedded_kind() -> String {
+    let text = standard("kind").replacen("Kind", "kind", 1);
+    let (first, _) = text.split_once("REST resource").unwrap_or((&text, ""));
+    format!("{first}type of this object. In CamelCase. {}", more_info(&text))
+}
+
+fn more_info(text: &str) -> &str {
+    text.find("More info").and_then(|at| text.get(at..)).unwrap_or_default()
+}

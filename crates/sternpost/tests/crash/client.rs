@@ -1,0 +1,168 @@
+//! One connection to the server, and the two things done with it: a call and a watch.
+
+use std::{sync::Arc, time::Duration};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    body::{Bytes, Incoming},
+    client::conn::http1::{self, SendRequest},
+};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, RootCertStore,
+        pki_types::{CertificateDer, ServerName, pem::PemObject},
+    },
+};
+
+use crate::server::Place;
+
+/// No answer may take longer, on however busy a machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Opens connections to one server.
+#[derive(Clone)]
+pub struct Connector {
+    address: Arc<str>,
+    authorization: Arc<str>,
+    tls: TlsConnector,
+}
+
+pub struct Client {
+    connector: Connector,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+/// What came of a call.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    Answer(u16, Value),
+    /// The connection ended before there was a whole answer.
+    Lost,
+}
+
+/// The lines of a running watch.
+pub struct Lines {
+    body: Incoming,
+    rest: Vec<u8>,
+    // The connection lives as long as its sender.
+    _sender: SendRequest<Full<Bytes>>,
+}
+
+/// What came next in a watch.
+pub enum Next {
+    Line(Value),
+    /// Whether the stream ended as a whole one.
+    End {
+        whole: bool,
+    },
+    /// Nothing for as long as was asked to wait.
+    Silence,
+}
+
+impl Connector {
+    pub fn new(place: &Place) -> Self {
+        let authority = STANDARD.decode(&place.authority).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(&authority).unwrap()).unwrap();
+        let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Self {
+            address: place.address.as_str().into(),
+            authorization: format!("Bearer {}", place.token).into(),
+            tls: TlsConnector::from(Arc::new(config)),
+        }
+    }
+
+    pub async fn connect(&self) -> Option<Client> {
+        let sender = timeout(PATIENCE, self.open()).await.expect("a connection in time")?;
+        Some(Client { connector: self.clone(), sender })
+    }
+
+    async fn open(&self) -> Option<SendRequest<Full<Bytes>>> {
+        let stream = TcpStream::connect(&*self.address).await.ok()?;
+        stream.set_nodelay(true).ok()?;
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let stream = self.tls.connect(name, stream).await.ok()?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
+        // Ends with the connection.
+        tokio::spawn(connection);
+        Some(sender)
+    }
+
+    fn request(&self, method: &str, path: &str, body: Bytes) -> Request<Full<Bytes>> {
+        Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", &*self.address)
+            .header("authorization", &*self.authorization)
+            .header("content-type", "application/json")
+            .body(Full::new(body))
+            .unwrap()
+    }
+}
+
+impl Client {
+    pub async fn call(&mut self, method: &str, path: &str, body: Option<&Value>) -> Reply {
+        let body = body.map(|body| body.to_string().into()).unwrap_or_default();
+        let request = self.connector.request(method, path, body);
+        let answered = async {
+            self.sender.ready().await.ok()?;
+            let response = self.sender.send_request(request).await.ok()?;
+            let code = response.status().as_u16();
+            let body = response.into_body().collect().await.ok()?.to_bytes();
+            Some((code, body))
+        };
+        let answered = timeout(PATIENCE, answered).await;
+        match answered.unwrap_or_else(|_| panic!("{method} {path} took longer than {PATIENCE:?}")) {
+            Some((code, body)) => {
+                let text = || String::from_utf8_lossy(&body).into_owned();
+                Reply::Answer(code, serde_json::from_slice(&body).unwrap_or_else(|_| text().into()))
+            }
+            None => Reply::Lost,
+        }
+    }
+
+    /// Starts a watch, which takes the connection.
+    pub async fn watch(mut self, path: &str) -> Result<Lines, Reply> {
+        let request = self.connector.request("GET", path, Bytes::new());
+        let response = match timeout(PATIENCE, self.sender.send_request(request)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(_)) => return Err(Reply::Lost),
+            Err(_) => panic!("GET {path} took longer than {PATIENCE:?}"),
+        };
+        let code = response.status().as_u16();
+        if code != 200 {
+            let body = response.into_body().collect().await.map_err(|_| Reply::Lost)?.to_bytes();
+            return Err(Reply::Answer(code, serde_json::from_slice(&body).unwrap_or_default()));
+        }
+        Ok(Lines { body: response.into_body(), rest: Vec::new(), _sender: self.sender })
+    }
+}
+
+impl Lines {
+    /// The next whole line. One that was cut off does not count.
+    pub async fn next(&mut self, patience: Duration) -> Next {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                return Next::Line(serde_json::from_slice(&line).unwrap());
+            }
+            match timeout(patience, self.body.frame()).await {
+                Err(_) => return Next::Silence,
+                Ok(Some(Ok(frame))) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.rest.extend_from_slice(&data);
+                    }
+                }
+                Ok(Some(Err(_))) => return Next::End { whole: false },
+                Ok(None) => return Next::End { whole: true },
+            }
+        }
+    }
+}

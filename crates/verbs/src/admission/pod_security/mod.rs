@@ -1,0 +1,215 @@
+//! PodSecurity: the labels of a namespace say how much its pods may do.
+//!
+//! [`policy`] reads the labels, [`checks`] holds a pod against a level. Pods are
+//! refused by the enforced level; pods and what makes pods are warned about by the
+//! warning level; a namespace that enforces more is told which of its pods are not
+//! as it wants.
+
+mod baseline;
+mod checks;
+mod policy;
+mod restricted;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sternpost_meta::status::Status;
+use sternpost_registry::object::Fields;
+
+use self::{
+    checks::{Pod, evaluate},
+    policy::{Level, Policy, Standard},
+};
+use super::{Operation, Plugin, Request};
+use crate::registry::invalid;
+
+pub(super) const PLUGIN: Plugin = Plugin { name: "PodSecurity", validate, ..Plugin::NONE };
+
+/// Of a namespace's pods no more than these are looked at when its labels change.
+const MAX_PODS_OF_NAMESPACE: usize = 3000;
+
+/// Subresources that leave alone what a pod may do.
+const HARMLESS: [&str; 8] =
+    ["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"];
+
+fn validate(request: &Request<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
+    let attributes = request.attributes;
+    if !matches!(attributes.operation, Operation::Create | Operation::Update) {
+        return Ok(());
+    }
+    if request.is_about("", "namespaces") && attributes.subresource.is_empty() {
+        return check_namespace(request, object, warnings);
+    }
+    if request.is_about("", "pods") && !HARMLESS.contains(&attributes.subresource) {
+        return check_pod(request, object, warnings);
+    }
+    if let Some(template) = template(request, object).filter(|_| attributes.subresource.is_empty()) {
+        warn(&policy_of(request), template, warnings);
+    }
+    Ok(())
+}
+
+fn check_pod(request: &Request<'_>, pod: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
+    if request.old.is_some_and(|old| !changes_what_runs(pod, old)) {
+        return Ok(());
+    }
+    let policy = policy_of(request);
+    let violations = evaluate(&policy.enforce, &Pod::new(pod));
+    if !violations.is_empty() {
+        let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, texts.join(", "));
+        return Err(request.forbidden(pod, &why));
+    }
+    warn(&policy, pod, warnings);
+    Ok(())
+}
+
+fn warn(policy: &Policy, template: &Value, warnings: &mut Vec<String>) {
+    let violations = evaluate(&policy.warn, &Pod::new(template));
+    if !violations.is_empty() {
+        let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        warnings.push(format!("would violate PodSecurity \"{}\": {}", policy.warn, texts.join(", ")));
+    }
+}
+
+/// What pods are made from, in the kinds that make some.
+fn template<'a>(request: &Request<'_>, object: &'a Value) -> Option<&'a Value> {
+    let resource = &request.attributes.target.served.resource;
+    let template = match (&*resource.gv.group, &*resource.plural) {
+        ("", "podtemplates") => object.field("template"),
+        ("", "replicationcontrollers")
+        | ("apps", "daemonsets" | "deployments" | "replicasets" | "statefulsets")
+        | ("batch", "jobs") => object.field("spec").field("template"),
+        ("batch", "cronjobs") => object.field("spec").field("jobTemplate").field("spec").field("template"),
+        _ => return None,
+    };
+    template.has("spec").then_some(template)
+}
+
+/// An update that runs nothing else than before is not looked at, so that pods
+/// which were let in under other labels can still be written.
+fn changes_what_runs(pod: &Value, old: &Value) -> bool {
+    let lists = ["containers", "initContainers"];
+    let (new_spec, old_spec) = (pod.field("spec"), old.field("spec"));
+    let other = |new: &Value, before: &Value| {
+        let profile = format!("container.seccomp.security.alpha.kubernetes.io/{}", new.text("name"));
+        let annotation = |pod: &Value| pod.field("metadata").field("annotations").field(&profile).clone();
+        new.text("image") != before.text("image") || annotation(pod) != annotation(old)
+    };
+    let changed = lists.into_iter().any(|list| {
+        let (new, before) = (new_spec.items(list), old_spec.items(list));
+        new.len() != before.len() || new.iter().zip(before).any(|(new, before)| other(new, before))
+    });
+    let before = old_spec.items("ephemeralContainers");
+    changed
+        || new_spec.items("ephemeralContainers").iter().any(|new| {
+            let same = before.iter().find(|before| before.text("name") == new.text("name"));
+            same.is_none_or(|before| other(new, before))
+        })
+}
+
+fn policy_of(request: &Request<'_>) -> Policy {
+    let namespace = request.find("", "namespaces", request.attributes.target.namespace);
+    let namespace = namespace.unwrap_or_default();
+    policy::read(namespace.field("metadata").field("labels")).0
+}
+
+fn check_namespace(
+    request: &Request<'_>,
+    namespace: &Value,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    let (new, errors) = policy::read(namespace.field("metadata").field("labels"));
+    let (old, old_errors) = match request.old {
+        Some(old) => policy::read(old.field("metadata").field("labels")),
+        None => policy::read(&Value::Null),
+    };
+    // Labels that were wrong before this plugin was on can stay until they are changed.
+    if !errors.is_empty() && errors.causes() != old_errors.causes() {
+        return Err(invalid(request.attributes.target, namespace, errors));
+    }
+    let loosens = new.enforce.version == old.enforce.version && new.enforce.level <= old.enforce.level;
+    if request.old.is_some() && new.enforce.level != Level::Privileged && !loosens {
+        let name = request.attributes.target.name;
+        let pods = request.objects("", "pods");
+        let all = pods.iter(Some(name), None).count();
+        let pods = pods.iter(Some(name), None).map(|pod| (pod.name().to_owned(), pod.value()));
+        warnings.extend(warnings_of_pods(name, &new.enforce, all, pods));
+    }
+    Ok(())
+}
+
+/// What is wrong with the pods of a namespace, which come in the order of their
+/// names. Those that are wrong for the same reasons share a line.
+fn warnings_of_pods(
+    namespace: &str,
+    enforce: &Standard,
+    all: usize,
+    pods: impl Iterator<Item = (String, Value)>,
+) -> Vec<String> {
+    let mut wrong: BTreeMap<String, (String, usize)> = BTreeMap::new();
+    for (name, pod) in pods.take(MAX_PODS_OF_NAMESPACE) {
+        let violations = evaluate(enforce, &Pod::new(&pod));
+        if violations.is_empty() {
+            continue;
+        }
+        let reasons: Vec<&str> = violations.iter().map(|violation| violation.reason.as_str()).collect();
+        let reasons = wrong.entry(reasons.join(", "));
+        reasons.and_modify(|(_, others)| *others += 1).or_insert((name, 0));
+    }
+    let mut lines: Vec<String> = wrong
+        .into_iter()
+        .map(|(reasons, (first, others))| match others {
+            0 => format!("{first}: {reasons}"),
+            1 => format!("{first} (and 1 other pod): {reasons}"),
+            _ => format!("{first} (and {others} other pods): {reasons}"),
+        })
+        .collect();
+    lines.sort_unstable();
+    let mut warnings = Vec::new();
+    if all > MAX_PODS_OF_NAMESPACE {
+        warnings.push(format!(
+            "new PodSecurity enforce level only checked against the first {MAX_PODS_OF_NAMESPACE} of {all} existing pods"
+        ));
+    }
+    if !lines.is_empty() {
+        warnings.push(format!(
+            "existing pods in namespace \"{namespace}\" violate the new PodSecurity enforce level \"{enforce}\""
+        ));
+    }
+    warnings.append(&mut lines);
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{policy::Version, *};
+
+    fn warnings(count: usize) -> Vec<String> {
+        let pod = json!({"spec": {"hostPID": true}});
+        let pods = (0..count).map(|index| (format!("p{index:04}"), pod.clone()));
+        let enforce = Standard { level: Level::Baseline, version: Version::Latest };
+        warnings_of_pods("big", &enforce, count, pods)
+    }
+
+    #[test]
+    fn pods_past_the_limit_are_counted_and_not_looked_at() {
+        let violate = "existing pods in namespace \"big\" violate the new PodSecurity enforce level \"baseline:latest\"";
+        let line = "p0000 (and 2999 other pods): host namespaces";
+        assert_eq!(warnings(MAX_PODS_OF_NAMESPACE), [violate, line]);
+        let only = "new PodSecurity enforce level only checked against the first 3000 of 3001 existing pods";
+        assert_eq!(warnings(MAX_PODS_OF_NAMESPACE + 1), [only, violate, line]);
+    }
+
+    #[test]
+    fn pods_that_are_wrong_alike_share_a_line() {
+        for (count, expected) in
+            [(1, "p0000: "), (2, "p0000 (and 1 other pod): "), (3, "p0000 (and 2 other pods): ")]
+        {
+            assert_eq!(warnings(count).pop(), Some(format!("{expected}host namespaces")));
+        }
+        assert_eq!(warnings(0), [""; 0]);
+    }
+}

@@ -1,0 +1,178 @@
+//! Levels, their versions, and the labels that name them.
+
+use std::fmt;
+
+use serde_json::Value;
+use sternpost_meta::field::{Errors, Path};
+use sternpost_registry::object::Fields;
+
+/// What pods may do, from everything to little.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    Privileged,
+    Baseline,
+    Restricted,
+}
+
+/// As which minor version of Kubernetes a level is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Version {
+    Minor(u32),
+    /// Greater than any: what is not known yet means the newest rules.
+    Latest,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Standard {
+    pub(super) level: Level,
+    pub(super) version: Version,
+}
+
+/// What a namespace wants. What it wants audited is checked when it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Policy {
+    pub(super) enforce: Standard,
+    pub(super) warn: Standard,
+}
+
+impl fmt::Display for Standard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.level {
+            Level::Privileged => "privileged:",
+            Level::Baseline => "baseline:",
+            Level::Restricted => "restricted:",
+        })?;
+        match self.version {
+            Version::Minor(minor) => write!(f, "v1.{minor}"),
+            Version::Latest => f.write_str("latest"),
+        }
+    }
+}
+
+/// The policy, and what is wrong with the labels. A level that cannot be read is
+/// enforced as the strictest, and not warned about.
+pub(super) fn read(labels: &Value) -> (Policy, Errors) {
+    let mut errors = Errors::default();
+    let mut mode = |name: &str| {
+        let prefix = "pod-security.kubernetes.io";
+        let level = read_label(labels, &format!("{prefix}/{name}"), level, LEVELS, &mut errors);
+        let version = read_label(labels, &format!("{prefix}/{name}-version"), version, VERSIONS, &mut errors);
+        (level, version)
+    };
+    let (enforce, enforce_version) = mode("enforce");
+    mode("audit");
+    let (warn, warn_version) = mode("warn");
+
+    let enforce = Standard {
+        level: enforce.map_or(Level::Privileged, |level| level.unwrap_or(Level::Restricted)),
+        version: known(enforce_version).unwrap_or(Version::Latest),
+    };
+    // Who enforces and says nothing of warnings is warned by what is enforced.
+    let warn = match warn {
+        None => Standard { version: known(warn_version).unwrap_or(enforce.version), ..enforce },
+        Some(level) => Standard {
+            level: level.unwrap_or(Level::Privileged),
+            version: known(warn_version).unwrap_or(Version::Latest),
+        },
+    };
+    (Policy { enforce, warn }, errors)
+}
+
+const LEVELS: &str = "must be one of privileged, baseline, restricted";
+const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
+
+/// `None` without the label, `Some(None)` if it cannot be read.
+fn read_label<T>(
+    labels: &Value,
+    key: &str,
+    read: fn(&str) -> Option<T>,
+    wanted: &str,
+    errors: &mut Errors,
+) -> Option<Option<T>> {
+    let text = labels.get_field(key)?.as_str().unwrap_or_default();
+    let value = read(text);
+    if value.is_none() {
+        errors.invalid(Path::new("metadata").child("labels").key(key), text, wanted);
+    }
+    Some(value)
+}
+
+fn known(version: Option<Option<Version>>) -> Option<Version> {
+    version.map(|version| version.unwrap_or(Version::Latest))
+}
+
+fn level(text: &str) -> Option<Level> {
+    match text {
+        "privileged" => Some(Level::Privileged),
+        "baseline" => Some(Level::Baseline),
+        "restricted" => Some(Level::Restricted),
+        _ => None,
+    }
+}
+
+fn version(text: &str) -> Option<Version> {
+    if text == "latest" {
+        return Some(Version::Latest);
+    }
+    let minor = text.strip_prefix("v1.")?;
+    let canonical =
+        minor == "0" || (!minor.starts_with('0') && minor.bytes().all(|byte| byte.is_ascii_digit()));
+    minor.parse().ok().filter(|_| canonical).map(Version::Minor)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn labels_name_a_level_and_a_version() {
+        for (labels, enforce, warn) in [
+            (json!({}), "privileged:latest", "privileged:latest"),
+            (json!({"enforce": "baseline"}), "baseline:latest", "baseline:latest"),
+            (json!({"enforce": "baseline", "enforce-version": "v1.20"}), "baseline:v1.20", "baseline:v1.20"),
+            (
+                json!({"enforce": "restricted", "warn-version": "v1.0"}),
+                "restricted:latest",
+                "restricted:v1.0",
+            ),
+            (
+                json!({"enforce": "restricted", "enforce-version": "v1.20", "warn": "baseline"}),
+                "restricted:v1.20",
+                "baseline:latest",
+            ),
+            (
+                json!({"enforce": "restricted", "warn": "privileged"}),
+                "restricted:latest",
+                "privileged:latest",
+            ),
+            (json!({"enforce": "wrong", "warn": "wrong"}), "restricted:latest", "privileged:latest"),
+        ] {
+            let entries = labels.as_object().unwrap().iter();
+            let labels: Value = entries
+                .map(|(name, value)| (format!("pod-security.kubernetes.io/{name}"), value.clone()))
+                .collect::<serde_json::Map<_, _>>()
+                .into();
+            let policy = read(&labels).0;
+            assert_eq!((policy.enforce.to_string(), policy.warn.to_string()), (enforce.into(), warn.into()));
+        }
+    }
+
+    #[test]
+    fn versions_are_latest_or_a_minor_of_one() {
+        for (text, expected) in [
+            ("latest", Some(Version::Latest)),
+            ("v1.0", Some(Version::Minor(0))),
+            ("v1.36", Some(Version::Minor(36))),
+            ("v1.01", None),
+            ("v1.", None),
+            ("v1.+1", None),
+            ("1.25", None),
+            ("v2.0", None),
+            ("v1.99999999999", None),
+        ] {
+            assert_eq!(version(text), expected, "{text}");
+        }
+    }
+}

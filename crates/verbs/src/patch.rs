@@ -1,0 +1,274 @@
+//! PATCH: three kinds of patches, and apply.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use sternpost_apply::{ApplyError, Conflict};
+use sternpost_cache::Object;
+use sternpost_meta::{
+    field::go_quote,
+    status::{Cause, CauseReason, Reason, Status},
+};
+use sternpost_patch::{json_patch, merge_patch, strategic};
+use sternpost_registry::object::{Fields, FieldsMut};
+
+use crate::{
+    object_meta,
+    ownership::{KindVersions, Ownership, in_served_version},
+    registry::{Registry, Target, Writer, Written, complete},
+    served::Served,
+    typed,
+    update::{ATTEMPTS, Live, Part, check_named, modified, seen_version},
+};
+
+/// How unknown and duplicate fields are treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Validation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+/// A change to whatever is there.
+#[derive(Debug, Clone)]
+pub enum Patch {
+    Json(json_patch::Patch),
+    Merge(Map<String, Value>),
+    Strategic(Map<String, Value>),
+    /// What its manager wants; other fields are others' business.
+    Apply {
+        config: Value,
+        force: bool,
+    },
+}
+
+/// A patch as a request brings it.
+#[derive(Debug, Clone)]
+pub struct PatchRequest {
+    pub patch: Patch,
+    /// What is wrong with the fields of the body itself.
+    pub complaints: Vec<String>,
+    pub validation: Validation,
+}
+
+impl Registry {
+    pub async fn patch(
+        &self,
+        target: Target<'_>,
+        request: &PatchRequest,
+        part: Part,
+        writer: Writer<'_>,
+    ) -> Result<Written, Status> {
+        for _ in 0..ATTEMPTS {
+            let Some(old) = self.snapshot(target.served).get(target.namespace, target.name).cloned() else {
+                let Patch::Apply { config, force } = &request.patch else { return Err(target.not_found()) };
+                if !matches!(part, Part::Main) {
+                    return Err(target.not_found());
+                }
+                match self.apply_new(target, config, *force, request, writer).await {
+                    // Somebody else has created it: apply to that.
+                    Err(status) if status.code == 409 && status.reason == Some(Reason::AlreadyExists) => {
+                        continue;
+                    }
+                    written => return written,
+                }
+            };
+            if let Some(written) = self.patch_once(target, request, &old, part, writer).await? {
+                return Ok(written);
+            }
+        }
+        Err(modified(target))
+    }
+
+    /// `None` if another writer was faster.
+    async fn patch_once(
+        &self,
+        target: Target<'_>,
+        request: &PatchRequest,
+        old: &Arc<Object>,
+        part: Part,
+        writer: Writer<'_>,
+    ) -> Result<Option<Written>, Status> {
+        let served = target.served;
+        let current = old.value();
+        let live = complete(served, in_served_version(served, &current).into_owned(), Some(old.revision));
+        let (object, mut warnings) = self.changed(served, live, request, writer)?;
+        check_named(target, &object)?;
+        seen_version(target, &object, old)?;
+        let mut object = to_stored(served, object);
+        warnings.extend(object_meta::dedup_owners(&mut object, " after mutating admission happens"));
+        let ownership = match request.patch {
+            Patch::Apply { .. } => Ownership::Settled,
+            _ => Ownership::Track,
+        };
+        let written = self
+            .update_once(target, object, ownership, Live { object: old, value: &current }, part, writer)
+            .await?;
+        Ok(written.map(|mut written| {
+            warnings.append(&mut written.warnings);
+            Written { warnings, ..written }
+        }))
+    }
+
+    /// Apply where nothing is there yet.
+    async fn apply_new(
+        &self,
+        target: Target<'_>,
+        config: &Value,
+        force: bool,
+        request: &PatchRequest,
+        writer: Writer<'_>,
+    ) -> Result<Written, Status> {
+        let served = target.served;
+        let (mut object, mut warnings) = self.applied(served, None, config, force, request, writer)?;
+        let uid = object.field("metadata").text("uid");
+        if !uid.is_empty() {
+            return Err(Status::conflict(
+                target.resource_name(),
+                target.name,
+                &format!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                ),
+            ));
+        }
+        let metadata = object.object_mut("metadata");
+        metadata.remove("resourceVersion");
+        check_named(target, &object)?;
+        let object = to_stored(served, object);
+        let written = self.create_owned(target, object, Ownership::Settled, writer).await?;
+        warnings.extend(written.warnings);
+        Ok(Written { warnings, ..written })
+    }
+
+    /// What the patch makes of `live`, typed, and complaints about its fields.
+    pub(crate) fn changed(
+        &self,
+        served: &Served,
+        live: Value,
+        request: &PatchRequest,
+        writer: Writer<'_>,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let patched = match &request.patch {
+            Patch::Apply { config, force } => {
+                return self.applied(served, Some(&live), config, *force, request, writer);
+            }
+            Patch::Json(patch) => {
+                json_patch::apply(live, patch).map_err(|error| Status::rejected(&error.to_string()))?
+            }
+            Patch::Merge(patch) => merge_patch::apply(live, patch),
+            Patch::Strategic(patch) => {
+                let schema = sternpost_builtin::topologies().of(&served.definition);
+                strategic::apply(&schema, live, patch).map_err(|error| strategic_status(&error))?
+            }
+        };
+        retyped(served, &patched, request)
+    }
+
+    fn applied(
+        &self,
+        served: &Served,
+        live: Option<&Value>,
+        config: &Value,
+        force: bool,
+        request: &PatchRequest,
+        writer: Writer<'_>,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let api_version = served.resource.gv.to_string();
+        let now = self.now();
+        let manager = self.manager(served, writer, &api_version, &now);
+        let versions = KindVersions { registry: self, served };
+        let applied = sternpost_apply::apply(live, config.clone(), &manager, force, &versions)
+            .map_err(|error| apply_status(&error))?;
+        let decoded = typed::decode_value(applied.object, &served.definition)
+            .map_err(|error| Status::bad_request(error.0))?;
+        let complaints = match request.validation {
+            Validation::Ignore => Vec::new(),
+            Validation::Strict if !request.complaints.is_empty() => {
+                let all = request.complaints.join("\n  ");
+                return Err(Status::bad_request(format!(
+                    "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {all}"
+                )));
+            }
+            Validation::Strict | Validation::Warn => request.complaints.clone(),
+        };
+        Ok((decoded.object, complaints))
+    }
+}
+
+/// Reads the outcome of a patch as an object of its kind.
+fn retyped(served: &Served, patched: &Value, request: &PatchRequest) -> Result<(Value, Vec<String>), Status> {
+    let invalid = |why: &str| {
+        let shown = match &request.patch {
+            Patch::Strategic(patch) => strategic::go_text(&Value::Object(patch.clone())),
+            _ => patched.to_string(),
+        };
+        let message = format!("Invalid value: {}: {why}", go_quote(&shown));
+        let cause = Cause { reason: Some(CauseReason::FieldValueInvalid), message, field: "patch".into() };
+        Status::invalid("", "", "", vec![cause])
+    };
+    check_type(patched, served).map_err(|why| invalid(&why))?;
+    let decoded = typed::decode_borrowed(patched, &served.definition).map_err(|error| invalid(&error.0))?;
+    let mut complaints = request.complaints.clone();
+    complaints.extend(decoded.complaints);
+    match request.validation {
+        Validation::Ignore => complaints.clear(),
+        Validation::Strict if !complaints.is_empty() => {
+            return Err(invalid(&format!("strict decoding error: {}", complaints.join(", "))));
+        }
+        Validation::Strict | Validation::Warn => {}
+    }
+    Ok((decoded.object, complaints))
+}
+
+/// The form in which rules and storage know an object of the served version.
+pub fn to_stored(served: &Served, mut object: Value) -> Value {
+    let Some(conversion) = served.conversion else { return object };
+    object.set("kind", &*served.resource.kind);
+    object.set("apiVersion", served.resource.gv.to_string());
+    (conversion.to_stored)(&object)
+}
+
+/// A patch may not make an object of another kind.
+fn check_type(patched: &Value, served: &Served) -> Result<(), String> {
+    let version = served.resource.gv.to_string();
+    let found_version = Some(patched.text("apiVersion")).filter(|text| !text.is_empty()).unwrap_or(&version);
+    let kind = served.kind();
+    let found_kind = Some(patched.text("kind")).filter(|text| !text.is_empty()).unwrap_or(kind);
+    if (found_version, found_kind) == (version.as_str(), kind) {
+        return Ok(());
+    }
+    Err(format!(
+        "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+        go_quote(found_kind),
+        go_quote(found_version)
+    ))
+}
+
+fn strategic_status(error: &strategic::Error) -> Status {
+    let why = error.to_string();
+    match error.class() {
+        strategic::Class::BadRequest => Status::bad_request(why),
+        strategic::Class::Unprocessable => Status::rejected(&why),
+        // To upstream this is a failure of its own.
+        strategic::Class::Unclassified => {
+            let mut status = Status::rejected(&why);
+            status.message = why;
+            status
+        }
+    }
+}
+
+fn apply_status(error: &ApplyError) -> Status {
+    match error {
+        ApplyError::Conflicts(conflicts) => {
+            let cause = |conflict: &Conflict| Cause {
+                reason: Some(CauseReason::FieldManagerConflict),
+                message: conflict.message(),
+                field: conflict.field.clone(),
+            };
+            Status::apply_conflict(&error.message(), conflicts.iter().map(cause).collect())
+        }
+        ApplyError::Typed(why) => Status::bad_request(why.clone()),
+        other => Status::internal_error(&other.to_string()),
+    }
+}

@@ -1,0 +1,148 @@
+//! Changing objects where time passes and writers race.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, AtomicU64, Ordering},
+};
+
+use serde_json::{Value, json};
+use sternpost_cache::Cache;
+use sternpost_meta::user::User;
+use sternpost_store::{Store, memory::MemoryStore};
+use sternpost_verbs::{
+    DryRun, Part, Patch, PatchRequest, Registry, Target, Validation, Writer,
+    environment::Environment,
+    index::Selectable,
+    served::{Served, ServedResources},
+    startup,
+};
+
+/// Every look at the clock is a second later.
+#[derive(Debug, Default)]
+struct Passing {
+    seconds: AtomicI64,
+    counter: AtomicU64,
+}
+
+impl Environment for Passing {
+    fn now(&self) -> i64 {
+        1_794_700_800 + self.seconds.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        let next = self.counter.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        bytes.iter_mut().zip(next.iter().cycle()).for_each(|(byte, value)| *byte = *value);
+    }
+}
+
+async fn registry() -> Registry {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
+    tokio::spawn(feeder.run());
+    let registry = Registry::new(ServedResources::built_in(), cache, store, Arc::new(Passing::default()));
+    startup::ensure(&registry, 6443).await.unwrap();
+    registry
+}
+
+fn target<'a>(served: &'a Served, name: &'a str) -> Target<'a> {
+    Target { served, namespace: "default", name }
+}
+
+fn writer(manager: &str) -> Writer<'_> {
+    Writer { dry_run: DryRun::No, manager, subresource: "", user: User::server() }
+}
+
+fn request(patch: Patch) -> PatchRequest {
+    PatchRequest { patch, complaints: Vec::new(), validation: Validation::Warn }
+}
+
+fn apply(config: Value) -> PatchRequest {
+    request(Patch::Apply { config, force: false })
+}
+
+fn merge(patch: &Value) -> PatchRequest {
+    request(Patch::Merge(patch.as_object().unwrap().clone()))
+}
+
+fn version(object: &Value) -> &str {
+    object["metadata"]["resourceVersion"].as_str().unwrap()
+}
+
+fn deployment(status: Option<Value>) -> Value {
+    let mut object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        },
+    });
+    if let Some(status) = status {
+        object["status"] = status;
+    }
+    object
+}
+
+#[tokio::test]
+async fn a_write_that_changes_nothing_takes_no_version_however_late_it_comes() {
+    let registry = registry().await;
+    let served = registry.served.get("apps", "v1", "deployments").unwrap().clone();
+    let at = target(&served, "d");
+    let first = registry.patch(at, &apply(deployment(None)), Part::Main, writer("a")).await.unwrap();
+    assert!(first.created);
+    let expected = version(&first.object);
+    let sent_status = deployment(Some(json!({"replicas": 9})));
+    for again in [apply(deployment(None)), apply(sent_status), merge(&json!({"spec": {"replicas": 1}}))] {
+        let written = registry.patch(at, &again, Part::Main, writer("a")).await.unwrap();
+        assert_eq!(version(&written.object), expected, "{again:?}");
+        assert_eq!(written.object["metadata"]["managedFields"], first.object["metadata"]["managedFields"]);
+    }
+    let replaced = registry.update(at, first.object.clone(), Part::Main, writer("b")).await.unwrap();
+    assert_eq!(version(&replaced.object), expected);
+}
+
+#[tokio::test]
+async fn owners_are_listed_by_operation_then_time() {
+    let registry = registry().await;
+    let served = registry.served.get("", "v1", "configmaps").unwrap().clone();
+    let at = target(&served, "m");
+    let config =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"x": "1"}});
+    registry.patch(at, &apply(config), Part::Main, writer("z")).await.unwrap();
+    for manager in ["late", "early", "middle"] {
+        let patch = merge(&json!({"data": {manager: "1"}}));
+        registry.patch(at, &patch, Part::Main, writer(manager)).await.unwrap();
+    }
+    let object = registry.get(at).unwrap().value();
+    let owners = object["metadata"]["managedFields"].as_array().unwrap();
+    let owners: Vec<_> = owners.iter().map(|entry| entry["manager"].as_str().unwrap()).collect();
+    assert_eq!(owners, ["z", "late", "early", "middle"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn patches_that_race_all_land() {
+    const WRITERS: usize = 24;
+    let registry = Arc::new(registry().await);
+    let served = registry.served.get("", "v1", "configmaps").unwrap().clone();
+    let empty = json!({"metadata": {"name": "m"}});
+    registry.create(target(&served, ""), empty, writer("first")).await.unwrap();
+    let racing: Vec<_> = (0..WRITERS)
+        .map(|number| {
+            let (registry, served) = (registry.clone(), served.clone());
+            tokio::spawn(async move {
+                let patch = merge(&json!({"data": {format!("k{number}"): "v"}}));
+                registry.patch(target(&served, "m"), &patch, Part::Main, writer("racer")).await.unwrap();
+            })
+        })
+        .collect();
+    for racer in racing {
+        racer.await.unwrap();
+    }
+    let object = registry.get(target(&served, "m")).unwrap().value();
+    assert_eq!(object["data"].as_object().unwrap().len(), WRITERS);
+    let stale = merge(&json!({"metadata": {"resourceVersion": "1"}, "data": {"k": "v"}}));
+    let refused =
+        registry.patch(target(&served, "m"), &stale, Part::Main, writer("racer")).await.unwrap_err();
+    assert_eq!(refused.code, 409);
+}
