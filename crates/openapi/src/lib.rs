@@ -5,7 +5,7 @@
 //! [`document::Document`], the one model behind both versions. [`v3`] and [`v2`]
 //! write it, [`read`] reads either back. [`publisher::Publisher`] keeps what was
 //! written: per document, per spelling, per form, each made once, when first
-//! asked for.
+//! asked for. [`explain`] tells people what a type looks like.
 //!
 //! Equal documents give equal bytes and therefore equal hashes, on every
 //! replica and after every restart.

@@ -21,6 +21,8 @@ use sternpost_openapi::explain::{
 
 use crate::{cli::Cli, error::Hinted};
 
+mod server;
+
 pub const EXAMPLES: &str = "\
 Examples:
   # A built-in kind and its fields; no server is asked
@@ -51,6 +53,14 @@ pub struct ExplainArgs {
     #[arg(long, short, value_name = "FILE|DIR", num_args = 1..)]
     pub file: Vec<PathBuf>,
 
+    /// Explain what the server of this kubeconfig has
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// The context of --kubeconfig to use [default: its current one]
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    pub context: Option<String>,
+
     /// The version to explain, as in manifests [default: the preferred one]
     #[arg(long, value_name = "GROUP/VERSION")]
     pub api_version: Option<String>,
@@ -77,10 +87,16 @@ pub enum Output {
 
 pub fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     let (resource, files) = operands(args);
-    let sources = if files.is_empty() { Sources::built_in() } else { read_files(files)? };
-    let found = find(sources.names(), resource, args.api_version.as_deref(), files)?;
+    let api_version = args.api_version.as_deref();
+    let (subject, found) = if let Some(kubeconfig) = &args.kubeconfig {
+        server::subject(kubeconfig, args.context.as_deref(), resource, api_version)?
+    } else {
+        let sources = if files.is_empty() { Sources::built_in() } else { read_files(files)? };
+        let found = find(sources.names(), resource, api_version, files)?;
+        let subject = sources.subject(found.index).context("the catalogue has no schema of this kind")?;
+        (subject, found)
+    };
     warn_of_others(resource, &found);
-    let subject = sources.subject(found.index).context("the catalogue has no schema of this kind")?;
     print(args, &subject, &found.path)
 }
 
@@ -98,7 +114,13 @@ fn operands(args: &ExplainArgs) -> (&str, &[PathBuf]) {
         _ => {}
     }
     let mut command = Cli::command();
-    command.error(ErrorKind::MissingRequiredArgument, "the resource to explain is missing").exit()
+    command.build();
+    let command = command.find_subcommand_mut("explain");
+    let missing = "the resource to explain is missing";
+    command
+        .map_or_else(Cli::command, |command| command.clone())
+        .error(ErrorKind::MissingRequiredArgument, missing)
+        .exit()
 }
 
 fn find(

@@ -1,6 +1,7 @@
 //! The `sternpost` command: reads the command line, builds the parts, runs them.
 //!
-//! [`cli`] says what can be asked for; [`serve`] puts the server together.
+//! [`cli`] says what can be asked for; [`serve`] puts the server together,
+//! [`explain`] needs none.
 //! Exit codes: 0 done, 1 the work failed, 2 wrong usage. Data goes to stdout,
 //! everything else to stderr.
 
@@ -15,6 +16,7 @@ use clap::Parser;
 use crate::cli::{Cli, Command};
 
 mod cli;
+mod client;
 mod credentials;
 mod data_dir;
 mod error;

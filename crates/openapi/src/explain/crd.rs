@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sternpost_meta::gvk::GroupVersion;
 use sternpost_schema::{
     Schema, Type,
@@ -37,15 +37,24 @@ pub fn subjects(crd: &Value) -> Result<Vec<(Names, Subject)>, ReadError> {
         shorts.into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect();
 
     let mut subjects = Vec::new();
-    let versions = spec.get("versions").and_then(Value::as_array).ok_or_else(|| missing("spec.versions"))?;
+    // v1beta1 could say version and schema once, for all.
+    let only = spec.get("version").map(|name| vec![json!({"name": name})]).unwrap_or_default();
+    let versions = spec.get("versions").and_then(Value::as_array).unwrap_or(&only);
+    if versions.is_empty() {
+        return Err(missing("spec.versions"));
+    }
     for (index, version) in versions.iter().enumerate() {
         if version.get("served").and_then(Value::as_bool) == Some(false) {
             continue;
         }
-        let name = text(version, "name").ok_or_else(|| missing(&format!("spec.versions[{index}].name")))?;
-        let schema = match version.pointer("/schema/openAPIV3Schema") {
-            Some(json) => schema_at(json, index)?,
-            None => Schema::of(Type::Object),
+        let index = index.to_string();
+        let name = text(version, "name").ok_or_else(|| missing(&format!("spec.versions.{index}.name")))?;
+        let own = version.pointer("/schema/openAPIV3Schema");
+        let shared = spec.pointer("/validation/openAPIV3Schema");
+        let schema = match (own, shared) {
+            (Some(own), _) => schema_at(own, &["spec", "versions", &index, "schema", "openAPIV3Schema"])?,
+            (None, Some(shared)) => schema_at(shared, &["spec", "validation", "openAPIV3Schema"])?,
+            (None, None) => Schema::of(Type::Object),
         };
         let gv = GroupVersion::new(group.clone(), name);
         let subject = Subject {
@@ -66,9 +75,8 @@ pub fn subjects(crd: &Value) -> Result<Vec<(Names, Subject)>, ReadError> {
 }
 
 /// With the fields every object has, and every embedded one.
-fn schema_at(json: &Value, version: usize) -> Result<Schema, ReadError> {
-    let steps = ["spec", "versions", &version.to_string(), "schema", "openAPIV3Schema"];
-    let mut schema = read_at(json, &mut Path::default(), &steps)?;
+fn schema_at(json: &Value, steps: &[&str]) -> Result<Schema, ReadError> {
+    let mut schema = read_at(json, &mut Path::default(), steps)?;
     let embedded = [embedded_api_version(), embedded_kind()];
     schema.walk_mut(&mut |node| {
         if node.rest.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {

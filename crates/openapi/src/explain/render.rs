@@ -80,7 +80,7 @@ pub fn markdown(explanation: &Explanation) -> String {
     let mut out = match field {
         None => format!("# {}\n\n`{}`\n", gvk.kind, gvk.group_version()),
         Some(field) => format!(
-            "# {}.{}\n\n`{}` {}\n",
+            "# {}.{}\n\n`{}`: {}\n",
             gvk.kind,
             markdown_text(&path.join(".")),
             gvk.group_version(),
@@ -242,7 +242,7 @@ fn field_json(field: &Field) -> Map<String, Value> {
 
 fn markdown_type(field: &Field) -> String {
     let required = if field.required { ", required" } else { "" };
-    format!("*{}{required}*", markdown_text(&field.kind))
+    format!("`{}`{required}", field.kind)
 }
 
 fn markdown_values(field: &Field) -> Option<String> {
@@ -252,9 +252,9 @@ fn markdown_values(field: &Field) -> Option<String> {
 
 fn markdown_list(out: &mut String, fields: &[Field], level: usize) {
     for field in fields {
-        let values = markdown_values(field).map(|values| format!(" {values}")).unwrap_or_default();
+        let values = markdown_values(field).map(|values| format!(". {values}")).unwrap_or_default();
         let (name, kind) = (markdown_text(&field.name), markdown_type(field));
-        *out += &format!("{}- {name} {kind}{values}\n", "  ".repeat(level));
+        *out += &format!("{}- **{name}** {kind}{values}\n", "  ".repeat(level));
         markdown_list(out, &field.fields, level + 1);
     }
 }

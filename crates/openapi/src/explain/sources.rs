@@ -39,7 +39,9 @@ pub enum SourceError {
     Document(#[from] ParseError),
     #[error("custom resource definition: {0}")]
     Crd(#[from] ReadError),
-    #[error("custom resource definitions of `{0}` are not supported; those of `apiextensions.k8s.io/v1` are")]
+    #[error(
+        "custom resource definitions of `{0}` are not supported; those of `apiextensions.k8s.io/v1` and `v1beta1` are"
+    )]
     CrdVersion(String),
 }
 
@@ -68,8 +70,7 @@ impl Sources {
     /// that were; none for an object of any other kind. What was added before
     /// stays preferred, but for better versions of the same group.
     pub fn add(&mut self, json: &Value) -> Result<usize, SourceError> {
-        let before = self.names.len();
-        self.add_one(json)?;
+        let described = self.add_one(json)?;
         let mut entries: Vec<_> =
             std::mem::take(&mut self.names).into_iter().zip(std::mem::take(&mut self.subjects)).collect();
         let mut groups: Vec<Arc<str>> = Vec::new();
@@ -83,28 +84,30 @@ impl Sources {
             place(a).cmp(&place(b)).then_with(|| compare_versions(&a.gv.version, &b.gv.version))
         });
         (self.names, self.subjects) = entries.into_iter().unzip();
-        Ok(self.names.len() - before)
+        Ok(described)
     }
 
-    fn add_one(&mut self, json: &Value) -> Result<(), SourceError> {
+    fn add_one(&mut self, json: &Value) -> Result<usize, SourceError> {
         let text = |key: &str| json.get(key).and_then(Value::as_str).unwrap_or_default();
         if json.get("openapi").is_some() || json.get("swagger").is_some() {
             let (_, document) = read::document(json)?;
-            self.add_document(document);
+            Ok(self.add_document(document))
         } else if text("kind") == "CustomResourceDefinition" {
             match text("apiVersion") {
-                "apiextensions.k8s.io/v1" => self.extend(crd::subjects(json)?),
-                other => return Err(SourceError::CrdVersion(other.to_owned())),
+                "apiextensions.k8s.io/v1" | "apiextensions.k8s.io/v1beta1" => {
+                    Ok(self.extend(crd::subjects(json)?))
+                }
+                other => Err(SourceError::CrdVersion(other.to_owned())),
             }
         } else if text("kind").ends_with("List") {
-            for item in json.get("items").and_then(Value::as_array).into_iter().flatten() {
-                self.add_one(item)?;
-            }
+            let items = json.get("items").and_then(Value::as_array).into_iter().flatten();
+            items.map(|item| self.add_one(item)).sum()
+        } else {
+            Ok(0)
         }
-        Ok(())
     }
 
-    fn add_document(&mut self, document: Document) {
+    fn add_document(&mut self, document: Document) -> usize {
         let schemas = Arc::new(document.schemas);
         let mut known = BTreeSet::new();
         let mut found = Vec::new();
@@ -132,10 +135,11 @@ impl Sources {
                 found.push((names, Subject { gvk, schema: schema.clone(), definitions }));
             }
         }
-        self.extend(found);
+        self.extend(found)
     }
 
-    fn extend(&mut self, found: Vec<(Names, Subject)>) {
+    fn extend(&mut self, found: Vec<(Names, Subject)>) -> usize {
+        let described = found.len();
         for (names, subject) in found {
             // The same resource may stand in several documents: the first counts.
             if !self.names.iter().any(|known| known.gv == names.gv && known.plural == names.plural) {
@@ -143,6 +147,7 @@ impl Sources {
                 self.subjects.push(Described::By(subject));
             }
         }
+        described
     }
 }
 

@@ -109,9 +109,11 @@ fn changes_what_runs(pod: &Value, old: &Value) -> bool {
 }
 
 fn policy_of(request: &Request<'_>) -> Policy {
-    let namespace = request.find("", "namespaces", request.attributes.target.namespace);
-    let namespace = namespace.unwrap_or_default();
-    policy::read(namespace.field("metadata").field("labels")).0
+    let namespaces = request.objects("", "namespaces");
+    let namespace = namespaces.get("", request.attributes.target.namespace);
+    // From the labels that are read already: most namespaces have none of these.
+    let labels = policy::labels().filter_map(|name| Some((name.clone(), namespace?.label(&name)?.into())));
+    policy::read(&Value::Object(labels.collect())).0
 }
 
 fn check_namespace(

@@ -49,14 +49,21 @@ impl fmt::Display for Standard {
     }
 }
 
+const PREFIX: &str = "pod-security.kubernetes.io";
+
+/// The labels of a namespace that make its policy.
+pub(super) fn labels() -> impl Iterator<Item = String> {
+    let modes = ["enforce", "audit", "warn"];
+    modes.into_iter().flat_map(|mode| [format!("{PREFIX}/{mode}"), format!("{PREFIX}/{mode}-version")])
+}
+
 /// The policy, and what is wrong with the labels. A level that cannot be read is
 /// enforced as the strictest, and not warned about.
 pub(super) fn read(labels: &Value) -> (Policy, Errors) {
     let mut errors = Errors::default();
     let mut mode = |name: &str| {
-        let prefix = "pod-security.kubernetes.io";
-        let level = read_label(labels, &format!("{prefix}/{name}"), level, LEVELS, &mut errors);
-        let version = read_label(labels, &format!("{prefix}/{name}-version"), version, VERSIONS, &mut errors);
+        let level = read_label(labels, &format!("{PREFIX}/{name}"), level, LEVELS, &mut errors);
+        let version = read_label(labels, &format!("{PREFIX}/{name}-version"), version, VERSIONS, &mut errors);
         (level, version)
     };
     let (enforce, enforce_version) = mode("enforce");
