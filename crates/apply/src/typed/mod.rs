@@ -1,8 +1,8 @@
 //! Objects walked together with their topology.
 //!
-//! [`validate`] says whether an object fits, [`field_set`] what it sets,
-//! [`compare`] how two differ, [`merge`] lays one over another, [`remove`]
-//! takes paths out. All of them see an object through [`Shape`], which is
+//! [`validate()`] says whether an object fits, [`field_set()`] what it sets,
+//! [`compare()`] how two differ, [`merge()`] lays one over another, [`remove()`]
+//! takes paths out. All of them see an object through `Shape`, which is
 //! where schemas end and ownership begins.
 
 mod compare;

@@ -1,6 +1,6 @@
 //! Custom objects against one version of their definition.
 //!
-//! A write: [`read_json`], [`decode`], then [`validate`] of what admission made of
+//! A write: [`read_json`], [`decode()`], then [`validate`] of what admission made of
 //! it, then [`settle`]. A read of another version's object: [`convert`].
 
 mod check;

@@ -1,6 +1,6 @@
 //! JSON Patch (RFC 6902), as kube-apiserver's library has it.
 //!
-//! [`decode`] reads a body, [`apply`] changes a document. Where the library
+//! [`decode()`] reads a body, [`apply`] changes a document. Where the library
 //! leaves the RFC, clients have come to depend on it:
 //!
 //! - `replace` of a key that is not there adds it;

@@ -1,8 +1,8 @@
 //! Strategic Merge Patch: a merge patch that knows by which key the items of
 //! a list are told apart, because the schema says so.
 //!
-//! [`apply`] changes an object; [`diff`] makes a patch from two objects, and
-//! [`three_way`] from three, as `kubectl apply` does.
+//! [`apply`] changes an object; [`diff()`] makes a patch from two objects, and
+//! [`three_way()`] from three, as `kubectl apply` does.
 //!
 //! A patch may carry directives: `$patch: replace` or `delete` in an object,
 //! `$retainKeys` beside the keys to be kept, `$setElementOrder/LIST` with the
