@@ -85,13 +85,24 @@ pub fn set_requester(request: &mut Value, user: &Value) {
 
 /// What is wrong with a request, which has to be signed by the key it is for.
 fn request_problem(request: &str) -> Option<String> {
-    let decoded = STANDARD.decode(request).unwrap_or_default();
-    // Only the first block counts.
-    let first = pem::blocks(&String::from_utf8_lossy(&decoded)).into_iter().next();
-    match first.filter(|block| block.kind == "CERTIFICATE REQUEST") {
+    match der_of(request) {
         None => Some("PEM block type must be CERTIFICATE REQUEST".into()),
-        Some(block) => x509::check_request(&block.contents).err(),
+        Some(der) => x509::check_request(&der).err(),
     }
+}
+
+/// Whether a request asks for a certificate of this organization, that is, for a user
+/// in this group.
+pub fn asks_for_group(request: &str, group: &str) -> bool {
+    let der = der_of(request).unwrap_or_default();
+    x509::organizations(&der).is_ok_and(|found| found.contains(&group.as_bytes()))
+}
+
+/// Only the first block of `spec.request` counts.
+fn der_of(request: &str) -> Option<Vec<u8>> {
+    let decoded = STANDARD.decode(request).unwrap_or_default();
+    let first = pem::blocks(&String::from_utf8_lossy(&decoded)).into_iter().next();
+    first.filter(|block| block.kind == "CERTIFICATE REQUEST").map(|block| block.contents)
 }
 
 /// Fills in when conditions were updated, and when they last changed.

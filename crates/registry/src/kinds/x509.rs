@@ -11,7 +11,7 @@ mod key;
 mod request;
 
 pub use certificate::check_certificates;
-pub use request::check_request;
+pub use request::{check_request, organizations};
 
 #[cfg(test)]
 mod tests {
