@@ -151,7 +151,6 @@ impl Registry {
                 (served.rules.prepare_update)(&mut object, current);
                 self.stamp_changed(target, &mut object, current, writer);
                 claimed = self.claim_for_changed(target, &mut object, current)?;
-                self.grow(target, &mut object, current);
                 object_meta::validate(&object, &served.policy, &mut errors);
                 object_meta::validate_update(&object, current, &mut errors);
                 for check in served.policy.checks_again {
@@ -169,7 +168,6 @@ impl Registry {
             Part::Other { prepare, validate } => {
                 prepare(&mut object, current);
                 self.stamp_changed(target, &mut object, current, writer);
-                self.grow(target, &mut object, current);
                 object_meta::validate_update(&object, current, &mut errors);
                 validate(&object, current, &mut errors);
             }
@@ -192,16 +190,12 @@ impl Registry {
             object.object_mut("metadata").set("managedFields", managed);
         }
         typed::settle(&mut object, &served.stored_definition);
-        keep_times(current, &mut object);
-        self.store_update(target, object, old, claimed, warnings, writer.dry_run).await
-    }
-
-    /// Counts a change of what the kind's generation follows.
-    fn grow(&self, target: Target<'_>, object: &mut Value, current: &Value) {
-        if target.served.policy.generation.changed(&settled(target, object), current) {
+        if !matches!(part, Part::Status) && served.policy.generation.changed(&object, current) {
             let generation = current.field("metadata").int("generation").unwrap_or_default();
             object.object_mut("metadata").set("generation", generation + 1);
         }
+        keep_times(current, &mut object);
+        self.store_update(target, object, old, claimed, warnings, writer.dry_run).await
     }
 
     /// Stores a finished object in place of `old`, or removes it if it was
@@ -352,13 +346,6 @@ fn keep_times(current: &Value, object: &mut Value) {
         object.remove(field);
     }
     sternpost_apply::restore_times(current, object);
-}
-
-/// For comparing with what is stored.
-fn settled(target: Target<'_>, object: &Value) -> Value {
-    let mut object = object.clone();
-    typed::settle(&mut object, &target.served.stored_definition);
-    object
 }
 
 pub(crate) fn modified(target: Target<'_>) -> Status {
