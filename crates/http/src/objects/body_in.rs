@@ -59,6 +59,14 @@ pub fn object(
 }
 
 fn decode_json(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), Status> {
+    // What can be read as the kind is read once. Whatever else a body is, upstream asks
+    // first whether it is JSON, then what it says it is.
+    if let Ok(decoded) = typed::decode(bytes, &served.definition)
+        && decoded.object.is_object()
+    {
+        check_kind(&decoded.object, served)?;
+        return Ok((decoded.object, decoded.complaints));
+    }
     let type_meta = type_meta(bytes).map_err(|why| unreadable(served, &why, bytes))?;
     check_type(type_meta.api_version.as_deref(), type_meta.kind.as_deref(), served)?;
     // To Go `null` is an object without fields.
