@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::Value as Json;
 use sternpost_schema::ir::{Additional, Schema, Type as SchemaType};
 
-use crate::types::Type;
+use crate::{parse::RESERVED, types::Type};
 
 /// The largest request, in bytes: what bounds everything no schema bounds.
 pub const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
@@ -181,30 +181,8 @@ impl Declaration {
 
 /// How a property is spelled in expressions, if it can be.
 pub fn escape(property: &str) -> Option<String> {
-    const KEYWORDS: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    if KEYWORDS.contains(&property) {
+    const WORDS: [&str; 4] = ["true", "false", "null", "in"];
+    if WORDS.contains(&property) || RESERVED.contains(&property) {
         return Some(format!("__{property}__"));
     }
     let starts_well =

@@ -46,7 +46,8 @@ const OPERATORS: [&[(&str, &str)]; 5] = [
     &[("*", operator::MULTIPLY), ("/", operator::DIVIDE), ("%", operator::MODULO)],
 ];
 
-const RESERVED: [&str; 17] = [
+/// Words that no variable may have as its name.
+pub(crate) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",

@@ -74,7 +74,7 @@ impl Reading {
 }
 
 /// What Go's decoder calls it.
-pub(crate) fn json_type(value: &Value) -> &'static str {
+pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

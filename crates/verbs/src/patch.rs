@@ -16,7 +16,7 @@ use crate::{
     object_meta,
     ownership::{KindVersions, Ownership, in_served_version},
     registry::{Registry, Target, Writer, Written, complete},
-    served::Served,
+    served::{Served, no_kind},
     typed,
     update::{ATTEMPTS, Live, Part, check_named, modified, seen_version},
 };
@@ -237,11 +237,7 @@ fn check_type(patched: &Value, served: &Served) -> Result<(), String> {
     if (found_version, found_kind) == (version.as_str(), kind) {
         return Ok(());
     }
-    Err(format!(
-        "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
-        go_quote(found_kind),
-        go_quote(found_version)
-    ))
+    Err(no_kind(found_kind, found_version))
 }
 
 fn strategic_status(error: &strategic::Error) -> Status {

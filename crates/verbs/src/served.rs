@@ -6,6 +6,7 @@ use serde_json::Value;
 use sternpost_apply::ResetFields;
 use sternpost_cache::ResourceId;
 use sternpost_meta::{
+    field::go_quote,
     gvk::GroupVersionKind,
     resource::{Resource, Scope},
 };
@@ -78,6 +79,15 @@ impl Conversion {
         stored.set("apiVersion", self.stored_as);
         (self.from_stored)(&stored)
     }
+}
+
+/// What upstream says of a kind that it does not know.
+pub fn no_kind(kind: &str, api_version: &str) -> String {
+    format!(
+        "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+        go_quote(kind),
+        go_quote(api_version)
+    )
 }
 
 /// Whether there is such a kind at all, served or not.

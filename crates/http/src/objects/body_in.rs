@@ -13,7 +13,7 @@ use sternpost_registry::{
 };
 use sternpost_verbs::{
     DeleteOptions, Propagation,
-    served::{Served, is_known_kind},
+    served::{Served, is_known_kind, no_kind},
     to_stored, typed,
 };
 
@@ -158,14 +158,6 @@ fn check_type(api_version: Option<&str>, kind: Option<&str>, served: &Served) ->
         "{kind} in version {} cannot be handled as a {wanted}: {why}",
         go_quote(version)
     )))
-}
-
-fn no_kind(kind: &str, api_version: &str) -> String {
-    format!(
-        "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
-        go_quote(kind),
-        go_quote(api_version)
-    )
 }
 
 /// What upstream's code calls a group, which its texts show.

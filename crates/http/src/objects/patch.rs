@@ -131,14 +131,8 @@ fn configuration(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), 
         std::str::from_utf8(bytes).map_err(|_| bad("error converting YAML to JSON: yaml: invalid UTF-8"))?;
     let document = sternpost_yaml::read(text)
         .map_err(|error| bad(&format!("error converting YAML to JSON: yaml: {error}")))?;
-    let found = match &document.value {
-        Value::Object(_) | Value::Null => None,
-        Value::Array(_) => Some("array"),
-        Value::String(_) => Some("string"),
-        Value::Number(_) => Some("number"),
-        Value::Bool(_) => Some("bool"),
-    };
-    if let Some(found) = found {
+    if !matches!(document.value, Value::Object(_) | Value::Null) {
+        let found = body::json_type(&document.value);
         return Err(bad(&format!(
             "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         )));

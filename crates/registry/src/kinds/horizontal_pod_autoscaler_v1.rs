@@ -145,101 +145,64 @@ fn cpu_utilization<'a>(metric: &'a Value, part: &str) -> Option<&'a Value> {
 /// Where a field of a metric stands: old name, then the path in `v2`.
 type Renamed = (&'static str, &'static [&'static str]);
 
-/// The sources of a metric, each with its fields.
-const TARGETS: Sources = [
-    (
-        "object",
-        &[
-            ("target", &["describedObject"]),
-            ("metricName", &["metric", "name"]),
-            ("targetValue", &["target", "value"]),
-            ("selector", &["metric", "selector"]),
-            ("averageValue", &["target", "averageValue"]),
-        ],
-    ),
-    (
-        "pods",
-        &[
-            ("metricName", &["metric", "name"]),
-            ("targetAverageValue", &["target", "averageValue"]),
-            ("selector", &["metric", "selector"]),
-        ],
-    ),
-    (
-        "resource",
-        &[
-            ("name", &["name"]),
-            ("targetAverageUtilization", &["target", "averageUtilization"]),
-            ("targetAverageValue", &["target", "averageValue"]),
-        ],
-    ),
-    (
-        "containerResource",
-        &[
-            ("name", &["name"]),
-            ("targetAverageUtilization", &["target", "averageUtilization"]),
-            ("targetAverageValue", &["target", "averageValue"]),
-            ("container", &["container"]),
-        ],
-    ),
-    (
-        "external",
-        &[
-            ("metricName", &["metric", "name"]),
-            ("metricSelector", &["metric", "selector"]),
-            ("targetValue", &["target", "value"]),
-            ("targetAverageValue", &["target", "averageValue"]),
-        ],
-    ),
-];
+/// The sources of a metric, each with its fields: what is aimed at and what was
+/// measured differ in these names only.
+macro_rules! sources {
+    ($side:literal, $value:literal, $average:literal, $utilization:literal) => {
+        [
+            (
+                "object",
+                &[
+                    ("target", &["describedObject"]),
+                    ("metricName", &["metric", "name"]),
+                    ($value, &[$side, "value"]),
+                    ("selector", &["metric", "selector"]),
+                    ("averageValue", &[$side, "averageValue"]),
+                ],
+            ),
+            (
+                "pods",
+                &[
+                    ("metricName", &["metric", "name"]),
+                    ($average, &[$side, "averageValue"]),
+                    ("selector", &["metric", "selector"]),
+                ],
+            ),
+            (
+                "resource",
+                &[
+                    ("name", &["name"]),
+                    ($utilization, &[$side, "averageUtilization"]),
+                    ($average, &[$side, "averageValue"]),
+                ],
+            ),
+            (
+                "containerResource",
+                &[
+                    ("name", &["name"]),
+                    ($utilization, &[$side, "averageUtilization"]),
+                    ($average, &[$side, "averageValue"]),
+                    ("container", &["container"]),
+                ],
+            ),
+            (
+                "external",
+                &[
+                    ("metricName", &["metric", "name"]),
+                    ("metricSelector", &["metric", "selector"]),
+                    ($value, &[$side, "value"]),
+                    ($average, &[$side, "averageValue"]),
+                ],
+            ),
+        ]
+    };
+}
+
+const TARGETS: Sources = sources!("target", "targetValue", "targetAverageValue", "targetAverageUtilization");
 
 /// As [`TARGETS`], for what was measured.
-const CURRENTS: Sources = [
-    (
-        "object",
-        &[
-            ("target", &["describedObject"]),
-            ("metricName", &["metric", "name"]),
-            ("currentValue", &["current", "value"]),
-            ("selector", &["metric", "selector"]),
-            ("averageValue", &["current", "averageValue"]),
-        ],
-    ),
-    (
-        "pods",
-        &[
-            ("metricName", &["metric", "name"]),
-            ("currentAverageValue", &["current", "averageValue"]),
-            ("selector", &["metric", "selector"]),
-        ],
-    ),
-    (
-        "resource",
-        &[
-            ("name", &["name"]),
-            ("currentAverageUtilization", &["current", "averageUtilization"]),
-            ("currentAverageValue", &["current", "averageValue"]),
-        ],
-    ),
-    (
-        "containerResource",
-        &[
-            ("name", &["name"]),
-            ("currentAverageUtilization", &["current", "averageUtilization"]),
-            ("currentAverageValue", &["current", "averageValue"]),
-            ("container", &["container"]),
-        ],
-    ),
-    (
-        "external",
-        &[
-            ("metricName", &["metric", "name"]),
-            ("metricSelector", &["metric", "selector"]),
-            ("currentValue", &["current", "value"]),
-            ("currentAverageValue", &["current", "averageValue"]),
-        ],
-    ),
-];
+const CURRENTS: Sources =
+    sources!("current", "currentValue", "currentAverageValue", "currentAverageUtilization");
 
 /// Fields of the older form that are always there, `"0"` for none.
 const ALWAYS: [(&str, &str); 7] = [

@@ -243,62 +243,44 @@ const POD_SECURITY_CONTEXT: &[Field] = &[
     field("SELinuxChangePolicy", "seLinuxChangePolicy", Shape::Raw),
 ];
 
-pub const EPHEMERAL_CONTAINER: &[Field] = &[
-    field("Name", "name", Shape::Text),
-    field("Image", "image", Shape::Text),
-    field("Command", "command", Shape::Raw),
-    field("Args", "args", Shape::Raw),
-    field("WorkingDir", "workingDir", Shape::Text),
-    field("Ports", "ports", Shape::List(CONTAINER_PORT)),
-    field("EnvFrom", "envFrom", Shape::List(ENV_FROM_SOURCE)),
-    field("Env", "env", Shape::List(ENV_VAR)),
-    field("Resources", "resources", Shape::Struct(RESOURCE_REQUIREMENTS)),
-    field("ResizePolicy", "resizePolicy", Shape::List(RESIZE_POLICY)),
-    field("RestartPolicy", "restartPolicy", Shape::Raw),
-    field("RestartPolicyRules", "restartPolicyRules", Shape::List(RESTART_POLICY_RULE)),
-    field("VolumeMounts", "volumeMounts", Shape::List(VOLUME_MOUNT)),
-    field("VolumeDevices", "volumeDevices", Shape::List(VOLUME_DEVICE)),
-    field("LivenessProbe", "livenessProbe", Shape::Ptr(PROBE)),
-    field("ReadinessProbe", "readinessProbe", Shape::Ptr(PROBE)),
-    field("StartupProbe", "startupProbe", Shape::Ptr(PROBE)),
-    field("Lifecycle", "lifecycle", Shape::Ptr(LIFECYCLE)),
-    field("TerminationMessagePath", "terminationMessagePath", Shape::Text),
-    field("TerminationMessagePolicy", "terminationMessagePolicy", Shape::Text),
-    field("ImagePullPolicy", "imagePullPolicy", Shape::Text),
-    field("SecurityContext", "securityContext", Shape::Ptr(SECURITY_CONTEXT)),
-    field("Stdin", "stdin", Shape::Bool),
-    field("StdinOnce", "stdinOnce", Shape::Bool),
-    field("TTY", "tty", Shape::Bool),
-    field("TargetContainerName", "targetContainerName", Shape::Text),
-];
+/// What all containers have, and what only some do.
+macro_rules! container {
+    ($($own:expr)?) => {
+        &[
+            field("Name", "name", Shape::Text),
+            field("Image", "image", Shape::Text),
+            field("Command", "command", Shape::Raw),
+            field("Args", "args", Shape::Raw),
+            field("WorkingDir", "workingDir", Shape::Text),
+            field("Ports", "ports", Shape::List(CONTAINER_PORT)),
+            field("EnvFrom", "envFrom", Shape::List(ENV_FROM_SOURCE)),
+            field("Env", "env", Shape::List(ENV_VAR)),
+            field("Resources", "resources", Shape::Struct(RESOURCE_REQUIREMENTS)),
+            field("ResizePolicy", "resizePolicy", Shape::List(RESIZE_POLICY)),
+            field("RestartPolicy", "restartPolicy", Shape::Raw),
+            field("RestartPolicyRules", "restartPolicyRules", Shape::List(RESTART_POLICY_RULE)),
+            field("VolumeMounts", "volumeMounts", Shape::List(VOLUME_MOUNT)),
+            field("VolumeDevices", "volumeDevices", Shape::List(VOLUME_DEVICE)),
+            field("LivenessProbe", "livenessProbe", Shape::Ptr(PROBE)),
+            field("ReadinessProbe", "readinessProbe", Shape::Ptr(PROBE)),
+            field("StartupProbe", "startupProbe", Shape::Ptr(PROBE)),
+            field("Lifecycle", "lifecycle", Shape::Ptr(LIFECYCLE)),
+            field("TerminationMessagePath", "terminationMessagePath", Shape::Text),
+            field("TerminationMessagePolicy", "terminationMessagePolicy", Shape::Text),
+            field("ImagePullPolicy", "imagePullPolicy", Shape::Text),
+            field("SecurityContext", "securityContext", Shape::Ptr(SECURITY_CONTEXT)),
+            field("Stdin", "stdin", Shape::Bool),
+            field("StdinOnce", "stdinOnce", Shape::Bool),
+            field("TTY", "tty", Shape::Bool),
+            $($own)?
+        ]
+    };
+}
 
-pub const CONTAINER: &[Field] = &[
-    field("Name", "name", Shape::Text),
-    field("Image", "image", Shape::Text),
-    field("Command", "command", Shape::Raw),
-    field("Args", "args", Shape::Raw),
-    field("WorkingDir", "workingDir", Shape::Text),
-    field("Ports", "ports", Shape::List(CONTAINER_PORT)),
-    field("EnvFrom", "envFrom", Shape::List(ENV_FROM_SOURCE)),
-    field("Env", "env", Shape::List(ENV_VAR)),
-    field("Resources", "resources", Shape::Struct(RESOURCE_REQUIREMENTS)),
-    field("ResizePolicy", "resizePolicy", Shape::List(RESIZE_POLICY)),
-    field("RestartPolicy", "restartPolicy", Shape::Raw),
-    field("RestartPolicyRules", "restartPolicyRules", Shape::List(RESTART_POLICY_RULE)),
-    field("VolumeMounts", "volumeMounts", Shape::List(VOLUME_MOUNT)),
-    field("VolumeDevices", "volumeDevices", Shape::List(VOLUME_DEVICE)),
-    field("LivenessProbe", "livenessProbe", Shape::Ptr(PROBE)),
-    field("ReadinessProbe", "readinessProbe", Shape::Ptr(PROBE)),
-    field("StartupProbe", "startupProbe", Shape::Ptr(PROBE)),
-    field("Lifecycle", "lifecycle", Shape::Ptr(LIFECYCLE)),
-    field("TerminationMessagePath", "terminationMessagePath", Shape::Text),
-    field("TerminationMessagePolicy", "terminationMessagePolicy", Shape::Text),
-    field("ImagePullPolicy", "imagePullPolicy", Shape::Text),
-    field("SecurityContext", "securityContext", Shape::Ptr(SECURITY_CONTEXT)),
-    field("Stdin", "stdin", Shape::Bool),
-    field("StdinOnce", "stdinOnce", Shape::Bool),
-    field("TTY", "tty", Shape::Bool),
-];
+pub const EPHEMERAL_CONTAINER: &[Field] =
+    container!(field("TargetContainerName", "targetContainerName", Shape::Text));
+
+pub const CONTAINER: &[Field] = container!();
 
 const LIFECYCLE: &[Field] = &[
     field("PostStart", "postStart", Shape::Ptr(LIFECYCLE_HANDLER)),
