@@ -82,6 +82,9 @@ class Process:
     def cpu(self):
         return self.server.cpu() + (self.store.cpu() if self.store else 0)
 
+    def memory(self):
+        return self.server.memory("VmRSS") + (self.store.memory("VmRSS") if self.store else 0)
+
     def stop(self):
         if self.process and self.process.poll() is None:
             serving.stop(self.process)

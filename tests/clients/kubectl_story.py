@@ -7,7 +7,9 @@ told to a server step by step, goes as it goes on a real kube-apiserver.
 Compares with recorded/SUITE.txt; with ORACLE_KUBECONFIG set, with that server
 itself. Steps marked `later` need what the server does not do yet: they are run,
 and a difference is shown but no failure, unless CLIENTS_STRICT=true. Of steps marked
-`differs` only the exit code is compared: docs/differences.md says why. The story plays in a namespace of its own, which is removed afterwards.
+`differs` only the exit code is compared: docs/differences.md says why; of steps marked
+`unordered` the order of lines is not. The story plays in a namespace of its own,
+which is removed afterwards.
 """
 
 import difflib
@@ -22,6 +24,7 @@ import sys
 import tempfile
 import time
 
+import normalise
 from namespace import random_suffix
 
 HERE = pathlib.Path(__file__).parent
@@ -29,6 +32,9 @@ STEP_SECONDS = 60
 # A watch is read until it has been silent for so long.
 QUIET_SECONDS = 1.0
 MOST_WATCH_SECONDS = 20
+# How long a step `until` repeats its command, and how often.
+MOST_UNTIL_SECONDS = 30
+UNTIL_PAUSE_SECONDS = 0.2
 DIFF_LINES = 40
 # As long as the real name, so that the columns of a table stay where they are.
 MASKED_NAMESPACE = "objects-namespace"
@@ -39,7 +45,7 @@ def main():
     recorded = HERE / "recorded" / f"{suite}.txt"
     flavour = "old" if "old" in suite else "current"
     story = suite.rsplit("-", 1)[-1]
-    steps, later, differing = read_steps(story, flavour)
+    steps, later, differing, unordered = read_steps(story, flavour)
     oracle_kubeconfig = os.environ.get("ORACLE_KUBECONFIG")
     if "--record" in sys.argv[4:]:
         recorded.write_text("".join(section(*answer) for answer in Story(story, kubectl, kubeconfig).tell(steps)))
@@ -59,6 +65,8 @@ def main():
                 print(f"LATER kubectl {a[0]}: not yet as upstream")
             continue
         count += 1
+        if number in unordered:
+            a, b = (a[0], sorted(a[1])), (b[0], sorted(b[1]))
         if number in differing:
             a, b = (a[0], a[1][:1]), (b[0], b[1][:1])
         failed += not same(a, b)
@@ -96,6 +104,8 @@ class Story:
             return self.start(rest)
         if verb in ("join", "stop"):
             return self.end(verb)
+        if verb == "until":
+            return self.until(*re.match(r"'([^']*)' (.*)", rest).groups())
         piped, code, errors, editor = None, 0, "", None
         if verb == "editor":
             editor, step = re.match(r"'([^']*)' (.*)", rest).groups()
@@ -120,6 +130,16 @@ class Story:
         except subprocess.TimeoutExpired:
             return 124, "", f"no answer in {STEP_SECONDS} s"
         return done.returncode, done.stdout, done.stderr
+
+    def until(self, text, command):
+        """Repeats a command until it says a text; what else it says is not compared."""
+        text, begin = self.with_namespace(text), time.monotonic()
+        while time.monotonic() - begin < MOST_UNTIL_SECONDS:
+            _, output, error = self.run(command)
+            if text in output + error:
+                return ["said"]
+            time.sleep(UNTIL_PAUSE_SECONDS)
+        return [f"not said in {MOST_UNTIL_SECONDS} s"]
 
     def start(self, command):
         """A command that goes on while the next steps run, until `join` or `stop`."""
@@ -160,7 +180,10 @@ class Story:
     def lines(self, command, code, output, error):
         lines = [f"exit {code}"]
         lines += [f"stderr: {line}" for line in error.splitlines() if not is_log_line(line)]
-        lines += sorted_json(output) or without_managed_fields(output).splitlines()
+        if command.startswith("explain "):
+            lines += normalise.explain(output or "")
+        else:
+            lines += sorted_json(output) or without_managed_fields(output).splitlines()
         return [line for line in (self.masked(line) for line in lines) if line]
 
     def masked(self, line):
@@ -177,6 +200,7 @@ class Story:
         if self.running:
             self.running.kill()
             self.running.wait()
+        self.remove_definitions()
         for kind in "clusterroles", "clusterrolebindings", "priorityclasses", "persistentvolumes":
             self.run(f"delete {kind} -l origin=NAMESPACE --wait=false --ignore-not-found")
         listing = json.loads(self.run("get KINDS -o json".replace("KINDS", NAMESPACED_KINDS))[1] or '{"items": []}')
@@ -191,6 +215,18 @@ class Story:
             namespace["spec"]["finalizers"] = []
             self.run("replace --raw /api/v1/namespaces/NAMESPACE/finalize -f -", json.dumps(namespace))
 
+    def remove_definitions(self):
+        """Custom objects go with their definitions if no finalizer holds them."""
+        definitions = self.run("get crd -l origin=NAMESPACE -o name")[1].split()
+        for definition in definitions:
+            name = definition.partition("/")[2]
+            listing = json.loads(self.run(f"get {name} -o json")[1] or '{"items": []}')
+            for item in listing["items"]:
+                if item["metadata"].get("finalizers"):
+                    patch = ["--type=merge", "-p", '{"metadata":{"finalizers":null}}']
+                    self.run(shlex.join(["patch", name, item["metadata"]["name"], *patch]))
+            self.run(f"delete crd {name} --wait=false --ignore-not-found")
+
 
 NAMESPACED_KINDS = ",".join((
     "configmaps", "secrets", "serviceaccounts", "services", "pods", "replicationcontrollers", "endpoints",
@@ -204,6 +240,8 @@ NAMESPACED_KINDS = ",".join((
 MASKS = [(re.compile(pattern), mask) for pattern, mask in (
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
     (r'("?resourceVersion"?:) "\d+"', r'\1 "RV"'),
+    # It is a hash of the group, which is named for the namespace.
+    (r'("storageVersionHash":) "[^"]+"', r'\1 "HASH"'),
     (r"(Resource Version:\s+)\d+", r"\1RV"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4} \w+", "TIME"),
@@ -221,6 +259,8 @@ MASKS = [(re.compile(pattern), mask) for pattern, mask in (
     (r"(LIVE|MERGED)-\d+", r"\1-N"),
     (r"kubectl-edit-\w+", "kubectl-edit-N"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}", "TIME"),
+    # A line of its own code.
+    (r'(in scheme) "[^"]+"', r'\1 "SCHEME"'),
     # Its columns are as wide as what was masked.
     (r"(?<=\S) {2,}", "  "),
 )]
@@ -256,8 +296,8 @@ def is_log_line(line):
 
 
 def read_steps(story, flavour):
-    """The steps for one kubectl, and the places of those marked `later` and `differs`."""
-    steps, later, differing = [], set(), set()
+    """The steps for one kubectl, and the places of those marked."""
+    steps, later, differing, unordered = [], set(), set(), set()
     for line in (HERE / f"kubectl_{story}.txt").read_text().splitlines():
         line = line.strip()
         first, _, rest = line.partition(" ")
@@ -271,9 +311,12 @@ def read_steps(story, flavour):
         if line.startswith("differs "):
             line = line.removeprefix("differs ")
             differing.add(len(steps))
+        if line.startswith("unordered "):
+            line = line.removeprefix("unordered ")
+            unordered.add(len(steps))
         if line and not line.startswith("#"):
             steps.append(line)
-    return steps, later, differing
+    return steps, later, differing, unordered
 
 
 def section(step, lines):

@@ -2,56 +2,10 @@
 //
 //     node node_objects.mjs KUBECONFIG NODE_MODULES
 import { randomBytes } from 'node:crypto';
-import { createRequire } from 'node:module';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { pathToFileURL } from 'node:url';
-
-const PATIENCE = 20_000;
+import { check, equal, eventually, fails, finish, load, part } from './checks.mjs';
 
 const [kubeconfig, modules] = process.argv.slice(2);
-// The packages are installed outside the repository.
-const require = createRequire(pathToFileURL(`${modules}/`));
-const k8s = await import(pathToFileURL(require.resolve('@kubernetes/client-node')));
-
-let ran = 0;
-let failed = 0;
-function check(ok, message) {
-  ran += 1;
-  if (!ok) {
-    failed += 1;
-    console.log(`FAIL ${message}`);
-  }
-  return ok;
-}
-function equal(what, got, expected) {
-  const [a, b] = [JSON.stringify(got), JSON.stringify(expected)];
-  return check(a === b, `${what}: ${a}, expected ${b}`);
-}
-// The Status of a call that must fail.
-async function fails(what, code, reason, call) {
-  try {
-    await call();
-  } catch (problem) {
-    const status = typeof problem.body === 'string' ? JSON.parse(problem.body) : problem.body;
-    equal(what, [problem.code, status?.code, status?.reason, status?.kind], [code, code, reason, 'Status']);
-    return status;
-  }
-  check(false, `${what}: did not fail`);
-  return undefined;
-}
-async function eventually(what, condition) {
-  for (const begin = Date.now(); Date.now() - begin < PATIENCE; await sleep(20)) {
-    if (condition()) return check(true, what);
-  }
-  return check(false, `${what}: not in ${PATIENCE} ms`);
-}
-async function part(run) {
-  try {
-    await run();
-  } catch (problem) {
-    check(false, `${run.name}: ${problem.stack ?? problem}`);
-  }
-}
+const k8s = await load(modules);
 
 const config = new k8s.KubeConfig();
 config.loadFromFile(kubeconfig);
@@ -72,8 +26,7 @@ const list = (options) => core.listNamespacedConfigMap({ namespace, ...options }
 await core.createNamespace({ body: { metadata: { name: namespace } } });
 for (const run of [crud, changes, workloads, pages, objectApi, watching, informer, collections]) await part(run);
 await part(cleanUp);
-console.log(`checks ${ran} failed ${failed}`);
-process.exit(failed ? 1 : 0);
+finish();
 
 async function changes() {
   await create(configMap('changes', undefined, { key: 'value' }));

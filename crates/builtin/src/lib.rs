@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use sternpost_meta::{
     gvk::{GroupVersion, GroupVersionKind},
-    resource::{Group, Resource},
+    resource::Group,
 };
 use sternpost_schema::{Schema, read, topology::Topologies, write::Dialect};
 
@@ -133,17 +133,18 @@ static KINDS: LazyLock<facts::Kinds> = LazyLock::new(|| {
             let key = (resource.gv.clone(), resource.plural.clone());
             if !unstored.contains(&key) {
                 let stored = stored_as.iter().find(|(found, _)| *found == key).map(|(_, stored)| &**stored);
-                resource.storage_version_hash = Some(storage_version_hash(resource, stored));
+                let served = format!("{}/{}/{}", resource.gv.group, resource.gv.version, resource.kind);
+                resource.storage_version_hash = Some(storage_version_hash(stored.unwrap_or(&served)));
             }
         }
     }
     kinds
 });
 
-/// The first eight bytes of the SHA-256 of `group/version/kind`, as storage has it.
-fn storage_version_hash(resource: &Resource, stored_as: Option<&str>) -> Arc<str> {
-    let served = format!("{}/{}/{}", resource.gv.group, resource.gv.version, resource.kind);
-    let digest = Sha256::digest(stored_as.unwrap_or(&served).as_bytes());
+/// What discovery shows of the version a kind is stored in, named as `group/version/kind`: the
+/// first eight bytes of the SHA-256 of that.
+pub fn storage_version_hash(stored_as: &str) -> Arc<str> {
+    let digest = Sha256::digest(stored_as.as_bytes());
     let first: Vec<u8> = digest.iter().take(8).copied().collect();
     STANDARD.encode(first).into()
 }

@@ -5,13 +5,17 @@
 //! The four bytes say, little end first, where in the JSON the resource version
 //! belongs. So one stored form serves a single object, a list item (which has
 //! no kind) and an event, under whatever revision the store gave it.
+//!
+//! A kind whose stored version may change keeps it with each object: its name
+//! stands behind the JSON, then one byte with the name's length, and the topmost
+//! bit of the four bytes is set.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde::{
     Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, Visitor},
+    de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::{Map, Value};
 use sternpost_store::Revision;
@@ -20,8 +24,21 @@ use crate::pairs::Pairs;
 
 const OFFSET_BYTES: usize = 4;
 
+/// Set in the first four bytes if the name of a version follows the JSON.
+const VERSIONED: u32 = 1 << 31;
+
 /// Puts an object into its stored form. Whatever is no object becomes an empty one.
 pub fn encode(object: &Value) -> Bytes {
+    encode_with(object, None)
+}
+
+/// As [`encode`], and keeps the name of the version that the object has the form of.
+/// Names are at most 255 bytes long.
+pub fn encode_in(object: &Value, version: &str) -> Bytes {
+    encode_with(object, Some(version))
+}
+
+fn encode_with(object: &Value, version: Option<&str>) -> Bytes {
     static EMPTY: Value = Value::Null;
     let empty = Map::new();
     let fields = object.as_object().unwrap_or(&empty);
@@ -52,7 +69,13 @@ pub fn encode(object: &Value) -> Bytes {
     }
     out.push(b'}');
     // Objects are limited to a few megabytes long before they get here.
-    let offset = u32::try_from(offset).unwrap_or_default().to_le_bytes();
+    let mut offset = u32::try_from(offset).unwrap_or_default();
+    if let Some((version, length)) = version.and_then(|name| Some((name, u8::try_from(name.len()).ok()?))) {
+        offset |= VERSIONED;
+        out.extend_from_slice(version.as_bytes());
+        out.push(length);
+    }
+    let offset = offset.to_le_bytes();
     for (byte, digit) in out.iter_mut().zip(offset) {
         *byte = digit;
     }
@@ -106,7 +129,12 @@ fn decimal(revision: Revision, digits: &mut [u8; MAX_DIGITS]) -> &[u8] {
 
 /// The object as JSON, without kind, apiVersion and resource version.
 pub fn value_of(stored: &[u8]) -> Option<Value> {
-    let json = stored.get(OFFSET_BYTES..)?;
+    read(stored)
+}
+
+/// As [`value_of`], as another type.
+pub fn read<T: DeserializeOwned>(stored: &[u8]) -> Option<T> {
+    let json = Stored::of(stored)?.json;
     let mut text = Vec::with_capacity(json.len() + 1);
     text.push(b'{');
     text.extend_from_slice(json);
@@ -128,7 +156,7 @@ pub(crate) struct Metadata {
 impl Metadata {
     /// Reads no further than the metadata, which comes first.
     pub fn of(stored: &[u8]) -> Self {
-        let json = stored.get(OFFSET_BYTES..).unwrap_or_default();
+        let json = Stored::of(stored).map(|stored| stored.json).unwrap_or_default();
         let Some(json) = json.strip_prefix(BEFORE_METADATA) else { return Self::default() };
         Self::deserialize(&mut serde_json::Deserializer::from_slice(json)).unwrap_or_default()
     }
@@ -168,13 +196,37 @@ fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error
     Option::<IgnoredAny>::deserialize(deserializer).map(|found| found.is_some())
 }
 
+/// The version that an object was stored in, if its kind keeps it.
+pub fn version_of(stored: &[u8]) -> Option<&str> {
+    Stored::of(stored)?.version
+}
+
+/// A stored object in its parts.
+struct Stored<'a> {
+    offset: usize,
+    json: &'a [u8],
+    version: Option<&'a str>,
+}
+
+impl<'a> Stored<'a> {
+    fn of(stored: &'a [u8]) -> Option<Self> {
+        let (offset, rest) = stored.split_first_chunk::<OFFSET_BYTES>()?;
+        let offset = u32::from_le_bytes(*offset);
+        let (json, version) = if offset & VERSIONED == 0 {
+            (rest, None)
+        } else {
+            let (length, rest) = rest.split_last()?;
+            let (json, name) = rest.split_at_checked(rest.len().checked_sub(usize::from(*length))?)?;
+            (json, Some(std::str::from_utf8(name).ok()?))
+        };
+        Some(Self { offset: usize::try_from(offset & !VERSIONED).unwrap_or_default(), json, version })
+    }
+}
+
+/// What stands before and behind the resource version.
 fn parts(stored: &[u8]) -> (&[u8], &[u8]) {
-    let offset = match stored {
-        [a, b, c, d, ..] => u32::from_le_bytes([*a, *b, *c, *d]),
-        _ => 0,
-    };
-    let json = stored.get(OFFSET_BYTES..).unwrap_or_default();
-    json.split_at_checked(usize::try_from(offset).unwrap_or_default()).unwrap_or((json, &[]))
+    let Some(stored) = Stored::of(stored) else { return (&[], &[]) };
+    stored.json.split_at_checked(stored.offset).unwrap_or((stored.json, &[]))
 }
 
 fn field(out: &mut Vec<u8>, key: &str, value: &Value) {
@@ -221,6 +273,22 @@ mod tests {
             assert_eq!(out.len(), fields_size(damaged, Revision::FIRST));
             assert_eq!(value_of(damaged), None);
             assert!(Metadata::of(damaged).labels.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_version_stays_with_the_object() {
+        let object = json!({"apiVersion": "g/v1", "metadata": {"name": "n", "uid": "u"}, "spec": {"x": 1}});
+        let stored = encode_in(&object, "v1beta1");
+        assert_eq!(version_of(&stored), Some("v1beta1"));
+        assert_eq!(value_of(&stored), value_of(&encode(&object)));
+        let mut out = Vec::new();
+        write_fields(&mut out, &stored, Revision::FIRST);
+        assert_eq!(out, br#""metadata":{"name":"n","resourceVersion":"1","uid":"u"},"spec":{"x":1}}"#);
+        assert_eq!(out.len(), fields_size(&stored, Revision::FIRST));
+        assert_eq!(version_of(&encode(&object)), None);
+        for damaged in [&b"\0\0\0\x80"[..], b"\0\0\0\x80\x05", b"\0\0\0\x80\xff\x01"] {
+            assert_eq!((version_of(damaged), value_of(damaged)), (None, None));
         }
     }
 

@@ -25,7 +25,7 @@ mod resource;
 mod waiters;
 
 pub use cache::{Cache, Feeder, StartError};
-pub use encoding::{encode, fields_size, value_of, write_fields};
+pub use encoding::{encode, encode_in, fields_size, value_of, version_of, write_fields};
 pub use event::{Event, EventKind};
 pub use key::{ResourceId, object_key};
 pub use labels::{Labelled, MAX_INDEXED_LABELS};

@@ -1,6 +1,7 @@
 //! One object as the cache holds it.
 
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sternpost_store::{Entry, Revision};
 
@@ -99,6 +100,16 @@ impl Object {
             metadata.insert("resourceVersion".into(), self.revision.to_string().into());
         }
         value
+    }
+
+    /// Reads only what `T` has of the object; `None` if it does not fit.
+    pub fn read<T: DeserializeOwned>(&self) -> Option<T> {
+        encoding::read(&self.entry.value)
+    }
+
+    /// The version it was stored in, if its kind keeps it.
+    pub fn stored_version(&self) -> Option<&str> {
+        encoding::version_of(&self.entry.value)
     }
 
     /// The bytes as the store has them.

@@ -35,6 +35,8 @@ pub(crate) struct Checked {
 pub(crate) struct Scope<'a> {
     pub variables: &'a BTreeMap<Arc<str>, Arc<Declaration>>,
     pub version: u32,
+    /// Whether there is `jsonpatch`, which only mutations have.
+    pub json_patch: bool,
 }
 
 pub(crate) fn check(
@@ -316,6 +318,9 @@ impl Checker<'_> {
     }
 
     fn function(&self, name: &str) -> Option<(Arc<str>, &'static [Overload])> {
+        if name.starts_with("jsonpatch.") && !self.scope.json_patch {
+            return None;
+        }
         let (name, overloads) = FUNCTIONS.get_key_value(name)?;
         overloads
             .iter()

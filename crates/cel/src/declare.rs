@@ -130,6 +130,11 @@ impl Declaration {
         Self::of_object(name, fields.collect(), 2)
     }
 
+    /// A variable of the type that an expression has.
+    pub fn of_type(ty: Type) -> Self {
+        Self { ty, ..Self::dynamic() }
+    }
+
     /// The `authorizer` variable's type, of which the caller binds the value.
     pub fn authorizer() -> Self {
         Self::scalar(Type::Opaque(crate::types::AUTHORIZER), Shape::Dyn, 0, 0)
@@ -158,6 +163,29 @@ impl Declaration {
         &self.ty
     }
 
+    /// What is declared under a property, as objects spell it.
+    pub fn property(&self, name: &str) -> Option<&Arc<Declaration>> {
+        let Shape::Object(object) = &self.shape else { return None };
+        let field = object.fields.get(escape(name)?.as_str())?;
+        (*field.property == *name).then_some(&field.declaration)
+    }
+
+    /// What is declared for the items of a list.
+    pub fn items(&self) -> Option<&Arc<Declaration>> {
+        match &self.shape {
+            Shape::List { items, .. } => Some(items),
+            _ => None,
+        }
+    }
+
+    /// What is declared for the values of a map.
+    pub fn values(&self) -> Option<&Arc<Declaration>> {
+        match &self.shape {
+            Shape::Map(values) => Some(values),
+            _ => None,
+        }
+    }
+
     /// The fewest bytes of JSON a value takes: what bounds how often a rule
     /// on it can run where no limit of the schema does.
     pub fn min_serialized_size(&self) -> u64 {
@@ -173,7 +201,7 @@ impl Declaration {
         Self { ty, shape, max, min, nullable: false }
     }
 
-    fn of_object(name: &str, fields: BTreeMap<Arc<str>, Field>, min: u64) -> Self {
+    pub(crate) fn of_object(name: &str, fields: BTreeMap<Arc<str>, Field>, min: u64) -> Self {
         let object = Arc::new(Object { name: name.into(), fields });
         Self { ty: Type::Object(object.clone()), shape: Shape::Object(object), max: 0, min, nullable: false }
     }

@@ -113,7 +113,10 @@ impl Estimator<'_> {
                     return 1;
                 }
                 let of_operand = self.cost(operand);
-                self.extend(expr, operand, field);
+                // What `has` answers is no field, and as large as any other truth.
+                if !test {
+                    self.extend(expr, operand, field);
+                }
                 let selects = matches!(self.ty(operand), Type::Object(_) | Type::Map(..));
                 of_operand.saturating_add(u64::from(selects && !test))
             }
@@ -371,15 +374,10 @@ impl Estimator<'_> {
             "strings.quote" => {
                 (tenth(0), Some(Size::at_most(size(0).max.saturating_mul(2).saturating_add(2))))
             }
-            "url" => (tenth(0), same_size),
-            "quantity"
-            | "isQuantity"
-            | "semver"
-            | "isSemver"
-            | "isIP"
-            | "cidr"
-            | "isCIDR"
-            | "jsonpatch.escapeKey" => (tenth(0), None),
+            "url" | "jsonpatch.escapeKey" => (tenth(0), same_size),
+            "quantity" | "isQuantity" | "semver" | "isSemver" | "isIP" | "cidr" | "isCIDR" => {
+                (tenth(0), None)
+            }
             "ip" if !method => (tenth(0), None),
             "ip.isCanonical" => (scaled(size(0).max, 0.2), None),
             "containsIP" | "containsCIDR" => {

@@ -8,6 +8,7 @@ use crate::{
     library::standard::{self, no_overload},
     plan::{Attribute, Base, FoldPlan, Plan, Qualifier, Selector},
     value::{Entries, Items, Value},
+    variables::{Composed, MAX_VARIABLE_DEPTH, VARIABLES},
 };
 
 /// The most that one evaluation may cost; exactly this much passes.
@@ -202,10 +203,11 @@ impl Meter<'_> {
 pub(crate) fn evaluate<'a>(
     plan: &'a Plan,
     activation: &'a Activation<'a>,
+    composed: Option<&Composed<'a>>,
     budget: &mut Budget,
 ) -> Result<Value<'a>, EvalError> {
     let meter = Meter { limit: CALL_LIMIT, interrupt: activation.interrupt, ..Meter::unlimited() };
-    let mut machine = Machine { activation, locals: Vec::new(), meter };
+    let mut machine = Machine { activation, composed, waiting: 0, locals: Vec::new(), meter };
     let outcome = machine.run(plan);
     budget.charge(machine.meter.cost)?;
     outcome
@@ -213,14 +215,17 @@ pub(crate) fn evaluate<'a>(
 
 type Outcome<'a> = Result<Value<'a>, EvalError>;
 
-struct Machine<'a> {
+struct Machine<'a, 'c> {
     activation: &'a Activation<'a>,
+    composed: Option<&'c Composed<'a>>,
+    /// How many variables are being evaluated.
+    waiting: usize,
     /// Variables of comprehensions; errors are values there, as upstream has it.
     locals: Vec<Outcome<'a>>,
     meter: Meter<'a>,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> Machine<'a, '_> {
     fn run(&mut self, plan: &'a Plan) -> Outcome<'a> {
         match plan {
             Plan::Constant(value) => Ok(value.clone()),
@@ -311,9 +316,52 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Where an attribute begins, and the qualifiers that follow: a variable of `variables` takes one.
+    fn start(&mut self, attribute: &'a Attribute) -> Result<(Value<'a>, &'a [Qualifier]), EvalError> {
+        if let (Some(composed), Base::Variable(base)) = (self.composed, &attribute.base)
+            && **base == *VARIABLES
+            && let Some((first, rest)) = attribute.qualifiers.split_first()
+        {
+            let name = match &first.key {
+                Selector::Field(field) => Some(field.as_ref()),
+                Selector::Constant(Value::String(text)) => Some(text.as_str()),
+                _ => None,
+            };
+            if let Some((name, program)) = name.and_then(|name| composed.program(name)) {
+                self.meter.charge(1)?;
+                return Ok((self.compose(composed, name, &program.plan)?, rest));
+            }
+        }
+        Ok((self.base(&attribute.base)?, &attribute.qualifiers))
+    }
+
+    fn compose(&mut self, composed: &Composed<'a>, name: &'a str, plan: &'a Plan) -> Outcome<'a> {
+        if let Some(outcome) = composed.known(name) {
+            return outcome;
+        }
+        if self.waiting >= MAX_VARIABLE_DEPTH {
+            return Err(EvalError::limit());
+        }
+        self.waiting += 1;
+        let locals = std::mem::take(&mut self.locals);
+        let outcome = self.run(plan);
+        self.locals = locals;
+        self.waiting -= 1;
+        let outcome = match outcome {
+            // What stopped is not the variable's fault.
+            Err(error) if error.is_limit() => return Err(error),
+            Err(error) => {
+                Err(EvalError::new(format!("composited variable \"{name}\" fails to evaluate: {error}")))
+            }
+            Ok(value) => Ok(value),
+        };
+        composed.keep(name, outcome.clone());
+        outcome
+    }
+
     fn attribute(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
-        let value = self.base(&attribute.base)?;
-        match self.qualified(value, &attribute.qualifiers)? {
+        let (value, qualifiers) = self.start(attribute)?;
+        match self.qualified(value, qualifiers)? {
             (Some(value), true) => Ok(Value::optional(Some(value))),
             (Some(value), false) => Ok(value),
             (None, _) => Ok(Value::optional(None)),
@@ -370,8 +418,15 @@ impl<'a> Machine<'a> {
 
     /// The base of a test is free, as is everything but its selections.
     fn test(&mut self, attribute: &'a Attribute, field: &'a Arc<str>) -> Outcome<'a> {
-        let base = self.base(&attribute.base)?;
-        let (value, _) = self.qualified(base, &attribute.qualifiers)?;
+        if let (Some(composed), Base::Variable(base), []) =
+            (self.composed, &attribute.base, attribute.qualifiers.as_slice())
+            && **base == *VARIABLES
+        {
+            self.meter.charge(1)?;
+            return Ok(Value::Bool(composed.program(field).is_some()));
+        }
+        let (base, qualifiers) = self.start(attribute)?;
+        let (value, _) = self.qualified(base, qualifiers)?;
         self.meter.charge(1)?;
         let value = match value {
             Some(Value::Optional(Some(inner))) => (*inner).clone(),
@@ -706,8 +761,21 @@ fn cost<'a>(function: &str, method: bool, operands: &[Value<'a>], result: Option
         "sum" | "min" | "max" | "isSorted" | "indexOf" | "lastIndexOf" => {
             operands.first().map_or(1, traversal)
         }
-        "lowerAscii" | "upperAscii" | "trim" | "substring" | "format" | "strings.quote" | "url"
-        | "quantity" | "isQuantity" | "semver" | "isSemver" | "isIP" | "cidr" | "isCIDR" => tenth(0),
+        "lowerAscii"
+        | "upperAscii"
+        | "trim"
+        | "substring"
+        | "format"
+        | "strings.quote"
+        | "jsonpatch.escapeKey"
+        | "url"
+        | "quantity"
+        | "isQuantity"
+        | "semver"
+        | "isSemver"
+        | "isIP"
+        | "cidr"
+        | "isCIDR" => tenth(0),
         "replace" | "split" => scaled(size(0), 0.2),
         "join" => scaled(of_result, 0.2),
         "ip" if !method => tenth(0),

@@ -213,6 +213,7 @@ const TABLE: &str = "
 23 join list(string).():string list(string).(string):string
 29 format string.(list(dyn)):string
 29 strings.quote (string):string
+32 jsonpatch.escapeKey (string):string
 23 find string.(string):string
 23 findAll string.(string):list(string) string.(string,int):list(string)
 23 url (string):url

@@ -31,6 +31,7 @@ mod source;
 mod token;
 mod types;
 mod value;
+mod variables;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -54,6 +55,7 @@ pub use parse::{MAX_CODE_POINTS, MAX_DEPTH, MAX_ERRORS, MAX_EXPANDED_DEPTH, MAX_
 pub use source::{Error, render};
 pub use types::Type;
 pub use value::{List, Map, Text, Value};
+pub use variables::{Composed, MAX_VARIABLE_DEPTH, VARIABLES, Variables};
 
 /// The newest Kubernetes minor version whose libraries exist here.
 pub const NEWEST_VERSION: u32 = 36;
@@ -64,6 +66,7 @@ pub struct Environment {
     variables: BTreeMap<Arc<str>, Arc<Declaration>>,
     version: u32,
     sizes: Option<Arc<Declaration>>,
+    json_patch: bool,
 }
 
 /// Why there is no program.
@@ -96,13 +99,20 @@ impl Default for Environment {
 impl Environment {
     /// Every library, no variables.
     pub fn new() -> Self {
-        Self { variables: BTreeMap::new(), version: NEWEST_VERSION, sizes: None }
+        Self { variables: BTreeMap::new(), version: NEWEST_VERSION, sizes: None, json_patch: false }
     }
 
     /// Only libraries that Kubernetes 1.`minor` had.
     #[must_use]
     pub fn at_version(mut self, minor: u32) -> Self {
         self.version = minor;
+        self
+    }
+
+    /// With the library `jsonpatch`, which only mutations have.
+    #[must_use]
+    pub fn with_json_patch(mut self) -> Self {
+        self.json_patch = true;
         self
     }
 
@@ -123,7 +133,8 @@ impl Environment {
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
         let source = source::Source::new(text);
         let parsed = parse::parse(&source).map_err(CompileError::Invalid)?;
-        let scope = check::Scope { variables: &self.variables, version: self.version };
+        let scope =
+            check::Scope { variables: &self.variables, version: self.version, json_patch: self.json_patch };
         let checked =
             check::check(&scope, &source, &parsed.root, parsed.nodes).map_err(CompileError::Invalid)?;
         if self.version >= LITERAL_CHECKS_SINCE {
@@ -181,6 +192,16 @@ impl Program {
         activation: &'a Activation<'a>,
         budget: &mut Budget,
     ) -> Result<Value<'a>, EvalError> {
-        evaluate::evaluate(&self.plan, activation, budget)
+        evaluate::evaluate(&self.plan, activation, None, budget)
+    }
+
+    /// The same where there are `variables`. What they cost is charged here if nobody needed them before.
+    pub fn evaluate_with<'a>(
+        &'a self,
+        activation: &'a Activation<'a>,
+        variables: &Composed<'a>,
+        budget: &mut Budget,
+    ) -> Result<Value<'a>, EvalError> {
+        evaluate::evaluate(&self.plan, activation, Some(variables), budget)
     }
 }

@@ -821,7 +821,10 @@ impl Parser<'_> {
             self.note(variable.at, format!("{name}() variable name must be a simple identifier"));
             return self.node(at, Kind::Literal(Literal::Null));
         };
-        // A chain of these doubles with every link.
+        // A chain of these doubles with every link; once it is too long, it is not looked at again.
+        if self.next > MAX_NODES {
+            return target;
+        }
         self.next += nodes(&target);
         if self.next > MAX_NODES {
             self.note(at, "expression is too large");

@@ -1,7 +1,7 @@
 //! The text of an expression and where things are in it; compile errors and
 //! the way they print.
 
-use std::{fmt, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, fmt, sync::Arc};
 
 /// An error found before evaluation, with its place in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,9 @@ impl fmt::Display for Error {
         let Some(snippet) = &self.snippet else { return Ok(()) };
         write!(f, "\n | {}\n | ", snippet.replace('\t', " "))?;
         let before = usize::try_from(self.column - 1).unwrap_or(0);
+        if snippet.is_ascii() {
+            return write!(f, "{:.<before$}^", "");
+        }
         let mut characters = snippet.chars();
         for _ in 0..before {
             // Wide characters get wide dots, so that the pointer stays below.
@@ -49,6 +52,8 @@ pub fn render(errors: &[Error]) -> String {
 pub(crate) struct Source {
     pub characters: Vec<char>,
     lines: Vec<usize>,
+    /// Lines that errors showed: a long one may hold many.
+    shown: RefCell<HashMap<usize, Arc<str>>>,
 }
 
 impl Source {
@@ -56,20 +61,25 @@ impl Source {
         let characters: Vec<char> = text.chars().collect();
         let mut lines = vec![0];
         lines.extend(characters.iter().enumerate().filter(|(_, c)| **c == '\n').map(|(at, _)| at + 1));
-        Self { characters, lines }
+        Self { characters, lines, shown: RefCell::default() }
     }
 
     pub fn error(&self, offset: usize, message: impl Into<String>) -> Error {
         let line = self.lines.partition_point(|start| *start <= offset).max(1);
         let start = self.lines.get(line - 1).copied().unwrap_or(0);
-        let snippet: String = self.characters.iter().skip(start).take_while(|c| **c != '\n').collect();
+        let snippet = self.shown.borrow_mut().entry(start).or_insert_with(|| self.line_at(start)).clone();
         // An empty text has no line to show and no first column.
         let empty = self.characters.is_empty();
         Error {
             line: i64::try_from(line).unwrap_or(i64::MAX),
             column: if empty { 0 } else { i64::try_from(offset - start + 1).unwrap_or(i64::MAX) },
             message: message.into(),
-            snippet: (!empty).then(|| snippet.into()),
+            snippet: (!empty).then_some(snippet),
         }
+    }
+
+    fn line_at(&self, start: usize) -> Arc<str> {
+        let line: String = self.characters.iter().skip(start).take_while(|c| **c != '\n').collect();
+        line.into()
     }
 }

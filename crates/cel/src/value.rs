@@ -11,7 +11,7 @@ use serde_json::{Map as JsonMap, Value as Json};
 
 use crate::{
     authorizer::{Authorization, Check, Decision},
-    declare::{Declaration, ListKind, Object, Shape},
+    declare::{Declaration, ListKind, Object, Shape, escape},
     evaluate::{EvalError, Meter},
     library::{format::NamedFormat, net::Cidr, quantity::Amount, semver::Semver, time::Timestamp, url::Url},
     types::{self, Type},
@@ -377,8 +377,15 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The values of an item's keys. Upstream looks them up as expressions spell them, so that keys
+    /// like `namespace` are never there.
     fn keys_named(&self, names: &[Arc<str>]) -> Result<Vec<Option<Key>>, EvalError> {
-        names.iter().map(|name| Ok(self.entry_named(name)?.and_then(|value| value.key()))).collect()
+        let key = |name: &Arc<str>| {
+            let spelled = escape(name);
+            let entry = self.entry_named(spelled.as_deref().unwrap_or(name))?;
+            Ok(entry.and_then(|value| value.key()))
+        };
+        names.iter().map(key).collect()
     }
 
     pub(crate) fn number_order(&self, other: &Self) -> Option<Ordering> {

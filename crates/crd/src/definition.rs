@@ -1,7 +1,11 @@
 //! A CustomResourceDefinition read into the form that serves it.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, OnceLock},
+};
 
+use serde::Deserialize;
 use serde_json::Value;
 use sternpost_meta::gvk::compare_versions;
 use sternpost_schema::Schema;
@@ -10,12 +14,13 @@ use crate::{
     json_path::JsonPath,
     node::{Node, Purpose},
     props,
+    rules::RuleTree,
 };
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// A definition, read by [`Definition::read`].
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Definition {
     /// `widgets.example.com`
     pub name: String,
@@ -38,7 +43,8 @@ pub enum Scope {
     Namespaced,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct Names {
     pub plural: String,
     pub singular: String,
@@ -64,15 +70,23 @@ pub struct Version {
     pub deprecated: bool,
     /// The author's own text.
     pub deprecation_warning: Option<String>,
-    /// The schema as JSON in canonical form; rules read it.
-    pub json: Value,
+    /// A number for what pruning and defaulting depend on: versions with the same one treat
+    /// stored objects the same.
+    pub form: u64,
+    /// The fields that the schema declares at its root.
+    pub fields: Vec<Box<str>>,
+    /// The schema as JSON text in canonical form. Read again whenever something is compiled from it:
+    /// as a tree it would be ten times as large.
+    text: Box<[u8]>,
     pub status: bool,
+    /// Whether objects that have no status are shown with one.
+    pub defaults_status: bool,
     pub scale: Option<Scale>,
     pub columns: Vec<Column>,
     /// Paths as field selectors name them: `spec.color`.
     pub selectable_fields: Vec<String>,
-    pub has_rules: bool,
-    schema: OnceLock<Arc<Schema>>,
+    has_rules: bool,
+    rules: OnceLock<Option<RuleTree>>,
     node: OnceLock<Node>,
 }
 
@@ -105,13 +119,30 @@ pub enum DefinitionError {
 }
 
 impl Definition {
-    /// Reads a definition that was accepted.
+    /// Reads a definition that was accepted, as its author wrote it.
     pub fn read(crd: &Value) -> Result<Self, DefinitionError> {
+        Self::read_with(crd, |schema| Ok(props::read(schema, "schema.openAPIV3Schema")?.schema))
+    }
+
+    /// As [`Definition::read`], for one whose schemas were read when it was stored.
+    pub fn read_stored(crd: &Value) -> Result<Self, DefinitionError> {
+        Self::read_with(crd, |schema| Ok(schema.clone()))
+    }
+
+    /// The same definition, going away or not.
+    #[must_use]
+    pub fn with_terminating(&self, terminating: bool) -> Self {
+        Self { terminating, ..self.clone() }
+    }
+
+    fn read_with(
+        crd: &Value,
+        schema: impl Fn(&Value) -> Result<Value, props::ReadError>,
+    ) -> Result<Self, DefinitionError> {
         let spec = crd.get("spec").ok_or(DefinitionError::Missing("spec"))?;
         let status = crd.get("status").unwrap_or(&Value::Null);
         let versions =
             spec.get("versions").and_then(Value::as_array).ok_or(DefinitionError::Missing("versions"))?;
-        let is_true = |kind: &str| condition_is_true(status, kind);
         Ok(Self {
             name: text_at(crd, "/metadata/name"),
             group: text(spec, "group"),
@@ -120,7 +151,7 @@ impl Definition {
             accepted: Names::read(status.get("acceptedNames").unwrap_or(&Value::Null)),
             versions: versions
                 .iter()
-                .map(|version| Version::read(version).map(Arc::new))
+                .map(|version| Version::read(version, &schema).map(Arc::new))
                 .collect::<Result<_, _>>()?,
             conversion: match text_at(spec, "/conversion/strategy").as_str() {
                 "Webhook" => {
@@ -129,8 +160,8 @@ impl Definition {
                 _ => Conversion::None,
             },
             stored_versions: texts(status, "storedVersions"),
-            established: is_true("Established"),
-            terminating: is_true("Terminating") || crd.pointer("/metadata/deletionTimestamp").is_some(),
+            established: is_established(crd),
+            terminating: is_terminating(crd),
         })
     }
 
@@ -170,6 +201,17 @@ impl Definition {
     }
 }
 
+/// Whether a definition has been given its names, so that it can be served.
+pub fn is_established(crd: &Value) -> bool {
+    condition_is_true(crd.get("status").unwrap_or(&Value::Null), "Established")
+}
+
+/// Whether a definition is going away.
+pub fn is_terminating(crd: &Value) -> bool {
+    crd.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
+        || condition_is_true(crd.get("status").unwrap_or(&Value::Null), "Terminating")
+}
+
 impl Names {
     pub fn read(names: &Value) -> Self {
         Self {
@@ -202,12 +244,14 @@ impl Names {
 }
 
 impl Version {
-    fn read(version: &Value) -> Result<Self, DefinitionError> {
+    fn read(
+        version: &Value,
+        schema: impl Fn(&Value) -> Result<Value, props::ReadError>,
+    ) -> Result<Self, DefinitionError> {
         let name = text(version, "name");
         let raw = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
-        let json = props::read(raw, "schema.openAPIV3Schema")
-            .map_err(|error| DefinitionError::Schema { version: name.clone(), problem: error.to_string() })?
-            .schema;
+        let json = schema(raw)
+            .map_err(|error| DefinitionError::Schema { version: name.clone(), problem: error.to_string() })?;
         let flag = |name: &str| version.get(name).and_then(Value::as_bool).unwrap_or_default();
         let subresources = version.get("subresources").unwrap_or(&Value::Null);
         let scale = subresources.get("scale").filter(|scale| !scale.is_null()).map(|scale| Scale {
@@ -229,34 +273,54 @@ impl Version {
                 })
             })
             .collect();
+        let status = subresources.get("status").is_some_and(|status| !status.is_null());
         Ok(Self {
             served: flag("served"),
             storage: flag("storage"),
             deprecated: flag("deprecated"),
             deprecation_warning: version.get("deprecationWarning").and_then(Value::as_str).map(String::from),
+            form: form(&json),
             has_rules: has_rules(&json),
-            status: subresources.get("status").is_some_and(|status| !status.is_null()),
+            defaults_status: status && json.pointer("/properties/status/default").is_some(),
+            status,
             scale,
             columns,
             selectable_fields: items("selectableFields")
                 .map(|field| text(field, "jsonPath").trim_start_matches('.').to_owned())
                 .collect(),
-            schema: OnceLock::new(),
+            fields: json
+                .get("properties")
+                .and_then(Value::as_object)
+                .into_iter()
+                .flat_map(|fields| fields.keys())
+                .map(|name| name.as_str().into())
+                .collect(),
+            text: json.to_string().into_bytes().into(),
             node: OnceLock::new(),
+            rules: OnceLock::new(),
             name,
-            json,
         })
     }
 
+    /// The schema as JSON text, in canonical form.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The schema as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.text).unwrap_or_default()
+    }
+
     /// The schema as its author wrote it.
-    pub fn schema(&self) -> &Arc<Schema> {
-        self.schema.get_or_init(|| Arc::new(props::to_schema(&self.json).unwrap_or_default()))
+    pub fn schema(&self) -> Schema {
+        props::to_schema(&self.json()).unwrap_or_default()
     }
 
     /// The schema as merging sees it: with the fields that every object has. Its reference to
     /// `ObjectMeta` is for the caller's definitions.
     pub fn merge_schema(&self) -> Schema {
-        let mut schema = (**self.schema()).clone();
+        let mut schema = self.schema();
         with_object_fields(&mut schema);
         schema.walk_mut(&mut |node| {
             if node.rest.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
@@ -280,9 +344,52 @@ impl Version {
         })
     }
 
-    pub(crate) fn node(&self) -> &Node {
-        self.node.get_or_init(|| Node::compile(&self.json, Purpose::Objects))
+    /// The rules, compiled when the first object is written.
+    pub(crate) fn rules(&self) -> Option<&RuleTree> {
+        if !self.has_rules {
+            return None;
+        }
+        let compile = || RuleTree::compile(&self.json(), sternpost_cel::Place::ResourceRoot);
+        self.rules.get_or_init(compile).as_ref()
     }
+
+    pub(crate) fn node(&self) -> &Node {
+        self.node.get_or_init(|| Node::compile(&self.json(), Purpose::Objects))
+    }
+}
+
+/// Hashes the keywords of a schema that change objects.
+fn form(schema: &Value) -> u64 {
+    fn visit(schema: &Value, hasher: &mut DefaultHasher) {
+        let Value::Object(keywords) = schema else { return };
+        for (keyword, value) in keywords {
+            match keyword.as_str() {
+                "type"
+                | "default"
+                | "nullable"
+                | "x-kubernetes-preserve-unknown-fields"
+                | "x-kubernetes-embedded-resource"
+                | "x-kubernetes-int-or-string" => (keyword, value).hash(hasher),
+                "properties" => {
+                    for (name, property) in value.as_object().into_iter().flatten() {
+                        name.hash(hasher);
+                        visit(property, hasher);
+                        0xff_u8.hash(hasher);
+                    }
+                }
+                "items" | "additionalProperties" => {
+                    keyword.hash(hasher);
+                    visit(value, hasher);
+                    value.is_boolean().hash(hasher);
+                    0xff_u8.hash(hasher);
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut hasher = DefaultHasher::new();
+    visit(schema, &mut hasher);
+    hasher.finish()
 }
 
 fn with_object_fields(schema: &mut Schema) {
@@ -292,7 +399,7 @@ fn with_object_fields(schema: &mut Schema) {
     schema.properties.insert("metadata".into(), Schema::reference(OBJECT_META));
 }
 
-fn has_rules(schema: &Value) -> bool {
+pub(crate) fn has_rules(schema: &Value) -> bool {
     match schema {
         Value::Object(fields) => {
             fields.contains_key("x-kubernetes-validations")
@@ -351,11 +458,11 @@ mod tests {
         let definition = definition(&json!([{"name": "v1", "schema": {"openAPIV3Schema": schema}}]));
         let merged = Topologies::new(|_| None).of_schema(&definition.versions[0].merge_schema());
         let Merged::Map(root) = merged.node() else { panic!("{merged:?}") };
-        assert_eq!(root.fields["metadata"].kind.name(), Some(OBJECT_META));
-        let Merged::List(list) = root.fields["spec"].kind.node() else { panic!("{merged:?}") };
+        assert_eq!(root.fields.get("metadata").unwrap().kind.name(), Some(OBJECT_META));
+        let Merged::List(list) = root.fields.get("spec").unwrap().kind.node() else { panic!("{merged:?}") };
         assert_eq!(list.relation, Relation::Map(vec!["k".into()]));
-        let Merged::Map(embedded) = root.fields["emb"].kind.node() else { panic!("{merged:?}") };
-        assert_eq!(embedded.fields["metadata"].kind.name(), Some(OBJECT_META));
+        let Merged::Map(embedded) = root.fields.get("emb").unwrap().kind.node() else { panic!("{merged:?}") };
+        assert_eq!(embedded.fields.get("metadata").unwrap().kind.name(), Some(OBJECT_META));
         assert!(embedded.others.is_some());
     }
 

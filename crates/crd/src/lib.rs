@@ -13,10 +13,12 @@
 //! Texts and their order are upstream's; where upstream has no order
 //! (properties of an object) it is alphabetical.
 //!
-//! This crate does not know HTTP, storage, or how rules are compiled and run
-//! (the trait [`rules::Rules`]). What is true of every object's metadata is
-//! checked by whoever checks it for built-in kinds.
+//! Rules are compiled once a version, when its first object is written.
+//!
+//! This crate does not know HTTP or storage. What is true of every object's
+//! metadata is checked by whoever checks it for built-in kinds.
 
+pub mod conversion;
 pub mod definition;
 pub mod format;
 pub mod json_path;

@@ -2,7 +2,7 @@
 //!
 //! Patterns are compiled when the first text meets them and then kept.
 
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -12,33 +12,44 @@ use crate::pattern::Pattern;
 #[derive(Debug, Default)]
 pub struct Node {
     /// As texts name them: one, none, or two for int-or-string.
-    pub types: Vec<&'static str>,
-    pub format: Option<Box<str>>,
+    pub types: &'static [&'static str],
     pub nullable: bool,
-    pub default: Option<Value>,
-    pub enum_values: Option<Vec<Value>>,
-    pub maximum: Option<Limit>,
-    pub minimum: Option<Limit>,
-    pub multiple_of: Option<f64>,
-    pub max_length: Option<i64>,
-    pub min_length: Option<i64>,
-    pub pattern: Option<Box<LazyPattern>>,
-    pub max_items: Option<i64>,
-    pub min_items: Option<i64>,
-    pub max_properties: Option<i64>,
-    pub min_properties: Option<i64>,
-    pub required: Vec<Box<str>>,
-    pub items: Option<Box<Node>>,
-    pub properties: BTreeMap<Box<str>, Node>,
-    pub additional: Option<Additional>,
-    pub all_of: Vec<Node>,
-    pub any_of: Vec<Node>,
-    pub one_of: Vec<Node>,
-    pub not: Option<Box<Node>>,
     pub preserve_unknown: bool,
     pub embedded_resource: bool,
-    pub list: ListType,
+    pub items: Option<Box<Node>>,
+    pub properties: Properties,
+    pub additional: Option<Additional>,
+    keywords: Box<[Keyword]>,
 }
+
+/// What a schema says of a value beyond its type. Most say one or two of these; room for all would
+/// make a definition five times as large.
+#[derive(Debug)]
+enum Keyword {
+    Format(Box<str>),
+    Default(Box<Value>),
+    Enum(Box<[Value]>),
+    Maximum(Limit),
+    Minimum(Limit),
+    MultipleOf(f64),
+    MaxLength(i64),
+    MinLength(i64),
+    Pattern(LazyPattern),
+    MaxItems(i64),
+    MinItems(i64),
+    MaxProperties(i64),
+    MinProperties(i64),
+    Required(Box<[Box<str>]>),
+    AllOf(Box<[Node]>),
+    AnyOf(Box<[Node]>),
+    OneOf(Box<[Node]>),
+    Not(Box<Node>),
+    List(ListType),
+}
+
+/// Sorted by name. Not a map: a node is large, and a map keeps room for ten more.
+#[derive(Debug, Default)]
+pub struct Properties(Box<[(Box<str>, Node)]>);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
@@ -57,7 +68,7 @@ pub enum ListType {
     #[default]
     Atomic,
     Set,
-    Map(Vec<Box<str>>),
+    Map(Box<[Box<str>]>),
 }
 
 /// What a schema is compiled for.
@@ -69,17 +80,41 @@ pub enum Purpose {
     Defaults,
 }
 
-/// A pattern that is compiled when it is first needed.
+/// A pattern that is compiled when it is first needed, and shared with all that read the same.
 #[derive(Debug)]
 pub struct LazyPattern {
     pub text: Box<str>,
-    compiled: OnceLock<Option<Pattern>>,
+    compiled: OnceLock<Option<Arc<Pattern>>>,
+}
+
+impl Properties {
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        let index = self.0.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
+        self.0.get(index).map(|(_, node)| node)
+    }
+}
+
+impl FromIterator<(Box<str>, Node)> for Properties {
+    fn from_iter<T: IntoIterator<Item = (Box<str>, Node)>>(properties: T) -> Self {
+        let mut sorted: Vec<_> = properties.into_iter().collect();
+        sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Self(sorted.into())
+    }
+}
+
+impl<'a> IntoIterator for &'a Properties {
+    type Item = &'a (Box<str>, Node);
+    type IntoIter = std::slice::Iter<'a, (Box<str>, Node)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
 }
 
 impl LazyPattern {
     /// A pattern that does not compile matches nothing; validation lets none through.
     pub fn is_match(&self, text: &str) -> bool {
-        let compiled = self.compiled.get_or_init(|| Pattern::compile(&self.text).ok());
+        let compiled = self.compiled.get_or_init(|| Pattern::shared(&self.text).ok());
         compiled.as_ref().is_some_and(|pattern| pattern.is_match(text))
     }
 }
@@ -88,49 +123,14 @@ impl Node {
     /// Anything of a wrong type in the JSON is left out: it was read and checked before.
     pub fn compile(schema: &Value, purpose: Purpose) -> Self {
         let child = |value: &Value| Self::compile(value, purpose);
-        let children = |name: &str| {
-            schema
-                .get(name)
-                .and_then(Value::as_array)
-                .map_or_else(Vec::new, |all| all.iter().map(child).collect())
-        };
         let text = |name: &str| schema.get(name).and_then(Value::as_str);
         let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or_default();
-        let int = |name: &str| schema.get(name).and_then(Value::as_i64);
-        let float = |name: &str| schema.get(name).and_then(Value::as_f64);
-        let limit = |name: &str, exclusive: &str| {
-            float(name).map(|value| Limit { value, exclusive: flag(exclusive) })
-        };
-        let texts = |name: &str| -> Vec<Box<str>> {
-            let items = schema.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-            items.iter().filter_map(Value::as_str).map(Box::from).collect()
-        };
         let int_or_string = flag("x-kubernetes-int-or-string") && purpose == Purpose::Objects;
-        let types = match text("type") {
-            _ if int_or_string => vec!["integer", "string"],
-            Some(name) => {
-                sternpost_schema::Type::parse(name).map(|kind| vec![kind.as_str()]).unwrap_or_default()
-            }
-            None => Vec::new(),
-        };
         let mut node = Self {
-            types,
-            format: text("format").map(Box::from),
+            types: if int_or_string { &["integer", "string"] } else { text("type").map_or(&[], types) },
             nullable: flag("nullable"),
-            default: schema.get("default").cloned(),
-            enum_values: schema.get("enum").and_then(Value::as_array).cloned(),
-            maximum: limit("maximum", "exclusiveMaximum"),
-            minimum: limit("minimum", "exclusiveMinimum"),
-            multiple_of: float("multipleOf"),
-            max_length: int("maxLength"),
-            min_length: int("minLength"),
-            pattern: text("pattern")
-                .map(|text| Box::new(LazyPattern { text: text.into(), compiled: OnceLock::new() })),
-            max_items: int("maxItems"),
-            min_items: int("minItems"),
-            max_properties: int("maxProperties"),
-            min_properties: int("minProperties"),
-            required: texts("required"),
+            preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
+            embedded_resource: flag("x-kubernetes-embedded-resource"),
             items: schema.get("items").filter(|items| items.is_object()).map(|items| Box::new(child(items))),
             properties: schema
                 .get("properties")
@@ -143,17 +143,7 @@ impl Node {
                 Value::Bool(allowed) => Additional::Allowed(*allowed),
                 other => Additional::Schema(Box::new(child(other))),
             }),
-            all_of: children("allOf"),
-            any_of: children("anyOf"),
-            one_of: children("oneOf"),
-            not: schema.get("not").map(|value| Box::new(child(value))),
-            preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
-            embedded_resource: flag("x-kubernetes-embedded-resource"),
-            list: match text("x-kubernetes-list-type") {
-                Some("set") => ListType::Set,
-                Some("map") => ListType::Map(texts("x-kubernetes-list-map-keys")),
-                _ => ListType::Atomic,
-            },
+            keywords: Keyword::all(schema, purpose).into(),
         };
         if node.embedded_resource {
             node.make_embedded();
@@ -164,11 +154,102 @@ impl Node {
     /// Makes this an object of its own, which must say what it is.
     pub fn make_embedded(&mut self) {
         self.embedded_resource = true;
+        let mut required = self.required().to_vec();
         for name in ["apiVersion", "kind"] {
-            if !self.required.iter().any(|required| **required == *name) {
-                self.required.push(name.into());
+            if !required.iter().any(|required| **required == *name) {
+                required.push(name.into());
             }
         }
+        let mut keywords = std::mem::take(&mut self.keywords).into_vec();
+        keywords.retain(|keyword| !matches!(keyword, Keyword::Required(_)));
+        keywords.push(Keyword::Required(required.into()));
+        self.keywords = keywords.into();
+    }
+
+    pub fn format(&self) -> Option<&str> {
+        self.find(|keyword| if let Keyword::Format(format) = keyword { Some(&**format) } else { None })
+    }
+
+    pub fn default_value(&self) -> Option<&Value> {
+        self.find(|keyword| if let Keyword::Default(value) = keyword { Some(&**value) } else { None })
+    }
+
+    pub fn enum_values(&self) -> Option<&[Value]> {
+        self.find(|keyword| if let Keyword::Enum(values) = keyword { Some(&**values) } else { None })
+    }
+
+    pub fn maximum(&self) -> Option<Limit> {
+        self.find(|keyword| if let Keyword::Maximum(limit) = keyword { Some(*limit) } else { None })
+    }
+
+    pub fn minimum(&self) -> Option<Limit> {
+        self.find(|keyword| if let Keyword::Minimum(limit) = keyword { Some(*limit) } else { None })
+    }
+
+    pub fn multiple_of(&self) -> Option<f64> {
+        self.find(|keyword| if let Keyword::MultipleOf(factor) = keyword { Some(*factor) } else { None })
+    }
+
+    pub fn max_length(&self) -> Option<i64> {
+        self.find(|keyword| if let Keyword::MaxLength(most) = keyword { Some(*most) } else { None })
+    }
+
+    pub fn min_length(&self) -> Option<i64> {
+        self.find(|keyword| if let Keyword::MinLength(least) = keyword { Some(*least) } else { None })
+    }
+
+    pub fn pattern(&self) -> Option<&LazyPattern> {
+        self.find(|keyword| if let Keyword::Pattern(pattern) = keyword { Some(pattern) } else { None })
+    }
+
+    pub fn max_items(&self) -> Option<i64> {
+        self.find(|keyword| if let Keyword::MaxItems(most) = keyword { Some(*most) } else { None })
+    }
+
+    pub fn min_items(&self) -> Option<i64> {
+        self.find(|keyword| if let Keyword::MinItems(least) = keyword { Some(*least) } else { None })
+    }
+
+    pub fn max_properties(&self) -> Option<i64> {
+        self.find(|keyword| if let Keyword::MaxProperties(most) = keyword { Some(*most) } else { None })
+    }
+
+    pub fn min_properties(&self) -> Option<i64> {
+        self.find(|keyword| if let Keyword::MinProperties(least) = keyword { Some(*least) } else { None })
+    }
+
+    pub fn required(&self) -> &[Box<str>] {
+        let found =
+            self.find(|keyword| if let Keyword::Required(names) = keyword { Some(&**names) } else { None });
+        found.unwrap_or_default()
+    }
+
+    pub fn all_of(&self) -> &[Self] {
+        let found = self.find(|keyword| if let Keyword::AllOf(all) = keyword { Some(&**all) } else { None });
+        found.unwrap_or_default()
+    }
+
+    pub fn any_of(&self) -> &[Self] {
+        let found = self.find(|keyword| if let Keyword::AnyOf(any) = keyword { Some(&**any) } else { None });
+        found.unwrap_or_default()
+    }
+
+    pub fn one_of(&self) -> &[Self] {
+        let found = self.find(|keyword| if let Keyword::OneOf(one) = keyword { Some(&**one) } else { None });
+        found.unwrap_or_default()
+    }
+
+    pub fn not(&self) -> Option<&Self> {
+        self.find(|keyword| if let Keyword::Not(not) = keyword { Some(&**not) } else { None })
+    }
+
+    pub fn list(&self) -> &ListType {
+        let found = self.find(|keyword| if let Keyword::List(list) = keyword { Some(list) } else { None });
+        found.unwrap_or(&ListType::Atomic)
+    }
+
+    fn find<'a, T>(&'a self, pick: impl Fn(&'a Keyword) -> Option<T>) -> Option<T> {
+        self.keywords.iter().find_map(pick)
     }
 
     /// The schema of a field, and its path: keys that are no properties stand in brackets.
@@ -185,5 +266,65 @@ impl Node {
             Some(Additional::Schema(node)) => Some(node),
             _ => None,
         }
+    }
+}
+
+impl Keyword {
+    fn all(schema: &Value, purpose: Purpose) -> Vec<Self> {
+        let text = |name: &str| schema.get(name).and_then(Value::as_str);
+        let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or_default();
+        let int = |name: &str| schema.get(name).and_then(Value::as_i64);
+        let float = |name: &str| schema.get(name).and_then(Value::as_f64);
+        let limit = |name: &str, exclusive: &str| {
+            float(name).map(|value| Limit { value, exclusive: flag(exclusive) })
+        };
+        let array = |name: &str| schema.get(name).and_then(Value::as_array).filter(|items| !items.is_empty());
+        let texts = |name: &str| -> Box<[Box<str>]> {
+            array(name).into_iter().flatten().filter_map(Value::as_str).map(Box::from).collect()
+        };
+        let nodes = |name: &str| -> Option<Box<[Node]>> {
+            Some(array(name)?.iter().map(|value| Node::compile(value, purpose)).collect())
+        };
+        [
+            text("format").map(|format| Self::Format(format.into())),
+            schema.get("default").map(|value| Self::Default(Box::new(value.clone()))),
+            schema.get("enum").and_then(Value::as_array).map(|values| Self::Enum(values.as_slice().into())),
+            limit("maximum", "exclusiveMaximum").map(Self::Maximum),
+            limit("minimum", "exclusiveMinimum").map(Self::Minimum),
+            float("multipleOf").map(Self::MultipleOf),
+            int("maxLength").map(Self::MaxLength),
+            int("minLength").map(Self::MinLength),
+            text("pattern")
+                .map(|text| Self::Pattern(LazyPattern { text: text.into(), compiled: OnceLock::new() })),
+            int("maxItems").map(Self::MaxItems),
+            int("minItems").map(Self::MinItems),
+            int("maxProperties").map(Self::MaxProperties),
+            int("minProperties").map(Self::MinProperties),
+            array("required").map(|_| Self::Required(texts("required"))),
+            nodes("allOf").map(Self::AllOf),
+            nodes("anyOf").map(Self::AnyOf),
+            nodes("oneOf").map(Self::OneOf),
+            schema.get("not").map(|value| Self::Not(Box::new(Node::compile(value, purpose)))),
+            match text("x-kubernetes-list-type") {
+                Some("set") => Some(Self::List(ListType::Set)),
+                Some("map") => Some(Self::List(ListType::Map(texts("x-kubernetes-list-map-keys")))),
+                _ => None,
+            },
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+fn types(name: &str) -> &'static [&'static str] {
+    match name {
+        "array" => &["array"],
+        "boolean" => &["boolean"],
+        "integer" => &["integer"],
+        "number" => &["number"],
+        "object" => &["object"],
+        "string" => &["string"],
+        _ => &[],
     }
 }

@@ -5,6 +5,11 @@
 //! to miss: `\d`, `\w`, `\s` and `\b` are ASCII in Go, `a{,2}` is text.
 //! Matching takes time linear in the text.
 
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
 use regex::bytes::{Regex, RegexBuilder};
 
 /// A repetition may ask for no more than this, nested ones multiplied.
@@ -38,6 +43,25 @@ impl Pattern {
             .build()
             .map(Self)
             .map_err(|_| PatternError { problem: "expression too large", what: pattern.into() })
+    }
+
+    /// As [`Pattern::compile`], but one for all that have it at the time: a compiled pattern takes
+    /// tens of kilobytes, and definitions have many in common.
+    pub fn shared(pattern: &str) -> Result<Arc<Self>, PatternError> {
+        static KNOWN: Mutex<Option<HashMap<Box<str>, Weak<Pattern>>>> = Mutex::new(None);
+        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known().as_ref().and_then(|all| all.get(pattern)?.upgrade()) {
+            return Ok(found);
+        }
+        // Outside the lock: some take long.
+        let compiled = Arc::new(Self::compile(pattern)?);
+        let mut known = known();
+        let all = known.get_or_insert_default();
+        if all.len() == all.capacity() {
+            all.retain(|_, pattern| pattern.strong_count() > 0);
+        }
+        all.insert(pattern.into(), Arc::downgrade(&compiled));
+        Ok(compiled)
     }
 
     /// Whether the pattern is found anywhere in the text.
@@ -502,6 +526,17 @@ fn bounds(text: &str) -> Option<(u64, Option<u64>, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_patterns_are_compiled_once_for_as_long_as_one_is_in_use() {
+        let first = Pattern::shared("^shared-[a-z]+$").unwrap();
+        assert!(Arc::ptr_eq(&first, &Pattern::shared("^shared-[a-z]+$").unwrap()));
+        assert!(!Arc::ptr_eq(&first, &Pattern::shared("^shared-[a-z]*$").unwrap()));
+        let gone = Arc::downgrade(&first);
+        drop(first);
+        assert!(gone.upgrade().is_none());
+        assert!(Pattern::shared("^shared-[a-z]+$").unwrap().is_match("shared-x"));
+    }
 
     #[test]
     fn classes_are_those_of_go() {

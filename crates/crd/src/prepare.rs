@@ -29,6 +29,12 @@ pub fn read_schemas(crd: &mut Value) -> Result<Vec<String>, ReadError> {
 /// Defaults of a definition, on every write and read.
 pub fn default(crd: &mut Value) {
     let storage = storage_version(crd);
+    if let Value::Object(fields) = crd {
+        let spec = fields.entry("spec").or_insert(Value::Null);
+        if spec.is_null() {
+            *spec = json!({});
+        }
+    }
     if let Some(Value::Object(spec)) = crd.get_mut("spec") {
         let conversion = spec.entry("conversion").or_insert(Value::Null);
         if conversion.is_null() {

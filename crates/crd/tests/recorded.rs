@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, fs};
 
 use serde_json::{Value, json};
-use sternpost_crd::{definition::Definition, names, object, prepare, rules::NoRules, table, validate};
+use sternpost_crd::{definition::Definition, names, object, prepare, table, validate};
 use sternpost_meta::{field::Errors, time::Timestamp};
 
 fn cases(file: &str) -> Vec<Value> {
@@ -114,11 +114,11 @@ fn definition_case(case: &Value, differences: &mut Differences) {
     let errors = match case["op"].as_str().unwrap() {
         "create" => {
             prepare::create(&mut crd);
-            validate::create(&crd, &NoRules)
+            validate::create(&crd)
         }
         "update" => {
             prepare::update(&mut crd, &case["old"]);
-            validate::update(&crd, &case["old"], &NoRules)
+            validate::update(&crd, &case["old"])
         }
         _ => {
             prepare::update_status(&mut crd, &case["old"]);
@@ -180,7 +180,7 @@ fn definitions() -> BTreeMap<String, Definition> {
             prepare::read_schemas(&mut crd).unwrap();
             prepare::default(&mut crd);
             prepare::create(&mut crd);
-            let errors = validate::create(&crd, &NoRules);
+            let errors = validate::create(&crd);
             assert!(errors.is_empty(), "{name}: {errors:?}");
             (name, Definition::read(&crd).unwrap())
         })
@@ -259,7 +259,7 @@ fn write_case(case: &Value, definition: &Definition, differences: &mut Differenc
     } else if version.status {
         object.as_object_mut().unwrap().remove("status");
     }
-    let outcome = object::validate(definition, version, &NoRules, &object, old);
+    let outcome = object::validate(definition, version, &object, old);
     // Upstream walks properties in no order; within one field the order counts.
     let by_field = |mut causes: Vec<String>| {
         causes.sort_by_key(|cause| match cause.split_once(": ") {
@@ -397,7 +397,8 @@ fn names_are_given_as_recorded() {
         // Until nothing changes; what was accepted counts in the next round.
         for _ in 0..4 {
             let before = crd.clone();
-            names::decide(&before, others.iter().chain([&before])).apply(&mut crd, "now");
+            names::decide(&names::Outline::of(&before), &names::Taken::of(others.iter().chain([&before])))
+                .apply(&mut crd, "now");
         }
         let status = &mut crd["status"];
         for condition in status["conditions"].as_array_mut().unwrap() {

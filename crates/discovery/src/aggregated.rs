@@ -10,8 +10,10 @@ use crate::{Aggregated, Verbs, json, legacy::foreign};
 
 const TYPE: &[u8] = br#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","#;
 
-pub(crate) fn encode<'a>(groups: impl Iterator<Item = &'a Group>) -> Aggregated {
-    let list = json(&List { metadata: Metadata { name: "" }, items: groups.map(Item::new).collect() });
+/// `first` is what a group had to begin with.
+pub(crate) fn encode<'a>(groups: impl Iterator<Item = (&'a Group, Option<&'a Group>)>) -> Aggregated {
+    let items = groups.map(|(group, first)| Item::new(group, first)).collect();
+    let list = json(&List { metadata: Metadata { name: "" }, items });
     // The entity tag is that of the list before its type is written, so that
     // it is the same as upstream's for the same resources.
     let mut etag = String::with_capacity(128);
@@ -45,10 +47,14 @@ struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    fn new(group: &'a Group) -> Self {
+    fn new(group: &'a Group, first: Option<&'a Group>) -> Self {
+        let version = |version: &'a Version| {
+            let first = first.into_iter().flat_map(|group| &group.versions);
+            VersionItem::new(version, first.clone().find(|first| first.name == version.name))
+        };
         Self {
             metadata: Metadata { name: &group.name },
-            versions: group.versions.iter().map(VersionItem::new).collect(),
+            versions: group.versions.iter().map(version).collect(),
         }
     }
 }
@@ -62,10 +68,18 @@ struct VersionItem<'a> {
 }
 
 impl<'a> VersionItem<'a> {
-    fn new(version: &'a Version) -> Self {
+    fn new(version: &'a Version, first: Option<&'a Version>) -> Self {
+        let resource = |resource: &'a Arc<Resource>| {
+            let first = first.into_iter().flat_map(|version| &version.resources);
+            let origin = match first.clone().any(|first| first.plural == resource.plural) {
+                true => Origin::BuiltIn,
+                false => Origin::Custom,
+            };
+            ResourceItem::new(resource, origin)
+        };
         Self {
             version: &version.name,
-            resources: version.resources.iter().map(|resource| ResourceItem::new(resource)).collect(),
+            resources: version.resources.iter().map(resource).collect(),
             freshness: "Current",
         }
     }
@@ -87,8 +101,15 @@ struct ResourceItem<'a> {
     subresources: Vec<SubresourceItem<'a>>,
 }
 
+/// Who says what a resource is: they say it differently.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    BuiltIn,
+    Custom,
+}
+
 /// Never left out, as old clients do not survive its absence. Group and version
-/// are empty where they are those of the list.
+/// are empty where they are those of the list, if the resource is built in.
 #[derive(Serialize)]
 struct Kind<'a> {
     group: &'a str,
@@ -97,10 +118,14 @@ struct Kind<'a> {
 }
 
 impl<'a> ResourceItem<'a> {
-    fn new(resource: &'a Resource) -> Self {
+    fn new(resource: &'a Resource, origin: Origin) -> Self {
+        let (group, version): (&str, &str) = match origin {
+            Origin::BuiltIn => ("", ""),
+            Origin::Custom => (&resource.gv.group, &resource.gv.version),
+        };
         Self {
             resource: &resource.plural,
-            response_kind: Kind { group: "", version: "", kind: &resource.kind },
+            response_kind: Kind { group, version, kind: &resource.kind },
             scope: match resource.scope {
                 Scope::Namespaced => "Namespaced",
                 Scope::Cluster => "Cluster",
@@ -112,7 +137,7 @@ impl<'a> ResourceItem<'a> {
             subresources: resource
                 .subresources
                 .iter()
-                .map(|subresource| SubresourceItem::new(resource, subresource))
+                .map(|subresource| SubresourceItem::new(resource, origin, subresource))
                 .collect(),
         }
     }
@@ -127,8 +152,11 @@ struct SubresourceItem<'a> {
 }
 
 impl<'a> SubresourceItem<'a> {
-    fn new(resource: &Resource, subresource: &'a Subresource) -> Self {
-        let (group, version) = foreign(&resource.gv, &subresource.kind);
+    fn new(resource: &Resource, origin: Origin, subresource: &'a Subresource) -> Self {
+        let (group, version): (&str, &str) = match origin {
+            Origin::BuiltIn => foreign(&resource.gv, &subresource.kind),
+            Origin::Custom => (&subresource.kind.group, &subresource.kind.version),
+        };
         Self {
             subresource: &subresource.name,
             response_kind: Kind { group, version, kind: &subresource.kind.kind },

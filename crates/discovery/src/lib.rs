@@ -19,6 +19,7 @@ mod legacy;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use rpds::RedBlackTreeMapSync;
 use serde::Serialize;
 use sternpost_meta::{
     gvk::GroupVersion,
@@ -27,7 +28,10 @@ use sternpost_meta::{
 
 #[derive(Debug)]
 pub struct Discovery {
-    groups: Vec<Group>,
+    /// In the order in which they are shown.
+    first: Arc<[Arc<Group>]>,
+    /// Groups that came later, by name: behind the first, or in the place of one of them.
+    later: RedBlackTreeMapSync<Arc<str>, Arc<Group>>,
     core: OnceLock<Aggregated>,
     named: OnceLock<Aggregated>,
 }
@@ -54,11 +58,43 @@ impl Discovery {
     /// without a name. A group without versions is not shown. Nothing is
     /// encoded until it is asked for.
     pub fn new(groups: Vec<Group>) -> Self {
-        Self { groups, core: OnceLock::new(), named: OnceLock::new() }
+        let first = groups.into_iter().map(Arc::new).collect();
+        Self { first, later: RedBlackTreeMapSync::new_sync(), core: OnceLock::new(), named: OnceLock::new() }
     }
 
-    pub fn groups(&self) -> &[Group] {
-        &self.groups
+    /// The same with this group behind those it was begun with, in the order of names, or in the
+    /// place of the one it is called like. Costs no more with many groups than with few.
+    #[must_use]
+    pub fn with(&self, group: Group) -> Self {
+        self.with_later(self.later.insert(group.name.clone(), Arc::new(group)))
+    }
+
+    /// The same without a group that came by [`Discovery::with`].
+    #[must_use]
+    pub fn without(&self, group: &str) -> Self {
+        self.with_later(self.later.remove(group))
+    }
+
+    fn with_later(&self, later: RedBlackTreeMapSync<Arc<str>, Arc<Group>>) -> Self {
+        Self { first: self.first.clone(), later, core: OnceLock::new(), named: OnceLock::new() }
+    }
+
+    /// All groups in the order in which they are shown.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        let first = self.first.iter().map(|group| self.later.get(&group.name).unwrap_or(group));
+        let is_first = |name: &Arc<str>| self.first.iter().any(|group| group.name == *name);
+        let later = self.later.iter().filter(move |(name, _)| !is_first(name)).map(|(_, group)| group);
+        first.chain(later).map(|group| &**group)
+    }
+
+    pub fn group(&self, name: &str) -> Option<&Group> {
+        let first = || self.first.iter().find(|group| *group.name == *name);
+        self.later.get(name).or_else(first).map(|group| &**group)
+    }
+
+    /// One of the groups it was begun with.
+    pub fn first(&self, name: &str) -> Option<&Group> {
+        self.first.iter().find(|group| *group.name == *name).map(|group| &**group)
     }
 
     /// `GET /api`. `server_address` is the `host:port` that clients may use.
@@ -74,13 +110,13 @@ impl Discovery {
 
     /// `GET /apis/GROUP`. The core group has no such document.
     pub fn api_group(&self, group: &str) -> Option<Bytes> {
-        let group = self.shown(Which::Groups).find(|shown| *shown.name == *group)?;
+        let group = self.group(group).filter(|group| !group.name.is_empty() && !group.versions.is_empty())?;
         Some(encode(&legacy::SingleApiGroup::new(group)))
     }
 
     /// `GET /api/VERSION` or `/apis/GROUP/VERSION`.
     pub fn api_resource_list(&self, gv: &GroupVersion) -> Option<Bytes> {
-        let group = self.groups.iter().find(|group| group.name == gv.group)?;
+        let group = self.group(&gv.group)?;
         let version = group.versions.iter().find(|version| version.name == gv.version)?;
         Some(encode(&legacy::ApiResourceList::new(gv, version)))
     }
@@ -91,11 +127,12 @@ impl Discovery {
             Which::Core => &self.core,
             Which::Groups => &self.named,
         };
-        cell.get_or_init(|| aggregated::encode(self.shown(which))).clone()
+        let groups = || self.shown(which).map(|group| (group, self.first(&group.name)));
+        cell.get_or_init(|| aggregated::encode(groups())).clone()
     }
 
     fn shown(&self, which: Which) -> impl Iterator<Item = &Group> {
-        self.groups.iter().filter(move |group| {
+        self.groups().filter(move |group| {
             let here = if group.name.is_empty() { Which::Core } else { Which::Groups };
             here == which && !group.versions.is_empty()
         })

@@ -24,6 +24,7 @@ pub mod accept;
 pub mod body;
 pub mod content;
 pub mod cors;
+mod definitions;
 mod discovery;
 mod gzip;
 pub mod health;

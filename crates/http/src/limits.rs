@@ -23,6 +23,10 @@ pub const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 /// From the end of the headers to the end of the body.
 pub const BODY_READ_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// From the end of the body to the answer, for all but watches; `timeout` may ask for less. Upstream's
+/// figure.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// From a connection becoming idle to the end of the next request's headers.
 pub const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(90);
 
@@ -68,6 +72,12 @@ pub const WATCH_BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A watch without a timeout of its own ends after this to twice this.
 pub const WATCH_MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// Texts of all `Warning` headers of an answer, in characters. Upstream's figure.
+pub const MAX_WARNINGS_CHARS: usize = 4096;
+
+/// A single one, if all of them are more than that. Upstream's figure.
+pub const MAX_WARNING_CHARS: usize = 256;
 
 /// An object or list that is longer than this is compressed for clients that
 /// name gzip. Upstream's figure.

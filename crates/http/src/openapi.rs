@@ -4,14 +4,19 @@
 //! promised: a URL with the right hash may be kept for ever, one with a hash
 //! that is no longer right is redirected, everything else is revalidated.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, SystemTime},
+};
 
 use http::{HeaderValue, Method, StatusCode, header};
 use sternpost_meta::status::Status;
 use sternpost_openapi::{
+    custom::CustomResource,
     names::Naming,
-    publisher::{Coding, Format, Publisher, Rendition},
+    publisher::{Coding, Form, Format, Publisher, Rendition},
 };
+use sternpost_wire::gnostic;
 
 use crate::{
     Api,
@@ -28,8 +33,27 @@ pub struct OpenApi {
     pub publisher: Publisher,
     /// The feature gate `OpenAPIV3`: off, the v3 endpoints do not exist.
     pub v3: bool,
-    /// Documents are made from what the process holds, so they are as old as it.
-    pub since: SystemTime,
+    /// Documents are made from what the process holds, so they are as old as it, until a
+    /// definition changes one.
+    since: SystemTime,
+    is_changed: AtomicBool,
+}
+
+impl OpenApi {
+    pub fn new(publisher: Publisher, v3: bool, since: SystemTime) -> Self {
+        Self { publisher, v3, since, is_changed: AtomicBool::new(false) }
+    }
+
+    /// Publishes what a definition serves now; see [`Publisher::define`].
+    pub fn define(&self, name: &str, resources: Vec<CustomResource>) {
+        self.publisher.define(name, resources);
+        self.is_changed.store(true, Ordering::Release);
+    }
+
+    /// Seconds are too coarse for documents that change: those have only tags.
+    fn last_modified(&self) -> Option<SystemTime> {
+        (!self.is_changed.load(Ordering::Acquire)).then_some(self.since)
+    }
 }
 
 /// Which document a path asks for.
@@ -176,31 +200,44 @@ fn send(
     media_type: &'static str,
     vary: &'static str,
 ) -> Response {
-    let plain = match rendition.form(format, Coding::Identity) {
-        Ok(plain) => plain,
+    let (coding, form) = match form(rendition, format, Encoding::of(&request.headers)) {
+        Ok(found) => found,
         Err(error) => {
             tracing::error!(%error, "a document has no protobuf form");
             let status = Status::internal_error("the document has no protobuf form");
             return response::status(Spacing::wanted_by(request), &status);
         }
     };
-    let coding = match Encoding::of(&request.headers) {
-        Encoding::Gzip if plain.bytes.len() >= MIN_GZIP_BYTES => Coding::Gzip,
-        _ => Coding::Identity,
-    };
-    let form = match coding {
-        Coding::Gzip => rendition.form(format, Coding::Gzip).unwrap_or(plain),
-        Coding::Identity => plain,
-    };
     let representation = Representation {
         bytes: form.bytes,
         content_type: HeaderValue::from_static(media_type),
         content_encoding: (coding == Coding::Gzip).then_some(HeaderValue::from_static("gzip")),
         etag: form.etag,
-        last_modified: Some(api.openapi.since),
+        last_modified: api.openapi.last_modified(),
         vary: Some(HeaderValue::from_static(vary)),
     };
     content::serve(request, &representation)
+}
+
+/// What is compressed already goes first: some documents are kept in no other form.
+fn form(
+    rendition: &Rendition,
+    format: Format,
+    encoding: Encoding,
+) -> Result<(Coding, Form), &gnostic::EncodeError> {
+    if encoding == Encoding::Gzip {
+        let compressed = rendition.form(format, Coding::Gzip)?;
+        if compressed.bytes.len() >= MIN_GZIP_BYTES {
+            return Ok((Coding::Gzip, compressed));
+        }
+        let plain = rendition.form(format, Coding::Identity)?;
+        return Ok(if plain.bytes.len() >= MIN_GZIP_BYTES {
+            (Coding::Gzip, compressed)
+        } else {
+            (Coding::Identity, plain)
+        });
+    }
+    Ok((Coding::Identity, rendition.form(format, Coding::Identity)?))
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use sternpost_auth::{
     client_certificate::Presented,
 };
 use sternpost_meta::status::Status;
+use sternpost_verbs::InEffect;
 
 use crate::{
     Api, gzip,
@@ -161,10 +162,18 @@ where
 
 /// Objects wait for the store; everything else is there already.
 async fn handle(api: &Api, request: &Request, route: Route<'_>) -> objects::Answer {
-    if let Route::Resource(group, version) = route
-        && let Some(answer) = objects::handle(api, request, group, version).await
-    {
-        return gzip::apply(&request.headers, answer);
+    if let Route::Resource(group, version) = route {
+        if let Some(answer) = objects::handle(api, request, group, version).await {
+            return gzip::apply(&request.headers, answer);
+        }
+        // Not what was defined a moment ago, and told to be?
+        if api.registry.definitions_in_effect().await == InEffect::Since
+            && let Some(answer) = objects::handle(api, request, group, version).await
+        {
+            return gzip::apply(&request.headers, answer);
+        }
+    } else {
+        api.registry.definitions_in_effect().await;
     }
     objects::whole(dispatch(api, request, route))
 }

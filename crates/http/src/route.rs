@@ -104,8 +104,7 @@ impl<'a> Route<'a> {
             | Self::Resource(name, _)
             | Self::OpenApi(Target::Group(name)) => {
                 let discovery = api.discovery.load();
-                let served = discovery.groups().iter().find(|group| *group.name == *name);
-                served.map_or_else(|| "".into(), |group| group.name.clone())
+                discovery.group(name).map_or_else(|| "".into(), |group| group.name.clone())
             }
             _ => "".into(),
         };
@@ -130,11 +129,14 @@ pub fn dispatch(api: &Api, request: &Request, route: Route<'_>) -> Response {
         Route::Core => get(request, |request| discovery::core(api, request)),
         Route::Groups => get_or_head(request, |request| discovery::groups(api, request)),
         Route::Group(group) => match discovery::group(api, request, group) {
-            Some(found) => get_or_head(request, |_| found),
+            Some(found) if is_built_in(api, group) => get_or_head(request, |_| found),
+            Some(found) => found,
             None => response::page_not_found(),
         },
         Route::GroupVersion(group, version) => {
             match discovery::group_version(api, request, &GroupVersion::new(group, version)) {
+                // No router looks at the method here either.
+                Some(found) if !group.is_empty() && !is_built_in(api, group) => found,
                 Some(found) => get(request, |_| found),
                 None => no_such_resource(api, request, group),
             }
@@ -172,15 +174,16 @@ fn version(request: &Request) -> Response {
 
 /// Inside a served group the answer is a `Status`; outside there is no API.
 fn no_such_resource(api: &Api, request: &Request, group: &str) -> Response {
-    if group.is_empty() || is_served(api, group) {
+    // A group of custom resources has no router that could tell.
+    if group.is_empty() || is_built_in(api, group) {
         response::error(&request.headers, Spacing::wanted_by(request), &Status::no_such_resource())
     } else {
         response::page_not_found()
     }
 }
 
-fn is_served(api: &Api, group: &str) -> bool {
-    api.discovery.load().groups().iter().any(|served| *served.name == *group)
+fn is_built_in(api: &Api, group: &str) -> bool {
+    api.discovery.load().first(group).is_some()
 }
 
 fn raw_json(document: bytes::Bytes) -> Response {

@@ -56,11 +56,11 @@ fn api_of(health: Health, naming: Naming) -> Api {
         discovery,
         health,
         Metrics::new(Counters::default(), std::time::UNIX_EPOCH),
-        OpenApi {
-            publisher: Publisher::new(sternpost_builtin::groups(), naming, Arc::new(Unobserved)),
-            v3: true,
-            since: std::time::UNIX_EPOCH,
-        },
+        OpenApi::new(
+            Publisher::new(sternpost_builtin::groups(), naming, Arc::new(Unobserved)),
+            true,
+            std::time::UNIX_EPOCH,
+        ),
         registry(),
         "127.0.0.1:6443".into(),
     )

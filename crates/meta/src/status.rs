@@ -30,6 +30,9 @@ pub struct Status {
     /// Texts for `Warning` headers that go with it; no part of the body.
     #[serde(skip)]
     warnings: Option<Box<Warnings>>,
+    /// See [`Status::superseded`]; no part of the body.
+    #[serde(skip)]
+    pub is_superseded: bool,
 }
 
 /// Behind a pointer: few errors have any, and all are returned by value.
@@ -308,6 +311,13 @@ impl Status {
         Self::failure(504, Reason::Timeout, format!("Timeout: {message}")).with_details(Details::default())
     }
 
+    /// What the request was checked against is no longer what is served: it has to be looked at
+    /// anew. A client sees it only if that goes on and on.
+    pub fn superseded() -> Self {
+        let status = Self::service_unavailable("the definition of the resource keeps changing, try again");
+        Self { is_superseded: true, ..status }
+    }
+
     /// A creator chose a resource version.
     pub fn version_on_create() -> Self {
         Self::unexpected("resourceVersion should not be set on objects to be created")
@@ -394,6 +404,7 @@ impl Status {
             details: None,
             code,
             warnings: None,
+            is_superseded: false,
         }
     }
 

@@ -1,17 +1,20 @@
-//! OpenAPI documents: built from the catalogue, written as v2 and v3, read
-//! back, and published.
+//! OpenAPI documents: built from the catalogue and from custom resources,
+//! written as v2 and v3, read back, and published.
 //!
 //! [`served::Subject`] says which documents the server has and builds each as a
-//! [`document::Document`], the one model behind both versions. [`v3`] and [`v2`]
-//! write it, [`read`] reads either back. [`publisher::Publisher`] keeps what was
-//! written: per document, per spelling, per form, each made once, when first
-//! asked for. [`explain`] tells people what a type looks like.
+//! [`document::Document`], the one model behind both versions;
+//! [`custom::CustomResource`] is what they need to know of a custom resource.
+//! [`v3`] and [`v2`] write it, [`read`] reads either back.
+//! [`publisher::Publisher`] keeps what was written: per document, per spelling,
+//! per form, each made once, when first asked for. [`explain`] tells people what
+//! a type looks like.
 //!
 //! Equal documents give equal bytes and therefore equal hashes, on every
 //! replica and after every restart.
 //!
 //! This crate does not know HTTP or storage.
 
+pub mod custom;
 pub mod document;
 pub mod explain;
 pub mod names;
@@ -22,5 +25,7 @@ pub mod v2;
 pub mod v3;
 
 mod operations;
+mod packed;
 mod parameters;
+mod protobuf_parts;
 mod wrappers;

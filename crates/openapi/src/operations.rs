@@ -10,6 +10,7 @@ use sternpost_meta::{
 use sternpost_schema::Schema;
 
 use crate::{
+    custom::{CustomResource, Facts},
     document::{Body, Method, Operation, Parameter, PathItem, Response, content},
     parameters,
 };
@@ -30,6 +31,10 @@ const PATCH_TYPES: [&str; 4] = [
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 ];
+/// Custom resources have no protobuf form, and no strategic merge patch.
+const CUSTOM_TYPES: [&str; 2] = ["application/json", "application/yaml"];
+const CUSTOM_PATCH_TYPES: [&str; 3] =
+    ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
 const LIST_PARAMETERS: [&str; 11] = [
     "allowWatchBookmarks",
     "continue",
@@ -156,6 +161,105 @@ pub fn resource(paths: &mut Paths, resource: &Resource) {
     for subresource in &resource.subresources {
         let path = format!("{root}{scope}/{plural}/{{name}}/{}", subresource.name);
         self::subresource(paths, path, resource, subresource, &namer, &scope_parameters());
+    }
+}
+
+/// All paths of a custom resource and its subresources.
+pub fn custom_resource(paths: &mut Paths, resource: &CustomResource) {
+    let Facts { gv, kind, plural, scope, status, scale, deprecated, .. } = &resource.facts;
+    let namer = Namer::of(gv);
+    let root = format!("/{}", gv.path());
+    let gvk = gv.kind(kind.clone());
+    let object = Schema::reference(resource.definition_name());
+    let list = Schema::reference(resource.list_definition_name());
+    let namespaced = *scope == Scope::Namespaced;
+
+    let (scope, infix) = if namespaced { ("/namespaces/{namespace}", "Namespaced") } else { ("", "") };
+    let pretty = || {
+        let scope = if namespaced { vec![parameters::namespace()] } else { Vec::new() };
+        with(scope, ["pretty"])
+    };
+    let subject = format!("{infix}{kind}");
+    let operation = |action: &str, text: String, id: String| {
+        let mut operation = operation(&namer, action, &gvk, text, id);
+        if *deprecated {
+            operation.rest.insert("deprecated".into(), true.into());
+        }
+        if action != "patch" {
+            operation.v2.consumes = Some(CUSTOM_TYPES.into_iter().map(Arc::from).collect());
+        }
+        operation
+    };
+    let list_operation = |id: String, parameters: Vec<Parameter>| {
+        operation("list", format!("list objects of kind {kind}"), id)
+            .parameters(with(parameters, LIST_PARAMETERS))
+            .answers("200", "OK", &list, &CUSTOM_TYPES)
+    };
+
+    if namespaced {
+        let id = namer.id("list", &format!("{kind}ForAllNamespaces"));
+        let all = list_operation(id, with(Vec::new(), ["pretty"]));
+        insert(paths, format!("{root}/{plural}"), vec![(Method::Get, all)]);
+    }
+    let create = operation("post", format!("create {}", with_article(kind)), namer.id("create", &subject))
+        .parameters(with(pretty(), WRITE_PARAMETERS))
+        .body(&object, &CUSTOM_TYPES, true)
+        .answers("200", "OK", &object, &CUSTOM_TYPES)
+        .answers("201", "Created", &object, &CUSTOM_TYPES)
+        .answers("202", "Accepted", &object, &CUSTOM_TYPES);
+    let id = namer.id("delete", &format!("Collection{subject}"));
+    let delete_collection = operation("deletecollection", format!("delete collection of {kind}"), id)
+        .parameters(with(pretty(), LIST_PARAMETERS))
+        .answers("200", "OK", &meta("Status"), &CUSTOM_TYPES);
+    let collection = vec![
+        (Method::Get, list_operation(namer.id("list", &subject), pretty())),
+        (Method::Post, create),
+        (Method::Delete, delete_collection),
+    ];
+    insert(paths, format!("{root}{scope}/{plural}"), collection);
+
+    let named = || {
+        let mut named = pretty();
+        named.push(parameters::name(kind));
+        named
+    };
+    // Of the object itself, and of its subresources.
+    let read_and_write = |what: &str, subject: &str, object: &Schema| {
+        let of = if what.is_empty() { String::new() } else { format!("{what} of ") };
+        let id = |verb: &str| namer.id(verb, subject);
+        let get = operation("get", format!("read {of}the specified {kind}"), id("read"))
+            .parameters(with(named(), ["resourceVersion"]))
+            .answers("200", "OK", object, &CUSTOM_TYPES);
+        let put = operation("put", format!("replace {of}the specified {kind}"), id("replace"))
+            .parameters(with(named(), WRITE_PARAMETERS))
+            .body(object, &CUSTOM_TYPES, true)
+            .answers("200", "OK", object, &CUSTOM_TYPES)
+            .answers("201", "Created", object, &CUSTOM_TYPES);
+        let mut parameters = with(named(), ["dryRun", "fieldValidation", "force"]);
+        parameters.push(parameters::patch_field_manager());
+        let patch = operation("patch", format!("partially update {of}the specified {kind}"), id("patch"))
+            .parameters(parameters)
+            .body(&meta("Patch"), &CUSTOM_PATCH_TYPES, true)
+            .answers("200", "OK", object, &CUSTOM_TYPES);
+        vec![(Method::Get, get), (Method::Put, put), (Method::Patch, patch)]
+    };
+    let delete = operation("delete", format!("delete {}", with_article(kind)), namer.id("delete", &subject))
+        .parameters(with(named(), DELETE_PARAMETERS))
+        .body(&meta("DeleteOptions"), &CUSTOM_TYPES, false)
+        .answers("200", "OK", &meta("Status"), &CUSTOM_TYPES)
+        .answers("202", "Accepted", &meta("Status"), &CUSTOM_TYPES);
+    let item = format!("{root}{scope}/{plural}/{{name}}");
+    let mut operations = read_and_write("", &subject, &object);
+    operations.push((Method::Delete, delete));
+    insert(paths, item.clone(), operations);
+    if *status {
+        let operations = read_and_write("status", &format!("{subject}Status"), &object);
+        insert(paths, format!("{item}/status"), operations);
+    }
+    if *scale {
+        let scale = Schema::reference("io.k8s.api.autoscaling.v1.Scale");
+        let operations = read_and_write("scale", &format!("{subject}Scale"), &scale);
+        insert(paths, format!("{item}/scale"), operations);
     }
 }
 
@@ -357,9 +461,8 @@ pub fn discovery(paths: &mut Paths, gv: &GroupVersion) {
 
 /// The discovery path of a group.
 pub fn group_discovery(group: &str) -> PathItem {
-    let name = camel(group);
-    let tag = uncapitalise(&name);
-    let id = format!("get{name}APIGroup");
+    let tag = group_word(group);
+    let id = format!("get{}APIGroup", capitalise(&tag));
     let mut item = plain_get(&tag, "get information of a group", &id, &meta("APIGroup"), &OBJECT_TYPES);
     discovery_media(&mut item);
     item
@@ -387,23 +490,33 @@ struct Namer {
 
 impl Namer {
     fn of(gv: &GroupVersion) -> Self {
-        let group = camel(&gv.group);
-        let tag = format!("{}_{}", uncapitalise(&group), gv.version);
-        Self { camel: format!("{group}{}", capitalise(&gv.version)), tag }
+        let (group, version) = (group_word(&gv.group), camel(&gv.version));
+        let tag = format!("{group}_{version}");
+        Self { camel: format!("{}{}", capitalise(&group), capitalise(&version)), tag }
     }
 
     fn id(&self, verb: &str, subject: &str) -> String {
-        format!("{verb}{}{subject}", self.camel)
+        format!("{verb}{}{}", self.camel, capitalise(&camel(subject)))
     }
 }
 
-/// `rbac.authorization.k8s.io` → `RbacAuthorization`; the core group is `Core`.
-fn camel(group: &str) -> String {
-    if group.is_empty() {
-        return "Core".into();
+/// `rbac.authorization.k8s.io` → `rbacAuthorization`; the core group is `core`.
+fn group_word(group: &str) -> String {
+    if group.is_empty() { "core".into() } else { camel(group.strip_suffix(".k8s.io").unwrap_or(group)) }
+}
+
+/// Whatever cannot stand in an identifier goes, and the next letter is capital.
+fn camel(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut gap = false;
+    for (index, c) in name.chars().enumerate() {
+        let fits = if index == 0 { c.is_ascii_alphabetic() } else { c.is_ascii_alphanumeric() };
+        if fits {
+            out.push(if gap { c.to_ascii_uppercase() } else { c });
+        }
+        gap = !fits;
     }
-    let group = group.strip_suffix(".k8s.io").unwrap_or(group);
-    group.split(|c: char| !c.is_ascii_alphanumeric()).map(capitalise).collect()
+    out
 }
 
 fn capitalise(word: &str) -> String {
@@ -411,14 +524,9 @@ fn capitalise(word: &str) -> String {
     chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars).collect()
 }
 
-fn uncapitalise(word: &str) -> String {
-    let mut chars = word.chars();
-    chars.next().map(|first| first.to_ascii_lowercase()).into_iter().chain(chars).collect()
-}
-
 /// `a Pod`, `an Event`; a kind that is its own plural takes no article.
 fn with_article(kind: &str) -> String {
-    let plural = kind.ends_with('s') && !kind.ends_with("ss") && !kind.ends_with("tus");
+    let plural = kind.ends_with('s') && !kind.ends_with("ss");
     if plural {
         kind.into()
     } else if kind.starts_with(['A', 'E', 'I', 'O', 'U', 'a', 'e', 'i', 'o', 'u']) {

@@ -4,27 +4,38 @@
 //! or withdrawing a document makes the next snapshot, which shares every other
 //! document with the last: its bytes, hashes and compressed forms stay as they
 //! are. Everything is made when first asked for, and once.
+//!
+//! Custom resources may be many, so what a change costs does not depend on how
+//! many there are: maps are persistent; the hash of a document with custom
+//! resources comes from what it is made of, so that the root can name it
+//! unmade; its bytes are kept compressed; and v2 is put together from compressed
+//! pieces, one a resource.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt,
-    io::Write,
-    sync::{Arc, OnceLock},
+    sync::{Arc, LazyLock, OnceLock},
 };
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use flate2::{Compression, write::GzEncoder};
-use serde_json::Value;
+use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha512};
-use sternpost_meta::resource::Group;
+use sternpost_meta::{
+    gvk::GroupVersion,
+    resource::{Group, Scope},
+};
 use sternpost_schema::write;
 use sternpost_wire::gnostic;
 
 use crate::{
+    custom::{CustomResource, Facts, MergeKeys},
     document::Document,
     names::Naming,
-    served::Subject,
+    packed::{self, Piece, Speed},
+    protobuf_parts,
+    served::{self, Subject},
     v2,
     v3::{self, Object},
 };
@@ -61,30 +72,40 @@ pub struct Publisher {
     context: Arc<Context>,
 }
 
+/// How documents are published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// The spelling of URLs that name none.
+    pub naming: Naming,
+    pub merge_keys: MergeKeys,
+}
+
 /// What all documents of a publisher have in common.
 struct Context {
     observer: Arc<dyn Observer>,
-    /// The spelling of URLs that name none.
-    naming: Naming,
+    options: Options,
 }
 
 impl Publisher {
     /// Publishes the documents of `groups`, which must be built in. A URL that
     /// does not name a spelling means `naming`.
     pub fn new(groups: &[Group], naming: Naming, observer: Arc<dyn Observer>) -> Self {
-        let context = Arc::new(Context { observer, naming });
-        let mut documents = BTreeMap::new();
+        Self::with_options(groups, Options { naming, merge_keys: MergeKeys::default() }, observer)
+    }
+
+    pub fn with_options(groups: &[Group], options: Options, observer: Arc<dyn Observer>) -> Self {
+        let context = Arc::new(Context { observer, options });
+        let mut snapshot = Snapshot::new(&context);
         for subject in Subject::built_in(groups) {
             let key = subject.key();
             let source: Source = Arc::new(move || subject.document());
-            documents.insert(key.clone(), Arc::new(Entry::new(key, source, &context)));
+            snapshot.set_source(&key, Some(source));
         }
-        let snapshot = Snapshot::new(documents, &context);
         Self { current: ArcSwap::from_pointee(snapshot), context }
     }
 
     pub fn default_naming(&self) -> Naming {
-        self.context.naming
+        self.context.options.naming
     }
 
     pub fn snapshot(&self) -> Arc<Snapshot> {
@@ -92,21 +113,30 @@ impl Publisher {
     }
 
     /// Publishes a document under `key`, in place of one that may be there.
+    /// Custom resources of that group-version stay in it.
     pub fn publish(&self, key: &str, source: &Source) {
-        let entry = Arc::new(Entry::new(key.into(), source.clone(), &self.context));
-        self.current.rcu(|current| {
-            let mut documents = current.documents.clone();
-            documents.insert(entry.key.clone(), entry.clone());
-            Snapshot::new(documents, &self.context)
-        });
+        self.change(|next| next.set_source(key, Some(source.clone())));
     }
 
-    /// Takes the document under `key` away.
+    /// Takes the document that was published under `key` away.
     pub fn withdraw(&self, key: &str) {
+        self.change(|next| next.set_source(key, None));
+    }
+
+    /// Publishes what the definition called `name` now serves, one resource a
+    /// served version, in the documents of their group-versions. What it served
+    /// before and does not any more is gone; with no resources, all of it.
+    pub fn define(&self, name: &str, resources: Vec<CustomResource>) {
+        let resources: Vec<Arc<Published>> = resources.into_iter().map(Published::new).collect();
+        self.change(|next| next.define(name, &resources));
+    }
+
+    /// One snapshot for another: nobody sees half a change.
+    fn change(&self, change: impl Fn(&mut Snapshot)) {
         self.current.rcu(|current| {
-            let mut documents = current.documents.clone();
-            documents.remove(key);
-            Snapshot::new(documents, &self.context)
+            let mut next = current.successor();
+            change(&mut next);
+            next
         });
     }
 }
@@ -119,47 +149,131 @@ impl fmt::Debug for Publisher {
 
 /// All documents at one moment.
 pub struct Snapshot {
-    documents: BTreeMap<Arc<str>, Arc<Entry>>,
+    documents: RedBlackTreeMapSync<Arc<str>, Arc<Entry>>,
     /// The union of each group's documents.
-    groups: BTreeMap<Arc<str>, Entry>,
+    groups: RedBlackTreeMapSync<Arc<str>, Arc<Union>>,
+    /// Where each definition has its resources: key of the document, and plural.
+    definitions: HashTrieMapSync<Arc<str>, Arc<[Place]>>,
+    base: Arc<Base>,
     roots: PerNaming<OnceLock<Rendition>>,
     v2: OnceLock<Rendition>,
     context: Arc<Context>,
 }
 
+type Place = (Arc<str>, Arc<str>);
+
 impl Snapshot {
-    fn new(documents: BTreeMap<Arc<str>, Arc<Entry>>, context: &Arc<Context>) -> Self {
-        let names: BTreeSet<Arc<str>> = documents.keys().filter_map(|key| group_of(key)).collect();
-        let union = |group: Arc<str>| {
-            let key: Arc<str> = format!("apis/{group}").into();
-            let prefix = format!("{key}/");
-            let members: Vec<Source> = documents
-                .iter()
-                .filter(|(found, _)| **found == key || found.starts_with(&prefix))
-                .map(|(_, entry)| entry.source.clone())
-                .collect();
-            let source: Source = Arc::new(move || union(members.iter().map(|source| source())));
-            (group, Entry::new(key, source, context))
+    fn new(context: &Arc<Context>) -> Self {
+        Self {
+            documents: RedBlackTreeMapSync::new_sync(),
+            groups: RedBlackTreeMapSync::new_sync(),
+            definitions: HashTrieMapSync::new_sync(),
+            base: Arc::default(),
+            roots: PerNaming::default(),
+            v2: OnceLock::new(),
+            context: context.clone(),
+        }
+    }
+
+    /// The same documents, with nothing made of all of them yet.
+    fn successor(&self) -> Self {
+        Self {
+            documents: self.documents.clone(),
+            groups: self.groups.clone(),
+            definitions: self.definitions.clone(),
+            base: self.base.clone(),
+            ..Self::new(&self.context)
+        }
+    }
+
+    fn set_source(&mut self, key: &str, source: Option<Source>) {
+        let custom = self.documents.get(key).map(|entry| entry.inputs.custom.clone()).unwrap_or_default();
+        let mut sources = self.base.sources.clone();
+        match &source {
+            Some(source) => sources.insert(key.into(), source.clone()),
+            None => sources.remove(key),
         };
-        let groups = names.into_iter().map(union).collect();
-        let (roots, v2) = (PerNaming::default(), OnceLock::new());
-        Self { documents, groups, roots, v2, context: context.clone() }
+        self.base = Arc::new(Base { sources, v2: OnceLock::new() });
+        self.set(key.into(), source, custom);
+    }
+
+    fn define(&mut self, name: &str, resources: &[Arc<Published>]) {
+        // Nothing custom takes the place of what is built in.
+        let resources = resources.iter().filter(|published| !is_built_in(&published.resource.facts));
+        let places: Vec<(Place, &Arc<Published>)> = resources
+            .map(|published| {
+                let facts = &published.resource.facts;
+                ((facts.gv.path().into(), facts.plural.clone()), published)
+            })
+            .collect();
+        let mut touched: BTreeMap<Arc<str>, CustomResources> = BTreeMap::new();
+        let before = self.definitions.get(name).cloned();
+        for (key, plural) in before.iter().flat_map(|places| places.iter()) {
+            self.custom(&mut touched, key).remove_mut(plural);
+        }
+        for ((key, plural), published) in &places {
+            self.custom(&mut touched, key).insert_mut(plural.clone(), (*published).clone());
+        }
+        for (key, custom) in touched {
+            let source = self.documents.get(&key).and_then(|entry| entry.inputs.source.clone());
+            self.set(key, source, custom);
+        }
+        if places.is_empty() {
+            self.definitions.remove_mut(name);
+        } else {
+            let places = places.into_iter().map(|(place, _)| place).collect();
+            self.definitions.insert_mut(name.into(), places);
+        }
+    }
+
+    fn custom<'a>(
+        &self,
+        touched: &'a mut BTreeMap<Arc<str>, CustomResources>,
+        key: &Arc<str>,
+    ) -> &'a mut CustomResources {
+        touched.entry(key.clone()).or_insert_with(|| {
+            self.documents.get(key).map(|entry| entry.inputs.custom.clone()).unwrap_or_default()
+        })
+    }
+
+    /// Puts a document in place, or takes it away if there is nothing in it.
+    fn set(&mut self, key: Arc<str>, source: Option<Source>, custom: CustomResources) {
+        let entry = (source.is_some() || !custom.is_empty())
+            .then(|| Arc::new(Entry::new(key.clone(), source, custom, &self.context)));
+        if let Some(group) = group_of(&key) {
+            let mut members = self.groups.get(&group).map(|union| union.members.clone()).unwrap_or_default();
+            match &entry {
+                Some(entry) => members.insert(key.clone(), entry.clone()),
+                None => members.remove(&key),
+            };
+            if members.is_empty() {
+                self.groups.remove_mut(&group);
+            } else {
+                self.groups.insert_mut(group, Arc::new(Union { members, spellings: PerNaming::default() }));
+            }
+        }
+        match entry {
+            Some(entry) => self.documents.insert_mut(key, entry),
+            None => {
+                self.documents.remove_mut(&key);
+            }
+        }
     }
 
     /// `/openapi/v3`: where each document is, with its hash.
     pub fn root(&self, naming: Naming) -> &Rendition {
         self.roots.get(naming).get_or_init(|| {
-            let mut out = Vec::with_capacity(16 * 1024);
+            let mut out = Vec::with_capacity(256 * self.documents.size() + 16);
             let mut object = Object::open(&mut out);
             object.field("paths", |out| {
                 let documents = self.documents.iter().map(|(key, entry)| (&**key, entry));
                 write::object(out, documents, |out, entry| {
-                    let url = self.url(&entry.key, naming, entry.rendition(naming));
+                    let url = self.url(&entry.inputs.key, naming, entry.rendition(naming));
                     Object::open(out).text("serverRelativeURL", &url);
                 });
             });
             drop(object);
-            Rendition::new(Version::V3, out)
+            Rendition::written(Keep::Plain, out)
         })
     }
 
@@ -171,7 +285,7 @@ impl Snapshot {
     /// The URL under which `rendition`, of the document under `key`, never changes.
     pub fn url(&self, key: &str, naming: Naming, rendition: &Rendition) -> String {
         let hash = &rendition.hash;
-        if naming == self.context.naming {
+        if naming == self.context.options.naming {
             format!("/openapi/v3/{key}?hash={hash}")
         } else {
             format!("/openapi/v3/{key}?names={}&hash={hash}", naming.as_str())
@@ -180,18 +294,21 @@ impl Snapshot {
 
     /// `/apis/GROUP/openapi/v3`: all of the group's documents in one.
     pub fn group(&self, group: &str, naming: Naming) -> Option<&Rendition> {
-        Some(self.groups.get(group)?.rendition(naming))
+        Some(self.groups.get(group)?.rendition(naming, &self.context))
     }
 
     /// `/openapi/v2`: everything in one.
     pub fn v2(&self) -> &Rendition {
         self.v2.get_or_init(|| {
-            let mut bytes = Vec::new();
-            self.context.observer.observe(Work::V2, &mut || {
-                let documents = self.documents.values().map(|entry| (entry.source)());
-                bytes = v2::write(&v2::merge(documents));
-            });
-            Rendition::new(Version::V2, bytes)
+            let mut made = None;
+            let all = All {
+                documents: self.documents.clone(),
+                base: self.base.clone(),
+                context: self.context.clone(),
+            };
+            self.context.observer.observe(Work::V2, &mut || made = Some(all.json()));
+            let (keep, hash, gzip) = made.unwrap_or_else(|| all.json());
+            Rendition::put_together(keep, hash, gzip, all)
         })
     }
 
@@ -202,30 +319,287 @@ impl Snapshot {
 
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Snapshot").field("documents", &self.documents.keys()).finish_non_exhaustive()
+        let keys: Vec<&Arc<str>> = self.documents.keys().collect();
+        f.debug_struct("Snapshot").field("documents", &keys).finish_non_exhaustive()
+    }
+}
+
+/// What v2 is made of.
+struct All {
+    documents: RedBlackTreeMapSync<Arc<str>, Arc<Entry>>,
+    base: Arc<Base>,
+    context: Arc<Context>,
+}
+
+impl All {
+    fn custom(&self) -> impl Iterator<Item = &Arc<Published>> {
+        self.documents.values().flat_map(|entry| entry.inputs.custom.values())
+    }
+
+    fn json(&self) -> (Keep, String, Bytes) {
+        let base = self.base.v2();
+        let merge_keys = self.context.options.merge_keys;
+        let custom: Vec<&[Piece; 2]> = self.custom().map(|published| published.v2(merge_keys)).collect();
+        let comma = Piece::new(b",", Speed::Fast);
+        let fields = |index: usize| {
+            custom.iter().filter_map(move |pieces| pieces.get(index)).flat_map(|piece| [&comma, piece])
+        };
+        let [definitions, paths, end] = &base.pieces;
+        let pieces =
+            std::iter::once(definitions).chain(fields(0)).chain([paths]).chain(fields(1)).chain([end]);
+        let gzip = packed::gzip(pieces);
+        if custom.is_empty() {
+            return (Keep::Plain, base.hash.clone(), gzip);
+        }
+        let mut hasher = Sha512::new_with_prefix(&base.hash);
+        hasher.update(*SALT);
+        hasher.update([u8::from(merge_keys == MergeKeys::Derived)]);
+        self.custom().for_each(|published| hasher.update(published.resource.digest()));
+        (Keep::Packed, hex(hasher), gzip)
+    }
+
+    fn protobuf(&self) -> Result<Bytes, gnostic::EncodeError> {
+        let base = self.base.v2();
+        let [head, paths, definitions, tail] =
+            base.protobuf.get_or_init(|| base.encode()).as_ref().map_err(Clone::clone)?;
+        let merge_keys = self.context.options.merge_keys;
+        let custom: Vec<&[Piece; 2]> =
+            self.custom().map(|published| published.v2_protobuf(merge_keys)).collect::<Result<_, _>>()?;
+        let of = |index: usize| custom.iter().filter_map(move |pieces| pieces.get(index));
+        let length = |own: &Piece, index| own.length() + of(index).map(Piece::length).sum::<u64>();
+        let before_paths = Piece::new(&protobuf_parts::before_paths(length(paths, 0)), Speed::Fast);
+        let before_definitions =
+            Piece::new(&protobuf_parts::before_definitions(length(definitions, 1)), Speed::Fast);
+        let pieces = [head, &before_paths, paths]
+            .into_iter()
+            .chain(of(0))
+            .chain([&before_definitions, definitions])
+            .chain(of(1))
+            .chain([tail]);
+        Ok(packed::gzip(pieces))
     }
 }
 
 /// One document in every spelling.
 struct Entry {
-    key: Arc<str>,
-    source: Source,
-    context: Arc<Context>,
+    inputs: Arc<Inputs>,
     spellings: PerNaming<OnceLock<Rendition>>,
 }
 
+/// What a document is made of: one that is not ours to make, or custom
+/// resources by plural, or both.
+struct Inputs {
+    key: Arc<str>,
+    source: Option<Source>,
+    custom: CustomResources,
+    context: Arc<Context>,
+}
+
+type CustomResources = RedBlackTreeMapSync<Arc<str>, Arc<Published>>;
+
 impl Entry {
-    fn new(key: Arc<str>, source: Source, context: &Arc<Context>) -> Self {
-        Self { key, source, context: context.clone(), spellings: PerNaming::default() }
+    fn new(key: Arc<str>, source: Option<Source>, custom: CustomResources, context: &Arc<Context>) -> Self {
+        let inputs = Inputs { key, source, custom, context: context.clone() };
+        Self { inputs: Arc::new(inputs), spellings: PerNaming::default() }
     }
 
     fn rendition(&self, naming: Naming) -> &Rendition {
         self.spellings.get(naming).get_or_init(|| {
-            let mut bytes = Vec::new();
-            self.context.observer.observe(Work::V3 { key: &self.key }, &mut || {
-                bytes = v3::write(&(self.source)(), naming);
+            let inputs = &self.inputs;
+            if inputs.custom.is_empty() {
+                return Rendition::written(Keep::Plain, inputs.write(naming));
+            }
+            Rendition::unwritten(inputs.hash(naming), inputs, naming)
+        })
+    }
+}
+
+impl Inputs {
+    fn document(&self) -> Document {
+        let custom = self.custom.values().map(|published| &published.resource);
+        match &self.source {
+            None => served::custom_document(custom),
+            Some(source) => {
+                let mut document = source();
+                served::add_custom(&mut document, custom);
+                document
+            }
+        }
+    }
+
+    fn write(&self, naming: Naming) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.context.observer.observe(Work::V3 { key: &self.key }, &mut || {
+            bytes = v3::write(&self.document(), naming);
+        });
+        bytes
+    }
+
+    /// Of all that makes the document what it is, without making it.
+    fn hash(&self, naming: Naming) -> String {
+        let mut hasher = Sha512::new_with_prefix(*SALT);
+        hasher.update(naming.as_str());
+        if let Some(source) = &self.source {
+            hasher.update(Sha512::digest(v3::write(&source(), naming)));
+        }
+        for published in self.custom.values() {
+            hasher.update(published.resource.digest());
+        }
+        hex(hasher)
+    }
+}
+
+/// A custom resource, and what it adds to v2.
+struct Published {
+    resource: CustomResource,
+    v2: OnceLock<[Piece; 2]>,
+    v2_protobuf: OnceLock<Result<[Piece; 2], gnostic::EncodeError>>,
+}
+
+impl Published {
+    fn new(resource: CustomResource) -> Arc<Self> {
+        Arc::new(Self { resource, v2: OnceLock::new(), v2_protobuf: OnceLock::new() })
+    }
+
+    fn v2(&self, merge_keys: MergeKeys) -> &[Piece; 2] {
+        self.v2.get_or_init(|| {
+            v2::custom_fields(&self.resource, merge_keys).map(|fields| Piece::new(&fields, Speed::Small))
+        })
+    }
+
+    /// Paths, then definitions.
+    fn v2_protobuf(&self, merge_keys: MergeKeys) -> Result<&[Piece; 2], gnostic::EncodeError> {
+        let encoded = self.v2_protobuf.get_or_init(|| {
+            let [definitions, paths] = self.v2(merge_keys).each_ref().map(|fields| {
+                let text = [&b"{"[..], &fields.unpack(), b"}"].concat();
+                // Our own writer's output always reads back.
+                serde_json::from_slice::<Value>(&text).unwrap_or_default()
             });
-            Rendition::new(Version::V3, bytes)
+            let info = json!({"title": "", "version": ""});
+            let document =
+                json!({"swagger": "2.0", "info": info, "definitions": definitions, "paths": paths});
+            let parts = protobuf_parts::take_apart(&gnostic::encode_v2(&document)?);
+            Ok([parts.paths, parts.definitions].map(|part| Piece::new(&part, Speed::Small)))
+        });
+        encoded.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// What v2 says of everything but custom resources.
+#[derive(Default)]
+struct Base {
+    sources: BTreeMap<Arc<str>, Source>,
+    v2: OnceLock<BaseV2>,
+}
+
+struct BaseV2 {
+    pieces: [Piece; 3],
+    /// Of the document without custom resources.
+    hash: String,
+    /// What comes before paths, paths, definitions, what comes after.
+    protobuf: OnceLock<Result<[Piece; 4], gnostic::EncodeError>>,
+}
+
+impl BaseV2 {
+    fn encode(&self) -> Result<[Piece; 4], gnostic::EncodeError> {
+        let json: Vec<u8> = self.pieces.iter().flat_map(Piece::unpack).collect();
+        // Our own writer's output always reads back.
+        let document: Value = serde_json::from_slice(&json).unwrap_or_default();
+        let parts = protobuf_parts::take_apart(&gnostic::encode_v2(&document)?);
+        Ok([parts.head, parts.paths, parts.definitions, parts.tail]
+            .map(|part| Piece::new(&part, Speed::Small)))
+    }
+}
+
+impl Base {
+    fn v2(&self) -> &BaseV2 {
+        self.v2.get_or_init(|| {
+            let mut merged = v2::merge(self.sources.values().map(|source| source()));
+            // What custom resources refer to stands here, and their shared parameters do.
+            let custom = served::custom_document(SAMPLES.iter());
+            let names = custom.schemas.keys().filter(|name| sternpost_builtin::definition(name).is_some());
+            for name in names {
+                let schema = custom.schemas.get(name).cloned().unwrap_or_default();
+                merged.schemas.entry(name.clone()).or_insert(schema);
+            }
+            let parts = v2::write_parts(&merged, Some(&custom));
+            let parts = [parts.definitions, parts.paths, parts.end];
+            let mut hasher = Sha512::new();
+            parts.iter().for_each(|part| hasher.update(part));
+            let pieces = parts.map(|part| Piece::new(&part, Speed::Small));
+            BaseV2 { pieces, hash: hex(hasher), protobuf: OnceLock::new() }
+        })
+    }
+}
+
+/// Resources that between them use every rule of publishing.
+static SAMPLES: LazyLock<[CustomResource; 2]> = LazyLock::new(|| {
+    let sample = |kind: &str, scope, flag| {
+        let facts = Facts {
+            gv: GroupVersion::new("sample.example.org", "v1"),
+            kind: kind.into(),
+            list_kind: format!("{kind}List").into(),
+            plural: kind.to_lowercase().into(),
+            scope,
+            status: true,
+            scale: true,
+            selectable_fields: vec!["spec.a".into()],
+            deprecated: flag,
+        };
+        let text = json!({"type": "string"});
+        let schema = json!({"type": "object", "description": kind, "required": ["a", "b"], "properties": {
+            "metadata": {"type": "object", "properties": {"name": {"type": "string", "pattern": "a"}}},
+            "kind": {"type": "string", "enum": [kind]},
+            "a": {"type": "string", "nullable": true, "default": "", "format": "byte"},
+            "b": {"x-kubernetes-int-or-string": true, "allOf": [{"not": {"enum": [1]}}]},
+            "c": {"x-kubernetes-int-or-string": true, "anyOf": [{"minimum": 1}]},
+            "d": {"type": "array", "items": text, "x-kubernetes-list-type": "set"},
+            "e": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                "items": {"type": "object", "required": ["k"], "properties": {"k": text}}},
+            "f": {"type": "object", "additionalProperties": {"type": "object", "nullable": true}, "required": ["x"]},
+            "g": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"x": text}},
+            "h": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"spec": text}},
+            "i": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+            "j": {"type": "array", "nullable": true, "items": text},
+        }});
+        CustomResource::new(facts, &schema)
+    };
+    [sample("Apple", Scope::Namespaced, false), sample("Berries", Scope::Cluster, true)]
+});
+
+/// The rules of publishing, so that a hash of what goes in changes with them.
+static SALT: LazyLock<[u8; 64]> = LazyLock::new(|| {
+    let mut hasher = Sha512::new_with_prefix(env!("CARGO_PKG_VERSION"));
+    let document = served::custom_document(SAMPLES.iter());
+    for naming in Naming::ALL {
+        hasher.update(v3::write(&document, naming));
+    }
+    for (sample, merge_keys) in SAMPLES.iter().zip([MergeKeys::Derived, MergeKeys::Absent]) {
+        v2::custom_fields(sample, merge_keys).iter().for_each(|fields| hasher.update(fields));
+    }
+    hasher.finalize().into()
+});
+
+/// The documents of a group.
+struct Union {
+    members: BTreeMap<Arc<str>, Arc<Entry>>,
+    spellings: PerNaming<OnceLock<Rendition>>,
+}
+
+impl Union {
+    fn rendition(&self, naming: Naming, context: &Context) -> &Rendition {
+        self.spellings.get(naming).get_or_init(|| {
+            let inputs = || self.members.values().map(|entry| &entry.inputs);
+            let keep = match inputs().all(|inputs| inputs.custom.is_empty()) {
+                true => Keep::Plain,
+                false => Keep::Packed,
+            };
+            let key = self.members.keys().next().map(|key| &**key).unwrap_or_default();
+            let mut bytes = Vec::new();
+            context.observer.observe(Work::V3 { key }, &mut || {
+                bytes = v3::write(&union(inputs().map(|inputs| inputs.document())), naming);
+            });
+            Rendition::written(keep, bytes)
         })
     }
 }
@@ -247,19 +621,38 @@ impl<T> PerNaming<T> {
 
 /// A written document, in every form it can be sent in.
 pub struct Rendition {
-    version: Version,
-    /// SHA-512 of the JSON, in upper-case hexadecimal.
+    keep: Keep,
+    /// In upper-case hexadecimal.
     hash: String,
-    json: Bytes,
-    json_gzip: OnceLock<Bytes>,
-    protobuf: OnceLock<Result<Bytes, gnostic::EncodeError>>,
-    protobuf_gzip: OnceLock<Bytes>,
+    origin: Origin,
+    json: Kept,
+    protobuf: OnceLock<Result<Kept, gnostic::EncodeError>>,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Version {
-    V2,
-    V3,
+/// Where the forms that are not made yet come from.
+enum Origin {
+    /// JSON that is there.
+    Json,
+    /// A document that is not written yet.
+    Unwritten(Arc<Inputs>, Naming),
+    /// v2, whose JSON is there.
+    Parts(All),
+}
+
+/// The same bytes, plain and compressed.
+#[derive(Default)]
+struct Kept {
+    plain: OnceLock<Bytes>,
+    gzip: OnceLock<Bytes>,
+}
+
+/// In which form bytes stay in memory once they were made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    /// Plain, and compressed as well if asked for: for what is few and asked for often.
+    Plain,
+    /// Compressed only: for what may be many.
+    Packed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -283,43 +676,88 @@ pub struct Form {
 }
 
 impl Rendition {
-    fn new(version: Version, json: Vec<u8>) -> Self {
-        let hash = Sha512::digest(&json).iter().map(|byte| format!("{byte:02X}")).collect();
-        let json = Bytes::from(json.into_boxed_slice());
-        let (json_gzip, protobuf, protobuf_gzip) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { version, hash, json, json_gzip, protobuf, protobuf_gzip }
+    fn written(keep: Keep, json: Vec<u8>) -> Self {
+        let hash = hex(Sha512::new_with_prefix(&json));
+        Self { keep, hash, origin: Origin::Json, json: Kept::of(keep, json), protobuf: OnceLock::new() }
     }
 
-    /// The same for every form of the document.
+    fn unwritten(hash: String, inputs: &Arc<Inputs>, naming: Naming) -> Self {
+        let origin = Origin::Unwritten(inputs.clone(), naming);
+        Self { keep: Keep::Packed, hash, origin, json: Kept::default(), protobuf: OnceLock::new() }
+    }
+
+    fn put_together(keep: Keep, hash: String, gzip: Bytes, all: All) -> Self {
+        let json = Kept::of_gzip(gzip);
+        Self { keep, hash, origin: Origin::Parts(all), json, protobuf: OnceLock::new() }
+    }
+
+    /// The same for every form of the document, and different whenever it is.
     pub fn hash(&self) -> &str {
         &self.hash
     }
 
     /// Fails only for a document that protobuf has no way to say.
     pub fn form(&self, format: Format, coding: Coding) -> Result<Form, &gnostic::EncodeError> {
-        let (bytes, suffix) = match (format, coding) {
-            (Format::Json, Coding::Identity) => (&self.json, ""),
-            (Format::Json, Coding::Gzip) => (self.json_gzip.get_or_init(|| gzip(&self.json)), ".gz"),
-            (Format::Protobuf, Coding::Identity) => (self.protobuf()?, ".pb"),
-            (Format::Protobuf, Coding::Gzip) => {
-                let bytes = self.protobuf()?;
-                (self.protobuf_gzip.get_or_init(|| gzip(bytes)), ".pb.gz")
-            }
+        let kept = match format {
+            Format::Json => self.json(),
+            Format::Protobuf => self.protobuf()?,
         };
-        Ok(Form { bytes: bytes.clone(), etag: format!("{}{suffix}", self.hash) })
+        let bytes = kept.get(coding, self.keep);
+        let suffix = match (format, coding) {
+            (Format::Json, Coding::Identity) => "",
+            (Format::Json, Coding::Gzip) => ".gz",
+            (Format::Protobuf, Coding::Identity) => ".pb",
+            (Format::Protobuf, Coding::Gzip) => ".pb.gz",
+        };
+        Ok(Form { bytes, etag: format!("{}{suffix}", self.hash) })
     }
 
-    fn protobuf(&self) -> Result<&Bytes, &gnostic::EncodeError> {
+    fn json(&self) -> &Kept {
+        if let Origin::Unwritten(inputs, naming) = &self.origin {
+            self.json.gzip.get_or_init(|| pack(&inputs.write(*naming)));
+        }
+        &self.json
+    }
+
+    fn protobuf(&self) -> Result<&Kept, &gnostic::EncodeError> {
         let encoded = self.protobuf.get_or_init(|| {
+            if let Origin::Parts(all) = &self.origin {
+                return all.protobuf().map(Kept::of_gzip);
+            }
+            let json = self.json().get(Coding::Identity, self.keep);
             // Our own writer's output always reads back.
-            let document: Value = serde_json::from_slice(&self.json).unwrap_or_default();
-            let encoded = match self.version {
-                Version::V2 => gnostic::encode_v2(&document),
-                Version::V3 => gnostic::encode_v3(&document),
-            };
-            encoded.map(|bytes| Bytes::from(bytes.into_boxed_slice()))
+            let document: Value = serde_json::from_slice(&json).unwrap_or_default();
+            gnostic::encode_v3(&document).map(|bytes| Kept::of(self.keep, bytes))
         });
         encoded.as_ref()
+    }
+}
+
+impl Kept {
+    fn of(keep: Keep, bytes: Vec<u8>) -> Self {
+        match keep {
+            Keep::Plain => {
+                Self { plain: OnceLock::from(Bytes::from(bytes.into_boxed_slice())), ..Self::default() }
+            }
+            Keep::Packed => Self { gzip: OnceLock::from(pack(&bytes)), ..Self::default() },
+        }
+    }
+
+    fn of_gzip(bytes: Bytes) -> Self {
+        Self { gzip: OnceLock::from(bytes), ..Self::default() }
+    }
+
+    /// One of the two is always there.
+    fn get(&self, coding: Coding, keep: Keep) -> Bytes {
+        let unpack = || self.gzip.get().map(|bytes| packed::gunzip(bytes)).unwrap_or_default().into();
+        match (coding, keep) {
+            (Coding::Gzip, _) => {
+                let plain = || self.plain.get().map(|bytes| pack(bytes)).unwrap_or_default();
+                self.gzip.get_or_init(plain).clone()
+            }
+            (Coding::Identity, Keep::Plain) => self.plain.get_or_init(unpack).clone(),
+            (Coding::Identity, Keep::Packed) => unpack(),
+        }
     }
 }
 
@@ -329,12 +767,21 @@ impl fmt::Debug for Rendition {
     }
 }
 
-fn gzip(bytes: &[u8]) -> Bytes {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 6), Compression::new(6));
-    // Writing to memory has no failing case; an empty body would still be valid HTTP.
-    let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
-    debug_assert!(written.is_ok());
-    Bytes::from(written.unwrap_or_default().into_boxed_slice())
+fn pack(bytes: &[u8]) -> Bytes {
+    packed::gzip(std::iter::once(&Piece::new(bytes, Speed::Small)))
+}
+
+fn hex(hasher: Sha512) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0').to_ascii_uppercase();
+    hasher.finalize().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+fn is_built_in(facts: &Facts) -> bool {
+    let mut groups = sternpost_builtin::groups().iter().filter(|group| group.name == facts.gv.group);
+    groups.any(|group| {
+        let mut versions = group.versions.iter().filter(|version| version.name == facts.gv.version);
+        versions.any(|version| version.resources.iter().any(|resource| resource.plural == facts.plural))
+    })
 }
 
 /// The group of `apis/GROUP` and `apis/GROUP/VERSION`.
@@ -376,9 +823,12 @@ fn union(documents: impl Iterator<Item = Document>) -> Document {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
+    use std::{
+        collections::BTreeSet,
+        sync::{
+            Mutex,
+            atomic::{AtomicUsize, Ordering},
+        },
     };
 
     use super::*;

@@ -7,6 +7,7 @@ use sternpost_meta::{gvk::GroupVersion, resource::Group};
 use sternpost_schema::{Schema, Type};
 
 use crate::{
+    custom::CustomResource,
     document::{Document, PathItem},
     operations::{self, Paths, meta},
 };
@@ -155,6 +156,34 @@ impl Subject {
                 "application/jwk-set+json",
             ),
         }
+    }
+}
+
+/// The document of a group-version that holds custom resources and nothing else.
+pub fn custom_document<'a>(resources: impl Iterator<Item = &'a CustomResource>) -> Document {
+    let mut document =
+        Document { title: "Kubernetes CRD Swagger".into(), version: "v0.1.0".into(), ..Document::default() };
+    add_custom(&mut document, resources);
+    document
+}
+
+/// Adds custom resources to the document of their group-version, with all they refer to.
+pub fn add_custom<'a>(document: &mut Document, resources: impl Iterator<Item = &'a CustomResource>) {
+    let mut paths = Paths::new();
+    let mut schemas = BTreeMap::new();
+    for resource in resources {
+        operations::custom_resource(&mut paths, resource);
+        schemas.insert(resource.definition_name(), Arc::new(resource.definition()));
+        schemas.insert(resource.list_definition_name(), Arc::new(resource.list_definition()));
+    }
+    // Built-in resources come first: nothing custom takes their place.
+    for (path, item) in paths {
+        document.paths.entry(path).or_insert(item);
+    }
+    let mut roots: Vec<Arc<str>> = document.roots().collect();
+    schemas.values().for_each(|schema| schema.walk(&mut |node| roots.extend(node.reference.clone())));
+    for (name, schema) in sternpost_builtin::closure(roots).into_iter().chain(schemas) {
+        document.schemas.entry(name).or_insert(schema);
     }
 }
 

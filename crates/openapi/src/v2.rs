@@ -19,7 +19,9 @@ use sternpost_schema::{
 };
 
 use crate::{
+    custom::{CustomResource, MergeKeys},
     document::{Body, Document, Method, Operation, Parameter, PathItem, Response, any_schema},
+    operations,
     v3::Object,
 };
 
@@ -63,19 +65,37 @@ pub fn merge(documents: impl IntoIterator<Item = Document>) -> Document {
 
 /// The document's bytes: compact, keys sorted, the same for the same document.
 pub fn write(document: &Document) -> Vec<u8> {
+    let Parts { definitions, paths, end } = write_parts(document, None);
+    [definitions, paths, end].concat()
+}
+
+/// A document cut in three where more definitions, and where more paths, can be put in.
+pub(crate) struct Parts {
+    pub definitions: Vec<u8>,
+    pub paths: Vec<u8>,
+    pub end: Vec<u8>,
+}
+
+/// As [`write`]; the parameters of `others` are shared as well.
+pub(crate) fn write_parts(document: &Document, others: Option<&Document>) -> Parts {
     let mut out = Vec::with_capacity(1 << 20);
     let mut shared = BTreeMap::new();
     let mut paths = Vec::new();
     write::object(&mut paths, document.paths.iter().map(|(path, item)| (&**path, item)), |out, item| {
         path_item(out, item, &mut shared);
     });
+    for item in others.into_iter().flat_map(|document| document.paths.values()) {
+        path_item(&mut Vec::new(), item, &mut shared);
+    }
 
+    let (mut definitions_end, mut paths_end) = (0, 0);
     let mut object = Object::open(&mut out);
     let mut rest = document.rest.iter().peekable();
     object.rest_before("definitions", &mut rest);
     object.field("definitions", |out| {
         let schemas = document.schemas.iter().map(|(name, schema)| (&**name, schema));
         write::object(out, schemas, |out, schema| write::schema(out, &lower(schema), STYLE));
+        definitions_end = out.len() - 1;
     });
     object.rest_before("info", &mut rest);
     object.field("info", |out| {
@@ -95,7 +115,10 @@ pub fn write(document: &Document) -> Vec<u8> {
         });
     }
     object.rest_before("paths", &mut rest);
-    object.field("paths", |out| out.extend_from_slice(&paths));
+    object.field("paths", |out| {
+        out.extend_from_slice(&paths);
+        paths_end = out.len() - 1;
+    });
     if !document.security_schemes.is_empty() {
         object.rest_before("securityDefinitions", &mut rest);
         object.field("securityDefinitions", |out| {
@@ -107,7 +130,36 @@ pub fn write(document: &Document) -> Vec<u8> {
     object.text("swagger", "2.0");
     object.rest(rest);
     drop(object);
-    out
+    let end = out.split_off(paths_end);
+    let paths = out.split_off(definitions_end);
+    Parts { definitions: out, paths, end }
+}
+
+/// What a custom resource adds: definitions, and paths, as fields of an object.
+pub(crate) fn custom_fields(resource: &CustomResource, merge_keys: MergeKeys) -> [Vec<u8>; 2] {
+    let mut definitions = Vec::new();
+    let mut schemas = [
+        (resource.definition_name(), resource.v2_definition(merge_keys)),
+        (resource.list_definition_name(), resource.list_definition()),
+    ];
+    schemas.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let schemas = schemas.iter().map(|(name, schema)| (&**name, schema));
+    write::object(&mut definitions, schemas, |out, schema| write::schema(out, schema, STYLE));
+    let mut items = operations::Paths::new();
+    operations::custom_resource(&mut items, resource);
+    for operation in items.values_mut().flat_map(|item| item.operations.values_mut()) {
+        operation.rest.remove("deprecated");
+    }
+    let mut paths = Vec::new();
+    write::object(&mut paths, items.iter().map(|(path, item)| (&**path, item)), |out, item| {
+        path_item(out, item, &mut BTreeMap::new());
+    });
+    // Without the braces.
+    [definitions, paths].map(|mut fields| {
+        fields.pop();
+        fields.drain(..1);
+        fields
+    })
 }
 
 /// A definition as v2 can say it.

@@ -6,7 +6,7 @@
 //! apply reads the rest.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     fmt,
     sync::{Arc, OnceLock, PoisonError, RwLock},
 };
@@ -82,18 +82,24 @@ pub enum Relation {
 /// An object: a struct with fields, a map, or both.
 #[derive(Debug)]
 pub struct Map {
-    pub fields: BTreeMap<Arc<str>, Field>,
+    pub fields: Fields,
     /// The type of undeclared keys; `None` forbids them.
     pub others: Option<Type>,
     atomic: bool,
 }
 
+/// Sorted by name. Not a map: most have few fields, and a map keeps room for eleven.
+#[derive(Debug, Default)]
+pub struct Fields(Box<[(Arc<str>, Field)]>);
+
+/// What few fields have is behind a pointer: there is a topology for every custom resource.
 #[derive(Debug)]
 pub struct Field {
     pub kind: Type,
-    pub patch: PatchStrategy,
+    /// Nothing if it says nothing.
+    pub patch: Option<Box<PatchStrategy>>,
     /// Stands in for a list key that an item leaves out.
-    pub default: Option<Value>,
+    pub default: Option<Box<Value>>,
 }
 
 /// `x-kubernetes-patch-strategy` and `-merge-key`.
@@ -103,6 +109,29 @@ pub struct PatchStrategy {
     pub replace: bool,
     pub retain_keys: bool,
     pub merge_key: Option<Arc<str>>,
+}
+
+impl Fields {
+    pub fn get(&self, name: &str) -> Option<&Field> {
+        self.get_key_value(name).map(|(_, field)| field)
+    }
+
+    pub fn get_key_value(&self, name: &str) -> Option<(&Arc<str>, &Field)> {
+        let index = self.0.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
+        self.0.get(index).map(|(name, field)| (name, field))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<(Arc<str>, Field)> for Fields {
+    fn from_iter<T: IntoIterator<Item = (Arc<str>, Field)>>(fields: T) -> Self {
+        let mut sorted: Vec<_> = fields.into_iter().collect();
+        sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Self(sorted.into())
+    }
 }
 
 impl Type {
@@ -141,6 +170,18 @@ impl Type {
     pub fn opaque() -> Self {
         static OPAQUE: OnceLock<Arc<Node>> = OnceLock::new();
         Self::here_shared(OPAQUE.get_or_init(|| Arc::new(Node::Opaque)))
+    }
+
+    fn scalar(kind: Scalar) -> Self {
+        static SCALARS: [OnceLock<Arc<Node>>; 4] = [const { OnceLock::new() }; 4];
+        let [boolean, numeric, string, untyped] = &SCALARS;
+        let shared = match kind {
+            Scalar::Boolean => boolean,
+            Scalar::Numeric => numeric,
+            Scalar::String => string,
+            Scalar::Untyped => untyped,
+        };
+        Self::here_shared(shared.get_or_init(|| Arc::new(Node::Scalar(kind))))
     }
 
     fn here(node: Node) -> Self {
@@ -243,6 +284,7 @@ impl Shared {
             None => match Self::compile(shared, schema, preserve) {
                 Node::Deduced => Type::deduced(),
                 Node::Opaque => Type::opaque(),
+                Node::Scalar(kind) => Type::scalar(kind),
                 node => Type::here(node),
             },
         }
@@ -274,8 +316,10 @@ impl Shared {
     fn compile_map(shared: &Arc<Self>, schema: &Schema, preserve: bool) -> Map {
         let field = |property: &Schema| Field {
             kind: Self::compile_use(shared, property, preserve),
-            patch: patch_strategy(property),
-            default: property.default.clone(),
+            patch: Some(patch_strategy(property))
+                .filter(|patch| *patch != PatchStrategy::default())
+                .map(Box::new),
+            default: property.default.clone().map(Box::new),
         };
         let others = match &schema.additional {
             Some(Additional::Schema(values)) => Some(Self::compile_use(shared, values, preserve)),

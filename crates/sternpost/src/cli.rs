@@ -6,7 +6,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use sternpost_http::cors::{Cors, OriginError};
 use sternpost_verbs::admission::{Chain, SwitchError};
 
-use crate::{explain::ExplainArgs, service_accounts::ServiceAccountArgs};
+use crate::{
+    build::{BuildArgs, KustomizeArgs},
+    explain::ExplainArgs,
+    service_accounts::ServiceAccountArgs,
+};
 
 /// The Kubernetes API without the cluster
 #[derive(Debug, Parser)]
@@ -21,6 +25,11 @@ pub enum Command {
     /// Serve the Kubernetes API
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
+    /// Build a kustomization, as `kustomize build` does
+    #[command(after_help = crate::build::EXAMPLES)]
+    Build(BuildArgs),
+    /// The commands of kustomize
+    Kustomize(KustomizeArgs),
     /// Tell what the fields of a resource are and mean
     #[command(after_help = crate::explain::EXAMPLES)]
     Explain(ExplainArgs),
@@ -92,6 +101,10 @@ pub struct ServeArgs {
     #[arg(long, value_enum, default_value_t = OpenApiNames::Short)]
     pub openapi_names: OpenApiNames,
 
+    /// How OpenAPI v2 says that lists of custom resources merge
+    #[arg(long, value_enum, default_value_t = OpenApiMergeKeys::Derived)]
+    pub openapi_merge_keys: OpenApiMergeKeys,
+
     /// Form of log lines on stderr
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -120,6 +133,14 @@ pub enum OpenApiNames {
     Short,
     /// io.k8s.api.core.v1.ConfigMap, with inline parameters
     Upstream,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OpenApiMergeKeys {
+    /// Merge keys and strategies from the list types of their schemas
+    Derived,
+    /// Not at all, as kube-apiserver
+    Absent,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

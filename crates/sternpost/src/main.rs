@@ -15,17 +15,21 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 
+mod build;
 mod cli;
 mod client;
 mod credentials;
 mod data_dir;
 mod error;
 mod explain;
+mod fetch;
 mod kubeconfig;
 mod logging;
 mod objects;
+mod programs;
 mod serve;
 mod service_accounts;
+mod webhooks;
 
 /// Long-lived small objects and bursts of large documents: mimalloc returns
 /// memory to the system where the default allocator keeps it.
@@ -34,8 +38,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let started = Instant::now();
-    // Wrong usage ends the process here, with exit code 2.
-    let result = match Cli::parse().command {
+    let cli = match read_command_line() {
+        Ok(cli) => cli,
+        Err(exit) => return exit,
+    };
+    let result = match cli.command {
+        Command::Build(args) => return build::run(&args),
+        Command::Kustomize(args) => match args.command {
+            build::KustomizeCommand::Build(args) => return build::run(&args),
+        },
         Command::Serve(args) => serve::run(&args, started),
         Command::Explain(args) => explain::run(&args),
         Command::Version => print_version(),
@@ -48,6 +59,21 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Wrong usage ends the process with exit code 2, that of kustomize's commands
+/// with 1 and in its words.
+fn read_command_line() -> Result<Cli, ExitCode> {
+    let words: Vec<_> = std::env::args_os().collect();
+    let kustomize = words.get(1).is_some_and(|word| word == "build" || word == "kustomize");
+    if !kustomize {
+        return Ok(Cli::parse());
+    }
+    let words = build::plain_switches(words).map_err(|problem| build::refuse(&problem))?;
+    Cli::try_parse_from(words).map_err(|error| match build::usage_problem(&error) {
+        Some(problem) => build::refuse(&problem),
+        None => error.exit(),
+    })
 }
 
 fn print_version() -> anyhow::Result<()> {

@@ -16,6 +16,8 @@ use sternpost_verbs::{
     Registry, admission::Chain, environment::Environment, index::Selectable, served::ServedResources, startup,
 };
 
+use crate::webhooks::Webhooks;
+
 pub type Refusing = dyn Fn() -> Option<Arc<str>> + Send + Sync;
 
 /// The objects of a running server.
@@ -52,8 +54,9 @@ pub async fn open(dir: Option<&Path>, port: u16, admission: Chain) -> anyhow::Re
         };
         end(&why);
     });
+    let webhooks = Arc::new(Webhooks::new(cache.clone()));
     let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), Arc::new(System));
-    let registry = Arc::new(registry.with_admission(admission));
+    let registry = Arc::new(registry.with_admission(admission).with_callouts(webhooks));
     startup::ensure(&registry, port)
         .await
         .map_err(|status| anyhow::anyhow!("cannot create the start-up objects: {status}"))?;

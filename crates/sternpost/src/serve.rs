@@ -22,12 +22,16 @@ use sternpost_http::{
     metrics::Metrics,
     server,
 };
-use sternpost_openapi::{names::Naming, publisher::Publisher};
+use sternpost_openapi::{
+    custom::MergeKeys,
+    names::Naming,
+    publisher::{Options, Publisher},
+};
 use sternpost_verbs::admission::Chain;
 use tokio::net::TcpListener;
 
 use crate::{
-    cli::{Gate, OpenApiNames, ServeArgs},
+    cli::{Gate, OpenApiMergeKeys, OpenApiNames, ServeArgs},
     credentials::{self, Credentials},
     data_dir::{self, DataDir},
     error::Hinted,
@@ -40,8 +44,9 @@ use crate::{
 /// cost memory.
 const MAX_WORKERS: usize = 8;
 
-/// For the odd call that blocks; requests do not.
-const MAX_BLOCKING_THREADS: usize = 4;
+/// For the odd call that blocks, which is an apply that waits for a conversion webhook. Threads are
+/// made when they are needed and end when they are not.
+const MAX_BLOCKING_THREADS: usize = 256;
 
 pub fn run(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     logging::init(args.log_format, args.log_level);
@@ -116,6 +121,12 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         api.cors = Some(Cors::new(origins)?);
     }
 
+    let api = Arc::new(api);
+    let published = api.clone();
+    let publish =
+        Arc::new(move |name: &str, group: &str, change| published.publish_definition(name, group, change));
+    sternpost_controllers::definitions::start(api.registry.clone(), publish).await;
+
     let url = format!("https://{reachable}");
     let (kubeconfig, _temporary) = kubeconfig_place(args, dir.as_ref())?;
     data_dir::write_private(&kubeconfig, &kubeconfig::admin(&url, &trusted, &token))?;
@@ -130,7 +141,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         kubeconfig.display()
     );
 
-    server::serve(listener, tls, Arc::new(api), stop.first()).await;
+    server::serve(listener, tls, api, stop.first()).await;
     // Behind all that requests have handed over.
     store.close().await;
     tracing::info!("stopped");
@@ -190,7 +201,12 @@ fn openapi(args: &ServeArgs, registry: &mut Registry, now: SystemTime) -> OpenAp
     };
     let observer = Arc::new(OpenApiMetrics::register(registry));
     let v3 = args.feature_gates.iter().fold(true, |_, Gate::OpenApiV3(on)| *on);
-    OpenApi { publisher: Publisher::new(sternpost_builtin::groups(), naming, observer), v3, since: now }
+    let merge_keys = match args.openapi_merge_keys {
+        OpenApiMergeKeys::Derived => MergeKeys::Derived,
+        OpenApiMergeKeys::Absent => MergeKeys::Absent,
+    };
+    let options = Options { naming, merge_keys };
+    OpenApi::new(Publisher::with_options(sternpost_builtin::groups(), options, observer), v3, now)
 }
 
 /// The address as a client on this machine can use it.

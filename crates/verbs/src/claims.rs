@@ -27,7 +27,6 @@ use sternpost_store::{Compare, Transaction, Write};
 use crate::{
     registry::{Registry, Target, Writer},
     served::Served,
-    typed,
 };
 
 /// Of addresses and of the ranges they come from.
@@ -116,13 +115,13 @@ impl Registry {
         let name = address.to_string();
         let target = Target { served: &served, namespace: "", name: &name };
         self.begin(target, &mut object);
-        self.track(target, None, &mut object, Writer::server());
-        typed::settle(&mut object, &served.stored_definition);
+        self.track_new(target, &mut object, Writer::server());
+        served.settle_stored(&mut object);
         Ok(object)
     }
 
     fn addresses(&self) -> Result<Arc<Served>, Status> {
-        let served = self.served.get(NETWORKING, "v1", "ipaddresses").cloned();
+        let served = self.served.get(NETWORKING, "v1", "ipaddresses");
         served.ok_or_else(|| Status::internal_error("ipaddresses are not served"))
     }
 
@@ -190,7 +189,7 @@ pub(crate) fn ip_address(service: &Value, address: IpAddr) -> Value {
     })
 }
 
-fn is_service(served: &Served) -> bool {
+pub(crate) fn is_service(served: &Served) -> bool {
     served.group().is_empty() && served.kind() == "Service"
 }
 

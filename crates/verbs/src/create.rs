@@ -1,7 +1,7 @@
 //! POST.
 
 use serde_json::Value;
-use sternpost_cache::{encode, object_key};
+use sternpost_cache::object_key;
 use sternpost_meta::{
     field::Errors,
     status::{Cause, Status},
@@ -12,11 +12,12 @@ use sternpost_store::{CommitError, Transaction};
 use crate::registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status};
 use crate::{
     admission::{self, Attributes, Operation},
+    claims::is_service,
     environment::{generate_name, new_uid},
+    list::version_number,
     object_meta,
     ownership::Ownership,
     policy::Generation,
-    typed,
 };
 
 /// How often a generated name may clash before the client is told to try again.
@@ -41,23 +42,24 @@ impl Registry {
         writer: Writer<'_>,
     ) -> Result<Written, Status> {
         let mut object = object;
+        refuse_while_ending(target, &object)?;
         self.check_namespace_of_body(target, &object)?;
         let mut warnings = object_meta::dedup_owners(&mut object, "");
-        if !object.field("metadata").text("resourceVersion").is_empty() && writer.dry_run == DryRun::No {
-            return Err(Status::version_on_create());
-        }
         (target.served.rules.default)(&mut object);
         if ownership == Ownership::Track {
             object.object_mut("metadata").remove("managedFields");
-            self.track(target, None, &mut object, writer);
+            self.track(target, None, &mut object, writer).await;
         }
         let attributes = Attributes::of_write(Operation::Create, target, writer);
         admission::mutate(self, &attributes, &mut object, None)?;
 
         let generated = object.field("metadata").text("name").is_empty();
         let base = object.field("metadata").text("generateName").to_owned();
+        let claimless = target.served.custom().is_none() && !is_service(target.served);
         for attempt in 1..=NAME_ATTEMPTS {
-            let mut candidate = object.clone();
+            // Only what may have to be tried again is kept.
+            let again = generated || !claimless;
+            let mut candidate = if again { object.clone() } else { std::mem::take(&mut object) };
             if generated && !base.is_empty() {
                 let name = generate_name(&*self.environment, &base);
                 candidate.object_mut("metadata").set("name", name);
@@ -71,8 +73,11 @@ impl Registry {
                         return Err(self.already_exists(target, &name, generated && !base.is_empty()));
                     }
                 }
-                Err(CreateError::Outrun) => {}
-                Err(CreateError::Refused(status)) => return Err(*status),
+                Err(CreateError::Outrun) => self.check_current(target.served).await?,
+                Err(CreateError::Refused(mut status)) => {
+                    warnings.append(&mut status.take_warnings());
+                    return Err(status.with_warnings(warnings));
+                }
                 Ok(mut written) => {
                     warnings.append(&mut written.warnings);
                     return Ok(Written { warnings, ..written });
@@ -93,6 +98,9 @@ impl Registry {
         self.begin(target, &mut object);
         let mut warnings = (served.rules.early_warnings)(&object);
         (served.rules.prepare_create)(&mut object);
+        if served.custom().is_some_and(|custom| custom.version.status) {
+            object.remove("status");
+        }
         self.stamp_new(target, &mut object, writer);
         let claimed = self.claim_for_new(target, &mut object)?;
 
@@ -100,13 +108,16 @@ impl Registry {
         self.check_surroundings(target, &object, None, writer, &mut errors);
         object_meta::validate(&object, &served.policy, &mut errors);
         (served.rules.validate)(&object, &mut errors);
+        if let Some(custom) = served.custom() {
+            warnings.extend(custom.check(&object, None, &mut errors));
+        }
         if !errors.is_empty() {
             return Err(invalid(target, &object, errors).with_warnings(warnings).into());
         }
-        warnings.extend((served.rules.warnings)(&object, None));
+        warnings.extend(served.warnings(&object, None));
         let attributes = Attributes::of_write(Operation::Create, target, writer);
         admission::validate(self, &attributes, &object, None, &mut warnings)?;
-        typed::settle(&mut object, &served.stored_definition);
+        served.settle_stored(&mut object);
 
         let name = object.field("metadata").text("name").to_owned();
         if writer.dry_run == DryRun::All {
@@ -120,8 +131,13 @@ impl Registry {
             }
             return Ok(Written { object, stored: None, created: true, warnings });
         }
+        // What is not a version is not looked at.
+        if version_number(&sent_version).is_ok() {
+            return Err(Status::version_on_create().with_warnings(warnings).into());
+        }
         let key = object_key(&served.id, target.namespace, &name);
-        match self.commit(claimed.join(Transaction::create(key, encode(&object)))).await {
+        let (kept, object) = self.kept(served, object).await?;
+        match self.commit_for(served, claimed, Transaction::create(key, kept)).await {
             Ok(revision) => {
                 let stored = self.written(target, &name, revision);
                 let object = complete(served, object, Some(revision));
@@ -152,7 +168,7 @@ impl Registry {
         } else {
             metadata.remove("namespace");
         }
-        if let Generation::Tracks(_) = generation {
+        if let Generation::Tracks(_) | Generation::TracksAllBut(_) = generation {
             metadata.set("generation", 1);
         }
     }
@@ -184,6 +200,18 @@ impl Registry {
             status.message = format!("object is being deleted: {}", status.message);
         }
         status
+    }
+}
+
+/// Nothing new comes into a resource that is going away.
+fn refuse_while_ending(target: Target<'_>, object: &Value) -> Result<(), Status> {
+    match target.served.custom() {
+        Some(custom) if custom.definition.terminating => {
+            let why = "create not allowed while custom resource definition is terminating";
+            let name = object.field("metadata").text("name");
+            Err(Status::forbidden_because(target.resource_name(), name, why))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -15,9 +15,9 @@ use crate::registry::{DryRun, Registry, Target, complete, deleted_status, storag
 use crate::{
     admission::{self, Attributes, Operation},
     claims::Claimed,
+    definitions,
     list::{ListQuery, Selection},
     policy::DeleteAnswer,
-    typed,
 };
 
 const ATTEMPTS: usize = 100;
@@ -75,14 +75,14 @@ impl Registry {
         selection: &Selection,
         limit: usize,
         options: &DeleteOptions,
-    ) -> Result<Vec<Value>, Status> {
+    ) -> Result<Vec<Arc<Object>>, Status> {
         let query = ListQuery { limit, ..ListQuery::default() };
         let listed = self.list(target, selection, &query).await?;
         let mut deleted = Vec::new();
         for object in listed.items {
             let target = Target { namespace: object.namespace(), name: object.name(), ..target };
             match self.delete(target, options).await {
-                Ok(_) => deleted.push(object.value()),
+                Ok(_) => deleted.push(object.clone()),
                 // Somebody else was faster, which is as good.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
@@ -99,27 +99,29 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Result<Option<Deleted>, Status> {
         let served = target.served;
-        let current = old.value();
+        let current = self.loaded(served, old).await?;
         check_preconditions(target, &current, options)?;
 
         let mut object = current.clone();
         object.object_mut("metadata").remove("resourceVersion");
+        if definitions::is_definition(served) && !current.field("metadata").has("deletionTimestamp") {
+            definitions::begin_to_end(&mut object, &self.now());
+            return self.begin_to_end(target, object, old, options).await;
+        }
         let finalizers = finalizers(target, &current, options);
         object.object_mut("metadata").set("finalizers", finalizers.clone());
         let grace = grace_period(target, &current, options);
         let is_namespace = served.group().is_empty() && served.kind() == "Namespace";
         if is_namespace && !current.field("metadata").has("deletionTimestamp") {
-            return self.end_namespace(target, object, old, options).await;
+            object.object_mut("status").set("phase", "Terminating");
+            return self.begin_to_end(target, object, old, options).await;
         }
         if is_namespace && !current.field("spec").items("finalizers").is_empty() {
             return Ok(Some(Deleted::Pending(complete(served, current, Some(old.revision)))));
         }
         if !finalizers.is_empty() || grace > 0 {
             self.mark(&mut object, &current, grace);
-            if is_namespace {
-                object.object_mut("metadata").set("deletionGracePeriodSeconds", 0);
-            }
-            typed::settle(&mut object, &served.stored_definition);
+            served.settle_stored(&mut object);
             let dry_run = if options.dry_run { DryRun::All } else { DryRun::No };
             let written =
                 self.store_update(target, object, old, Claimed::default(), Vec::new(), dry_run).await?;
@@ -130,10 +132,13 @@ impl Registry {
         let mut revision = old.revision;
         if !options.dry_run {
             let key = object_key(&served.id, target.namespace, target.name);
-            let transaction = self.release(served, &current).join(Transaction::delete(key, old.revision));
-            match self.commit(transaction).await {
+            let (released, transaction) =
+                (self.release(served, &current), Transaction::delete(key, old.revision));
+            match self.commit_for(served, released, transaction).await {
                 Ok(deleted) => revision = deleted,
-                Err(CommitError::Conflict { .. }) => return Ok(None),
+                Err(CommitError::Conflict { .. }) => {
+                    return self.check_current(served).await.map(|()| None);
+                }
                 Err(error) => return Err(storage_status(&error)),
             }
         }
@@ -151,9 +156,9 @@ impl Registry {
         Ok(Some(Deleted::Gone(answer)))
     }
 
-    /// A namespace only begins to end, whatever it waits for: content may still
-    /// be on its way into it.
-    async fn end_namespace(
+    /// A namespace or a definition only begins to end, whatever it waits for: content may
+    /// still be on its way into it.
+    async fn begin_to_end(
         &self,
         target: Target<'_>,
         mut object: Value,
@@ -162,12 +167,12 @@ impl Registry {
     ) -> Result<Option<Deleted>, Status> {
         let served = target.served;
         object.object_mut("metadata").set("deletionTimestamp", self.now());
-        object.object_mut("status").set("phase", "Terminating");
-        typed::settle(&mut object, &served.stored_definition);
+        served.settle_stored(&mut object);
         let mut revision = old.revision;
         if !options.dry_run {
             let key = object_key(&served.id, target.namespace, target.name);
-            match self.commit(Transaction::update(key, old.revision, encode(&object))).await {
+            let transaction = Transaction::update(key, old.revision, encode(&object));
+            match self.commit_for(served, Claimed::default(), transaction).await {
                 Ok(written) => revision = written,
                 Err(CommitError::Conflict { .. }) => return Ok(None),
                 Err(error) => return Err(storage_status(&error)),
@@ -180,8 +185,8 @@ impl Registry {
     fn mark(&self, object: &mut Value, current: &Value, grace: i64) {
         let metadata = current.field("metadata");
         if metadata.has("deletionTimestamp") {
-            let pending = metadata.int("deletionGracePeriodSeconds").unwrap_or_default();
-            if grace < pending {
+            let pending = metadata.int("deletionGracePeriodSeconds");
+            if pending.is_none_or(|pending| grace < pending) {
                 object.object_mut("metadata").set("deletionGracePeriodSeconds", grace);
             }
             return;
@@ -200,8 +205,9 @@ impl Registry {
 fn check_preconditions(target: Target<'_>, current: &Value, options: &DeleteOptions) -> Result<(), Status> {
     let metadata = current.field("metadata");
     let is_namespace = target.served.group().is_empty() && target.served.kind() == "Namespace";
+    let is_plain = is_namespace || definitions::is_definition(target.served);
     let conflict = |field: &str, wanted: &str, found: &str, rest: &str| {
-        if is_namespace {
+        if is_plain {
             let why = format!(
                 "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
             );

@@ -13,6 +13,8 @@
 pub mod admission;
 mod claims;
 mod create;
+pub mod custom;
+pub mod definitions;
 mod delete;
 pub mod environment;
 pub mod index;
@@ -37,7 +39,7 @@ pub use list::{
     FUTURE_PATIENCE, ListQuery, Listed, Selection, VersionMatch, parse_exact_version, parse_version,
 };
 pub use patch::{Patch, PatchRequest, Validation, to_stored};
-pub use registry::{DryRun, Registry, Target, Writer, Written, deleted_status};
+pub use registry::{DryRun, InEffect, Registry, Target, Writer, Written, deleted_status};
 pub use scale::ScaleChange;
 pub use update::Part;
 pub use watch::{Told, Watch, WatchQuery};

@@ -1,10 +1,14 @@
 //! GET of a collection: which state, which objects, which page.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, cell::OnceCell, sync::Arc, time::Duration};
 
 use base64::{DecodeError, Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use sternpost_cache::{Labelled, Object, ResourceCache};
+use sternpost_crd::{
+    definition::{Definition, Version},
+    object::convert,
+};
 use sternpost_meta::{
     field::go_quote,
     selector::{FieldSelector, LabelSelector, Test},
@@ -12,8 +16,14 @@ use sternpost_meta::{
 };
 use sternpost_store::Revision;
 
-use crate::registry::{Registry, Target};
-use sternpost_registry::{kinds::json_syntax, object::Fields};
+use crate::{
+    registry::{Registry, Target},
+    served::Served,
+};
+use sternpost_registry::{
+    kinds::json_syntax,
+    object::{Fields, FieldsMut},
+};
 
 /// How long a request waits for a revision that is not there yet.
 pub const FUTURE_PATIENCE: Duration = Duration::from_secs(3);
@@ -23,17 +33,41 @@ pub const FUTURE_PATIENCE: Duration = Duration::from_secs(3);
 const INDEXED_FROM: usize = 256;
 
 /// Which objects of a collection are asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Selection {
     pub labels: LabelSelector,
     pub fields: FieldSelector,
     /// One object only.
     pub name: Option<Box<str>>,
+    /// Where the fields of a custom resource are found.
+    pub custom: Option<CustomFields>,
+}
+
+/// The version in whose terms fields of a custom resource are selected by.
+#[derive(Debug, Clone)]
+pub struct CustomFields {
+    definition: Arc<Definition>,
+    version: Arc<Version>,
+}
+
+impl CustomFields {
+    fn of(&self, object: &Object) -> Value {
+        let mut value = object.value();
+        let version = object.stored_version().unwrap_or(&self.version.name);
+        value.set("apiVersion", format!("{}/{version}", self.definition.group));
+        convert(&self.definition, &self.version, &mut value);
+        value
+    }
 }
 
 impl Default for Selection {
     fn default() -> Self {
-        Self { labels: LabelSelector::everything(), fields: FieldSelector::everything(), name: None }
+        Self {
+            labels: LabelSelector::everything(),
+            fields: FieldSelector::everything(),
+            name: None,
+            custom: None,
+        }
     }
 }
 
@@ -45,6 +79,16 @@ impl Selection {
         self
     }
 
+    /// Of objects of this kind.
+    #[must_use]
+    pub fn on(mut self, served: &Served) -> Self {
+        self.custom =
+            served.custom().filter(|custom| !custom.version.selectable_fields.is_empty()).map(|custom| {
+                CustomFields { definition: custom.definition.clone(), version: custom.version.clone() }
+            });
+        self
+    }
+
     pub fn is_everything(&self) -> bool {
         self.name.is_none() && self.labels.is_everything() && self.fields.is_everything()
     }
@@ -52,7 +96,21 @@ impl Selection {
     pub fn matches(&self, object: &Object) -> bool {
         self.name.as_deref().is_none_or(|name| name == object.name())
             && self.labels.matches_with(|key| object.label(key))
-            && self.fields.matches_with(|name| object.field(name))
+            && self.fields_match(object)
+    }
+
+    fn fields_match(&self, object: &Object) -> bool {
+        let Some(custom) = &self.custom else {
+            return self.fields.matches_with(|name| object.field(name));
+        };
+        let value = OnceCell::new();
+        self.fields.matches_with(|name| -> Cow<'_, str> {
+            if name.starts_with("metadata.") {
+                return object.field(name).into();
+            }
+            let value = value.get_or_init(|| custom.of(object));
+            custom.version.selectable_value(value, name).unwrap_or_default().into()
+        })
     }
 
     /// Labels that every object has to have, with the values it may have.

@@ -45,7 +45,7 @@ pub fn validate(object: &Value, policy: &Policy, errors: &mut Errors) {
     labels(metadata, errors);
     annotations(metadata, errors);
     owner_references(metadata, errors);
-    finalizers(metadata, errors);
+    finalizers(metadata, policy, errors);
 }
 
 fn labels(metadata: &Value, errors: &mut Errors) {
@@ -144,7 +144,7 @@ pub fn dedup_owners(object: &mut Value, when: &str) -> Vec<String> {
     )]
 }
 
-fn finalizers(metadata: &Value, errors: &mut Errors) {
+fn finalizers(metadata: &Value, policy: &Policy, errors: &mut Errors) {
     let root = Path::new("metadata");
     let path = root.child("finalizers");
     let names: Vec<&str> = metadata.items("finalizers").iter().filter_map(Value::as_str).collect();
@@ -154,6 +154,9 @@ fn finalizers(metadata: &Value, errors: &mut Errors) {
     if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
         let list = BadValue::Json(metadata.field("finalizers").clone());
         errors.invalid(path, list, "finalizer orphan and foregroundDeletion cannot be both set");
+    }
+    if !policy.qualified_finalizers {
+        return;
     }
     for (index, name) in names.iter().enumerate() {
         let standard = ["kubernetes", "orphan", "foregroundDeletion"].contains(name);

@@ -1,6 +1,6 @@
 //! Who owns which field: `metadata.managedFields`, kept with every write.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cell::RefCell, ops::Deref, sync::Arc};
 
 use serde_json::Value;
 use sternpost_apply::Versions;
@@ -14,7 +14,6 @@ use crate::{
     patch::to_stored,
     registry::{Registry, Target, Writer},
     served::Served,
-    typed,
 };
 
 /// Where the owners of an object's fields come from.
@@ -29,38 +28,76 @@ pub(crate) enum Ownership {
 impl Registry {
     /// Notes that `writer` wants `object` in place of `live`. Both are in the stored form,
     /// `object` defaulted but otherwise as sent.
-    pub(crate) fn track(
+    pub(crate) async fn track(
         &self,
         target: Target<'_>,
         live: Option<&Value>,
         object: &mut Value,
         writer: Writer<'_>,
     ) {
+        let sent = &*object;
+        let owners = self
+            .converting(target.served, |versions| self.owners(target, live, sent, writer, versions))
+            .await;
+        set_owners(object, owners);
+    }
+
+    /// As [`Registry::track`], of a new object of a kind whose versions are the server's own.
+    pub(crate) fn track_new(&self, target: Target<'_>, object: &mut Value, writer: Writer<'_>) {
+        let owners = self.owners(target, None, object, writer, &KindVersions::new(self, target.served));
+        set_owners(object, owners);
+    }
+
+    /// Who owns what if `object` takes the place of `live`.
+    fn owners(
+        &self,
+        target: Target<'_>,
+        live: Option<&Value>,
+        object: &Value,
+        writer: Writer<'_>,
+        versions: &KindVersions<'_>,
+    ) -> Option<Value> {
         let served = target.served;
         let mut new = in_served_version(served, object).into_owned();
         if (served.group(), served.kind()) == ("apps", "DaemonSet") {
             daemon_set::show_template_generation(&mut new);
         }
-        typed::settle(&mut new, &served.definition);
+        served.settle(&mut new);
         if object.field("metadata").field("managedFields").as_array().is_some_and(Vec::is_empty) {
             // Nothing to store, but to say it means something.
             new.object_mut("metadata").set("managedFields", Value::Array(Vec::new()));
         }
         let live = live.map(|live| in_served_version(served, live));
         let now = self.now();
-        sternpost_apply::update(
-            live.as_deref(),
-            &mut new,
-            &self.manager(served, writer, &served.resource.gv.to_string(), &now),
-            &KindVersions { registry: self, served },
-        );
-        let managed = new.object_mut("metadata").remove("managedFields");
-        let metadata = object.object_mut("metadata");
-        match managed {
-            Some(managed) => metadata.set("managedFields", managed),
-            None => {
-                metadata.remove("managedFields");
-            }
+        let api_version = served.resource.gv.to_string();
+        let manager = self.manager(served, writer, &api_version, &now);
+        sternpost_apply::update(live.as_deref(), &mut new, &manager, versions);
+        new.object_mut("metadata").remove("managedFields")
+    }
+
+    /// Does what cannot wait for a webhook: over again, with one more conversion known each time,
+    /// until none is missing. So `work` must come to the same when it is repeated.
+    pub(crate) async fn converting<T>(
+        &self,
+        served: &Served,
+        mut work: impl FnMut(&KindVersions<'_>) -> T,
+    ) -> T {
+        let mut known = Vec::new();
+        loop {
+            let versions = KindVersions { known: &known, ..KindVersions::new(self, served) };
+            let done = work(&versions);
+            let Some((object, api_version)) = versions.missing.into_inner() else { return done };
+            drop(done);
+            let to = KindVersions::new(self, served).at(&api_version);
+            let outcome = match to.as_deref().and_then(Served::custom) {
+                Some(custom) => self.in_version(custom, vec![object.clone()]).await,
+                None => Ok(Vec::new()),
+            };
+            let outcome = match outcome {
+                Ok(converted) => converted.into_iter().next().ok_or_else(|| not_served(&api_version)),
+                Err(status) => Err(status.message),
+            };
+            known.push(Converted { object, api_version, outcome });
         }
     }
 
@@ -84,52 +121,112 @@ impl Registry {
 
 /// An object of the stored form as its served version has it.
 pub(crate) fn in_served_version<'a>(served: &Served, stored: &'a Value) -> Cow<'a, Value> {
-    match served.conversion {
+    match served.conversion() {
         Some(conversion) => Cow::Owned(conversion.show(stored)),
         None => Cow::Borrowed(stored),
     }
 }
 
-/// The versions of one kind, for owners that wrote in another.
-pub(crate) struct KindVersions<'a> {
-    pub registry: &'a Registry,
-    pub served: &'a Served,
+fn set_owners(object: &mut Value, owners: Option<Value>) {
+    let metadata = object.object_mut("metadata");
+    match owners {
+        Some(owners) => metadata.set("managedFields", owners),
+        None => {
+            metadata.remove("managedFields");
+        }
+    }
 }
 
-impl KindVersions<'_> {
-    fn at(&self, api_version: &str) -> Option<&Served> {
+/// The versions of one kind, for owners that wrote in another.
+pub(crate) struct KindVersions<'a> {
+    registry: &'a Registry,
+    served: &'a Served,
+    /// What webhooks have converted.
+    known: &'a [Converted],
+    /// What a webhook is to convert next, and to what.
+    missing: RefCell<Option<(Value, String)>>,
+}
+
+struct Converted {
+    object: Value,
+    api_version: String,
+    outcome: Result<Value, String>,
+}
+
+fn not_served(api_version: &str) -> String {
+    format!("{api_version} is not served")
+}
+
+impl<'a> KindVersions<'a> {
+    pub(crate) fn new(registry: &'a Registry, served: &'a Served) -> Self {
+        Self { registry, served, known: &[], missing: RefCell::default() }
+    }
+
+    fn at(&self, api_version: &str) -> Option<Versioned<'a>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let own = &self.served.resource;
         if (&*own.gv.group, &*own.gv.version) == (group, version) {
-            return Some(self.served);
+            return Some(Versioned::Own(self.served));
         }
         let found = self.registry.served.get(group, version, &own.plural)?;
-        (found.id == self.served.id).then_some(&**found)
+        (found.id == self.served.id).then_some(Versioned::Other(found))
+    }
+
+    /// An object of one version of the kind as another has it.
+    fn between(&self, from: &Served, to: &Served, object: &Value) -> Result<Value, String> {
+        let (Some(_), Some(custom)) = (from.custom(), to.custom()) else {
+            return Ok(in_served_version(to, &to_stored(from, object.clone())).into_owned());
+        };
+        if !custom.calls_webhook() {
+            return Ok(custom.in_version_plainly(object.clone()));
+        }
+        let api_version = custom.api_version();
+        let is_this = |known: &&Converted| known.api_version == api_version && known.object == *object;
+        if let Some(known) = self.known.iter().find(is_this) {
+            return known.outcome.clone();
+        }
+        self.missing.borrow_mut().get_or_insert_with(|| (object.clone(), api_version));
+        Err("a webhook has still to convert it".into())
+    }
+}
+
+/// The version of the writer, or another of the same kind.
+enum Versioned<'a> {
+    Own(&'a Served),
+    Other(Arc<Served>),
+}
+
+impl Deref for Versioned<'_> {
+    type Target = Served;
+
+    fn deref(&self) -> &Served {
+        match self {
+            Self::Own(served) => served,
+            Self::Other(served) => served,
+        }
     }
 }
 
 impl Versions for KindVersions<'_> {
     fn topology(&self, api_version: &str) -> Option<Type> {
-        Some(sternpost_builtin::topologies().of(&self.at(api_version)?.definition))
+        Some(self.at(api_version)?.topology())
     }
 
     fn empty(&self, api_version: &str) -> Value {
         let mut empty = Value::Object(serde_json::Map::new());
         if let Some(served) = self.at(api_version) {
-            typed::settle(&mut empty, &served.definition);
+            served.settle(&mut empty);
         }
         empty
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
-        let other = self.at(api_version).ok_or_else(|| format!("{api_version} is not served"))?;
-        let stored = to_stored(self.served, object.clone());
-        Ok(in_served_version(other, &stored).into_owned())
+        let other = self.at(api_version).ok_or_else(|| not_served(api_version))?;
+        self.between(self.served, &other, object)
     }
 
     fn convert_back(&self, object: &Value, from: &str) -> Result<Value, String> {
-        let other = self.at(from).ok_or_else(|| format!("{from} is not served"))?;
-        let stored = to_stored(other, object.clone());
-        Ok(in_served_version(self.served, &stored).into_owned())
+        let other = self.at(from).ok_or_else(|| not_served(from))?;
+        self.between(&other, self.served, object)
     }
 }

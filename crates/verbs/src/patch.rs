@@ -14,10 +14,9 @@ use sternpost_registry::object::{Fields, FieldsMut};
 
 use crate::{
     object_meta,
-    ownership::{KindVersions, Ownership, in_served_version},
+    ownership::{Ownership, in_served_version},
     registry::{Registry, Target, Writer, Written, complete},
     served::{Served, no_kind},
-    typed,
     update::{ATTEMPTS, Live, Part, check_named, modified, seen_version},
 };
 
@@ -90,11 +89,22 @@ impl Registry {
         writer: Writer<'_>,
     ) -> Result<Option<Written>, Status> {
         let served = target.served;
-        let current = old.value();
+        let current = self.loaded(served, old).await?;
         let live = complete(served, in_served_version(served, &current).into_owned(), Some(old.revision));
-        let (object, mut warnings) = self.changed(served, live, request, writer)?;
-        check_named(target, &object)?;
-        seen_version(target, &object, old)?;
+        let (object, mut warnings) = self.changed(served, live, request, writer).await?;
+        // What was said of the fields is said also when the outcome is refused.
+        let complaints = warnings.clone();
+        let refused = |mut status: Status| {
+            let mut all = complaints.clone();
+            all.append(&mut status.take_warnings());
+            status.with_warnings(all)
+        };
+        check_named(target, &object).map_err(refused)?;
+        let version = object.field("metadata").text("resourceVersion");
+        if matches!(version, "" | "0") && !served.policy.unconditional_update {
+            return Err(refused(Status::version_required(target.resource_name(), target.name)));
+        }
+        seen_version(target, &object, old).map_err(refused)?;
         let mut object = to_stored(served, object);
         warnings.extend(object_meta::dedup_owners(&mut object, " after mutating admission happens"));
         let ownership = match request.patch {
@@ -103,7 +113,8 @@ impl Registry {
         };
         let written = self
             .update_once(target, object, ownership, Live { object: old, value: &current }, part, writer)
-            .await?;
+            .await
+            .map_err(refused)?;
         Ok(written.map(|mut written| {
             warnings.append(&mut written.warnings);
             Written { warnings, ..written }
@@ -120,7 +131,7 @@ impl Registry {
         writer: Writer<'_>,
     ) -> Result<Written, Status> {
         let served = target.served;
-        let (mut object, mut warnings) = self.applied(served, None, config, force, request, writer)?;
+        let (mut object, mut warnings) = self.applied(served, None, config, force, request, writer).await?;
         let uid = object.field("metadata").text("uid");
         if !uid.is_empty() {
             return Err(Status::conflict(
@@ -141,7 +152,7 @@ impl Registry {
     }
 
     /// What the patch makes of `live`, typed, and complaints about its fields.
-    pub(crate) fn changed(
+    pub(crate) async fn changed(
         &self,
         served: &Served,
         live: Value,
@@ -150,21 +161,20 @@ impl Registry {
     ) -> Result<(Value, Vec<String>), Status> {
         let patched = match &request.patch {
             Patch::Apply { config, force } => {
-                return self.applied(served, Some(&live), config, *force, request, writer);
+                return self.applied(served, Some(&live), config, *force, request, writer).await;
             }
             Patch::Json(patch) => {
                 json_patch::apply(live, patch).map_err(|error| Status::rejected(&error.to_string()))?
             }
             Patch::Merge(patch) => merge_patch::apply(live, patch),
             Patch::Strategic(patch) => {
-                let schema = sternpost_builtin::topologies().of(&served.definition);
-                strategic::apply(&schema, live, patch).map_err(|error| strategic_status(&error))?
+                strategic::apply(&served.topology(), live, patch).map_err(|error| strategic_status(&error))?
             }
         };
         retyped(served, &patched, request)
     }
 
-    fn applied(
+    async fn applied(
         &self,
         served: &Served,
         live: Option<&Value>,
@@ -176,11 +186,17 @@ impl Registry {
         let api_version = served.resource.gv.to_string();
         let now = self.now();
         let manager = self.manager(served, writer, &api_version, &now);
-        let versions = KindVersions { registry: self, served };
-        let applied = sternpost_apply::apply(live, config.clone(), &manager, force, &versions)
+        let applied = self
+            .converting(served, |versions| {
+                sternpost_apply::apply(live, config.clone(), &manager, force, versions)
+            })
+            .await
             .map_err(|error| apply_status(&error))?;
-        let decoded = typed::decode_value(applied.object, &served.definition)
-            .map_err(|error| Status::bad_request(error.0))?;
+        let decoded = match served.custom() {
+            Some(custom) => custom.complete_applied(applied.object),
+            None => served.decode_value(applied.object),
+        };
+        let decoded = decoded.map_err(|error| Status::bad_request(error.0))?;
         let complaints = match request.validation {
             Validation::Ignore => Vec::new(),
             Validation::Strict if !request.complaints.is_empty() => {
@@ -206,8 +222,12 @@ fn retyped(served: &Served, patched: &Value, request: &PatchRequest) -> Result<(
         let cause = Cause { reason: Some(CauseReason::FieldValueInvalid), message, field: "patch".into() };
         Status::invalid("", "", "", vec![cause])
     };
-    check_type(patched, served).map_err(|why| invalid(&why))?;
-    let decoded = typed::decode_borrowed(patched, &served.definition).map_err(|error| invalid(&error.0))?;
+    if served.custom().is_none() {
+        check_type(patched, served).map_err(|why| invalid(&why))?;
+    } else if patched.text("kind").is_empty() {
+        return Err(invalid(&format!("Object 'Kind' is missing in '{patched}'")));
+    }
+    let decoded = served.decode_borrowed(patched).map_err(|error| invalid(&error.0))?;
     let mut complaints = request.complaints.clone();
     complaints.extend(decoded.complaints);
     match request.validation {
@@ -222,7 +242,7 @@ fn retyped(served: &Served, patched: &Value, request: &PatchRequest) -> Result<(
 
 /// The form in which rules and storage know an object of the served version.
 pub fn to_stored(served: &Served, mut object: Value) -> Value {
-    let Some(conversion) = served.conversion else { return object };
+    let Some(conversion) = served.conversion() else { return object };
     object.set("kind", &*served.resource.kind);
     object.set("apiVersion", served.resource.gv.to_string());
     (conversion.to_stored)(&object)

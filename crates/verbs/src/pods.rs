@@ -16,7 +16,6 @@ use crate::{
     claims::Claimed,
     delete::DeleteOptions,
     registry::{DryRun, Registry, Target},
-    typed,
 };
 
 const ATTEMPTS: usize = 100;
@@ -51,7 +50,7 @@ impl Registry {
                     }
                 },
             )?;
-            typed::settle(&mut object, &pod.served.stored_definition);
+            pod.served.settle_stored(&mut object);
             let stored =
                 self.store_update(pod, object, &old, Claimed::default(), Vec::new(), dry_run).await?;
             if stored.is_some() {
@@ -63,7 +62,7 @@ impl Registry {
 
     /// Deletes a pod if the disruption budgets of its namespace allow it.
     pub async fn evict(&self, pod: Target<'_>, options: &DeleteOptions) -> Result<(), Status> {
-        let Some(served) = self.served.get("policy", "v1", "poddisruptionbudgets").cloned() else {
+        let Some(served) = self.served.get("policy", "v1", "poddisruptionbudgets") else {
             return Err(Status::internal_error("disruption budgets are not served"));
         };
         for _ in 0..ATTEMPTS {
@@ -76,7 +75,7 @@ impl Registry {
                 let name = budget.field("metadata").text("name").to_owned();
                 let target = Target { served: &served, namespace: pod.namespace, name: &name };
                 let old = self.get(target)?;
-                typed::settle(&mut budget, &served.stored_definition);
+                served.settle_stored(&mut budget);
                 let stored = self
                     .store_update(target, budget, &old, Claimed::default(), Vec::new(), DryRun::No)
                     .await?;

@@ -1,6 +1,7 @@
 //! How each kind is written and deleted, where kinds differ.
 
 use serde_json::Value;
+use sternpost_crd::definition::Version;
 use sternpost_meta::format::{self, Problems};
 
 use sternpost_registry::{
@@ -19,6 +20,8 @@ pub struct Policy {
     /// What upstream's kind checks again in the metadata of an update, after
     /// the checks that all kinds share. It shows in the causes.
     pub checks_again: &'static [MetadataCheck],
+    /// Whether finalizers must be standard ones or fully qualified.
+    pub qualified_finalizers: bool,
     /// What is wrong with a name of this kind.
     pub name: fn(&str) -> Problems,
 }
@@ -38,12 +41,25 @@ pub enum Generation {
     Tracks(&'static [&'static str]),
     /// As `Tracks`, but what the creator sent is kept.
     TracksFromSent(&'static [&'static str]),
+    /// As `Tracks`, of all fields but these.
+    TracksAllBut(&'static [&'static str]),
 }
 
 impl Generation {
     /// The fields whose change counts; `metadata.x` reaches into metadata.
     pub fn changed(self, new: &Value, old: &Value) -> bool {
-        let (Generation::Tracks(fields) | Generation::TracksFromSent(fields)) = self else { return false };
+        let fields = match self {
+            Generation::Untracked => return false,
+            Generation::Tracks(fields) | Generation::TracksFromSent(fields) => fields,
+            Generation::TracksAllBut(others) => {
+                let counted = |object: &Value| -> Vec<(String, Value)> {
+                    let fields = object.as_object().into_iter().flatten();
+                    let counted = fields.filter(|(name, _)| !others.contains(&name.as_str()));
+                    counted.map(|(name, value)| (name.clone(), value.clone())).collect()
+                };
+                return counted(new) != counted(old);
+            }
+        };
         fields.iter().any(|field| match field.split_once('.') {
             Some((outer, inner)) => new.field(outer).field(inner) != old.field(outer).field(inner),
             None => new.field(field) != old.field(field),
@@ -73,7 +89,29 @@ pub fn policy(group: &str, kind: &str) -> Policy {
         delete_answer: delete_answer(group, kind),
         generation: generation(group, kind),
         checks_again: checks_again(group, kind),
+        qualified_finalizers: !matches!(
+            group,
+            "admissionregistration.k8s.io" | "apiextensions.k8s.io" | "apiregistration.k8s.io"
+        ),
         name: name(group, kind),
+    }
+}
+
+/// The policy of all custom resources.
+pub fn of_custom(version: &Version) -> Policy {
+    let untracked: &[&str] = if version.status {
+        &["apiVersion", "kind", "metadata", "status"]
+    } else {
+        &["apiVersion", "kind", "metadata"]
+    };
+    Policy {
+        create_on_update: false,
+        unconditional_update: false,
+        delete_answer: DeleteAnswer::Status,
+        generation: Generation::TracksAllBut(untracked),
+        checks_again: &[MetadataCheck::Changed],
+        qualified_finalizers: false,
+        name: format::dns_subdomain,
     }
 }
 

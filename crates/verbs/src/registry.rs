@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use sternpost_cache::{Cache, Object, Snapshot};
+use sternpost_cache::{Cache, Object, ResourceId, Snapshot};
 use sternpost_meta::{
     field::Errors,
     status::{ResourceName, Status},
@@ -15,6 +15,9 @@ use sternpost_store::{CommitError, Revision, Store, Transaction};
 
 use crate::{
     admission::Chain,
+    claims::Claimed,
+    custom::{Callouts, NoCallouts},
+    definitions,
     environment::Environment,
     served::{Served, ServedResources},
 };
@@ -32,6 +35,7 @@ pub struct Registry {
     store: Arc<dyn Store>,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) admission: Chain,
+    pub(crate) callouts: Arc<dyn Callouts>,
 }
 
 /// Which object, or which collection, a request is about.
@@ -63,6 +67,13 @@ impl<'a> Target<'a> {
 pub enum DryRun {
     No,
     All,
+}
+
+/// Whether something had to be waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InEffect {
+    Before,
+    Since,
 }
 
 /// Who writes, and how.
@@ -102,13 +113,26 @@ impl Registry {
         store: Arc<dyn Store>,
         environment: Arc<dyn Environment>,
     ) -> Self {
-        Self { served, cache, store, environment, admission: Chain::default() }
+        Self {
+            served,
+            cache,
+            store,
+            environment,
+            admission: Chain::default(),
+            callouts: Arc::new(NoCallouts),
+        }
     }
 
     /// With other admission plugins than those that are on by default.
     #[must_use]
     pub fn with_admission(self, admission: Chain) -> Self {
         Self { admission, ..self }
+    }
+
+    /// With somebody who calls webhooks.
+    #[must_use]
+    pub fn with_callouts(self, callouts: Arc<dyn Callouts>) -> Self {
+        Self { callouts, ..self }
     }
 
     /// The object as it is now.
@@ -129,6 +153,42 @@ impl Registry {
         snapshot.get(target.namespace, name).filter(|object| object.revision == revision).cloned()
     }
 
+    /// Commits a write of the target, and waits until it is in effect.
+    pub(crate) async fn commit_for(
+        &self,
+        served: &Served,
+        claimed: Claimed,
+        mut transaction: Transaction,
+    ) -> Result<Revision, CommitError> {
+        if let Some(custom) = served.custom() {
+            transaction.compares.push(custom.life.holds());
+        }
+        let committed = self.commit(claimed.join(transaction)).await;
+        if let (true, Ok(revision)) = (definitions::is_definition(served), &committed) {
+            self.served.customs.reaches(*revision).await;
+        }
+        committed
+    }
+
+    /// Waits until all definitions that can be read are in effect.
+    pub async fn definitions_in_effect(&self) -> InEffect {
+        let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
+        let revision = self.cache.resource(&id).snapshot().revision;
+        if self.served.customs.has_reached(revision) {
+            return InEffect::Before;
+        }
+        self.served.customs.reaches(revision).await;
+        InEffect::Since
+    }
+
+    /// After a conflict: whether the definition of a custom resource is another one now, so that
+    /// trying again makes sense only from the beginning.
+    pub(crate) async fn check_current(&self, served: &Served) -> Result<(), Status> {
+        let Some(custom) = served.custom() else { return Ok(()) };
+        self.served.customs.reaches(self.cache.revision()).await;
+        if custom.life.is_over() { Err(Status::superseded()) } else { Ok(()) }
+    }
+
     /// Commits, and waits until reads show it.
     pub(crate) async fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {
         let (revision, committed) = match self.store.commit(transaction).await {
@@ -141,7 +201,8 @@ impl Registry {
         committed
     }
 
-    pub(crate) fn now(&self) -> String {
+    /// The time as objects show it.
+    pub fn now(&self) -> String {
         Timestamp::from_unix(self.environment.now(), 0).to_time()
     }
 }
@@ -156,15 +217,26 @@ pub(crate) fn storage_status(error: &CommitError) -> Status {
 
 pub(crate) fn invalid(target: Target<'_>, object: &Value, errors: Errors) -> Status {
     let name = object.field("metadata").text("name");
-    // Events are of the core group, whichever way they come.
-    let group = if target.served.group() == "events.k8s.io" { "" } else { target.served.group() };
-    Status::invalid(group, target.served.kind(), name, errors.into_causes())
+    let (mut group, mut kind) = (target.served.group(), target.served.kind());
+    if group == "events.k8s.io" {
+        // Events are of the core group, whichever way they come.
+        group = "";
+    }
+    if target.served.custom().is_some() && !object.text("kind").is_empty() {
+        // An object of another kind is called what it says it is.
+        kind = object.text("kind");
+        group = object.text("apiVersion").split_once('/').map_or(group, |(group, _)| group);
+    }
+    Status::invalid(group, kind, name, errors.into_causes())
 }
 
 /// The object in full: with kind, apiVersion and, if it has one, its version.
 pub(crate) fn complete(served: &Served, mut object: Value, revision: Option<Revision>) -> Value {
     object.set("kind", &*served.resource.kind);
     object.set("apiVersion", served.resource.gv.to_string());
+    if let Some(custom) = served.custom() {
+        sternpost_crd::object::fill_status(&custom.version, &mut object);
+    }
     let metadata = object.object_mut("metadata");
     match revision {
         Some(revision) => metadata.set("resourceVersion", revision.to_string()),

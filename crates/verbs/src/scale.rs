@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 use sternpost_apply::scale::{to_parent, to_scale};
+use sternpost_crd::{definition::Scale, object::scale as custom};
 use sternpost_meta::{field::Errors, status::Status};
 use sternpost_registry::{
-    kinds::scale::{apply_scale, scale_of},
+    kinds::scale::{apply_scale, keep_claims, scale_of, scale_with},
     object::{Fields, FieldsMut},
 };
 
@@ -13,8 +14,7 @@ use crate::{
     patch::{Patch, PatchRequest},
     registry::{Registry, Target, Writer, Written, complete},
     served::Served,
-    typed,
-    update::{ATTEMPTS, Live, Part, check_named, modified, seen_version},
+    update::{ATTEMPTS, Live, Part, check_named, check_uid, modified, seen_version},
 };
 
 /// What becomes of a scale.
@@ -25,6 +25,13 @@ pub enum ScaleChange<'a> {
 }
 
 impl Registry {
+    /// The scale of an object.
+    pub async fn scale(&self, target: Target<'_>) -> Result<Value, Status> {
+        let object = self.get(target)?;
+        let parent = self.loaded(target.served, &object).await?;
+        shown(target.served, &complete(target.served, parent, Some(object.revision)))
+    }
+
     /// `scale` is how the scale of the target's kind is served; the answer is one.
     pub async fn write_scale(
         &self,
@@ -34,40 +41,57 @@ impl Registry {
         writer: Writer<'_>,
     ) -> Result<Written, Status> {
         let api_version = target.served.resource.gv.to_string();
-        let paths = [(api_version.as_str(), ".spec.replicas")];
+        let all = scale_paths(target.served);
+        let paths: Vec<(&str, &str)> = all.iter().map(|(version, path)| (&**version, &**path)).collect();
         let unreadable =
             |error: sternpost_apply::scale::Malformed| Status::internal_error(&error.to_string());
         for _ in 0..ATTEMPTS {
             let old = self.get(target)?;
-            let current = old.value();
+            let current = self.loaded(target.served, &old).await?;
             let owners = current.field("metadata").get_field("managedFields");
-            let mut live = scale_of(&complete(target.served, current.clone(), Some(old.revision)));
+            let parent = complete(target.served, current.clone(), Some(old.revision));
+            let mut live = match change {
+                // Where replicas were never counted, this is the beginning.
+                ScaleChange::Replace(_) => shown_or_none(target.served, &parent)?,
+                ScaleChange::Patch(_) => shown(target.served, &parent)?,
+            };
             if let Some(owners) = to_scale(owners, &paths).map_err(unreadable)? {
                 live.object_mut("metadata").set("managedFields", owners);
             }
 
             let (mut wanted, mut warnings) = match change {
                 ScaleChange::Replace(wanted) => (wanted.clone(), Vec::new()),
-                ScaleChange::Patch(request) => self.changed(scale, live.clone(), request, writer)?,
+                ScaleChange::Patch(request) => self.changed(scale, live.clone(), request, writer).await?,
             };
             if wanted.field("metadata").text("name").is_empty() {
                 wanted.object_mut("metadata").set("name", target.name);
             }
             check_named(target, &wanted)?;
+            if target.served.custom().is_some() {
+                match change {
+                    ScaleChange::Replace(_) => check_uid(target, &wanted, &current)?,
+                    // Nobody looks at what a patch makes of it.
+                    ScaleChange::Patch(_) => {
+                        wanted.object_mut("metadata").remove("uid");
+                    }
+                }
+            }
             seen_version(target, &wanted, &old)?;
             let mut errors = Errors::default();
-            (scale.rules.validate)(&wanted, &mut errors);
+            if target.served.custom().is_none() {
+                (scale.rules.validate)(&wanted, &mut errors);
+            }
             if !errors.is_empty() {
                 return Err(Status::invalid(scale.group(), scale.kind(), target.name, errors.into_causes()));
             }
             let is_apply =
                 matches!(change, ScaleChange::Patch(PatchRequest { patch: Patch::Apply { .. }, .. }));
             if !is_apply {
-                typed::settle(&mut wanted, &scale.definition);
+                scale.settle(&mut wanted);
                 let now = self.now();
                 let version = scale.resource.gv.to_string();
                 let manager = self.manager(scale, writer, &version, &now);
-                let versions = KindVersions { registry: self, served: scale };
+                let versions = KindVersions::new(self, scale);
                 // Through a subresource nobody says who the owners are.
                 wanted.object_mut("metadata").remove("managedFields");
                 sternpost_apply::update(Some(&live), &mut wanted, &manager, &versions);
@@ -76,7 +100,7 @@ impl Registry {
             let now_owners = wanted.field("metadata").get_field("managedFields");
             let owners = to_parent(owners, now_owners, &api_version, &paths).map_err(unreadable)?;
             let mut parent = current.clone();
-            apply_scale(&mut parent, &wanted);
+            set(target.served, &mut parent, &wanted)?;
             let metadata = parent.object_mut("metadata");
             match owners {
                 Some(owners) => metadata.set("managedFields", owners),
@@ -94,9 +118,67 @@ impl Registry {
             );
             if let Some(written) = written.await? {
                 warnings.extend(written.warnings);
-                return Ok(Written { object: scale_of(&written.object), stored: None, warnings, ..written });
+                let object = shown(target.served, &written.object)?;
+                return Ok(Written { object, stored: None, warnings, ..written });
             }
         }
         Err(modified(target))
     }
+}
+
+/// Where replicas are counted, by version.
+fn scale_paths(served: &Served) -> Vec<(String, String)> {
+    match served.custom() {
+        None => vec![(served.resource.gv.to_string(), ".spec.replicas".into())],
+        Some(custom) => {
+            let definition = &custom.definition;
+            let versions = definition.versions.iter();
+            versions
+                .filter_map(|version| {
+                    let scale = version.scale.as_ref()?;
+                    Some((definition.api_version(version), scale.spec_replicas.clone()))
+                })
+                .collect()
+        }
+    }
+}
+
+/// The scale of an object in full.
+fn shown(served: &Served, parent: &Value) -> Result<Value, Status> {
+    if let Some(Scale { spec_replicas: path, .. }) = custom_scale(served)
+        && matches!(custom::replicas(parent, path), Ok(None))
+    {
+        let why = format!("the spec replicas field {path:?} does not exist");
+        return Err(Status::internal_error(&why));
+    }
+    shown_or_none(served, parent)
+}
+
+/// The same, of no replicas where they are not counted.
+fn shown_or_none(served: &Served, parent: &Value) -> Result<Value, Status> {
+    let Some(scale) = custom_scale(served) else { return Ok(scale_of(parent)) };
+    let replicas = custom::replicas(parent, &scale.spec_replicas)
+        .map_err(|why| Status::internal_error(&why))?
+        .unwrap_or_default();
+    let ready = custom::replicas(parent, &scale.status_replicas).ok().flatten().unwrap_or_default();
+    let selector =
+        scale.label_selector.as_deref().and_then(|path| custom::selector(parent, path).ok().flatten());
+    Ok(scale_with(parent, replicas, ready, selector.unwrap_or_default()))
+}
+
+/// Gives the parent the number of replicas that a scale wants.
+fn set(served: &Served, parent: &mut Value, scale: &Value) -> Result<(), Status> {
+    let Some(paths) = custom_scale(served) else {
+        apply_scale(parent, scale);
+        return Ok(());
+    };
+    let replicas = scale.field("spec").int("replicas").unwrap_or_default();
+    custom::set_replicas(parent, &paths.spec_replicas, replicas)
+        .map_err(|why| Status::internal_error(&why))?;
+    keep_claims(parent, scale);
+    Ok(())
+}
+
+fn custom_scale(served: &Served) -> Option<&Scale> {
+    served.custom()?.version.scale.as_ref()
 }

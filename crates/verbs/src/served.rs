@@ -2,9 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use bytes::Bytes;
 use serde_json::Value;
 use sternpost_apply::ResetFields;
-use sternpost_cache::ResourceId;
+use sternpost_cache::{Object, ResourceId, object_key};
 use sternpost_meta::{
     field::go_quote,
     gvk::GroupVersionKind,
@@ -14,10 +15,14 @@ use sternpost_registry::{
     kinds::{Rules, event, horizontal_pod_autoscaler_v1, rules},
     object::FieldsMut,
 };
+use sternpost_schema::topology::Type;
 
 use crate::{
-    policy::{Policy, policy},
+    custom::{Custom, Customs},
+    definitions,
+    policy::{self, Policy, policy},
     reset_fields::{PLACES, reset},
+    typed::{self, DecodeError, Decoded},
 };
 
 /// One resource of one version, with all that its verbs need to know.
@@ -26,19 +31,39 @@ pub struct Served {
     pub resource: Arc<Resource>,
     /// Where its objects are; versions of one resource share it.
     pub id: ResourceId,
-    /// The name of its type in the catalogue.
-    pub definition: Arc<str>,
-    /// The type of its objects as they are stored.
-    pub stored_definition: Arc<str>,
-    /// How to get from one to the other, if they are not the same.
-    pub conversion: Option<Conversion>,
+    pub form: Form,
     pub policy: Policy,
     pub rules: Rules,
     /// What cannot be owned, by the subresource that is written through.
     resets: Vec<(&'static str, ResetFields)>,
 }
 
+/// What gives the objects of a resource their form.
+#[derive(Debug)]
+pub enum Form {
+    BuiltIn(BuiltIn),
+    Custom(Box<Custom>),
+}
+
+/// Types of the catalogue.
+#[derive(Debug)]
+pub struct BuiltIn {
+    /// The name of the type that is served.
+    pub definition: Arc<str>,
+    /// The type of the objects as they are stored.
+    pub stored_definition: Arc<str>,
+    /// How to get from one to the other, if they are not the same.
+    pub conversion: Option<Conversion>,
+    /// The kind of a subresource of a custom resource.
+    pub of_custom: bool,
+}
+
 impl Served {
+    pub(crate) fn custom_of(resource: Arc<Resource>, id: ResourceId, custom: Custom) -> Self {
+        let (policy, resets) = (policy::of_custom(&custom.version), custom_resets(&custom));
+        Self { resource, id, form: Form::Custom(Box::new(custom)), policy, rules: Rules::NONE, resets }
+    }
+
     pub fn kind(&self) -> &str {
         &self.resource.kind
     }
@@ -60,6 +85,106 @@ impl Served {
     /// `{"kind":…,"apiVersion":…,`: what stands before an object's fields.
     pub fn head(&self) -> String {
         format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", self.resource.kind, self.resource.gv)
+    }
+
+    pub fn custom(&self) -> Option<&Custom> {
+        match &self.form {
+            Form::Custom(custom) => Some(custom),
+            Form::BuiltIn(_) => None,
+        }
+    }
+
+    /// Whether it is the kind of a subresource of a custom resource, whose server upstream is
+    /// another than that of the built-in ones.
+    pub fn is_of_custom(&self) -> bool {
+        matches!(&self.form, Form::BuiltIn(built_in) if built_in.of_custom)
+    }
+
+    /// How stored objects of a built-in kind become those of this version, if they are not.
+    pub fn conversion(&self) -> Option<Conversion> {
+        match &self.form {
+            Form::BuiltIn(built_in) => built_in.conversion,
+            Form::Custom(_) => None,
+        }
+    }
+
+    /// What lists of it are called.
+    pub fn list_kind(&self) -> String {
+        match &self.form {
+            Form::Custom(custom) => custom.definition.accepted.list_kind.clone(),
+            Form::BuiltIn(_) => format!("{}List", self.resource.kind),
+        }
+    }
+
+    /// Whether an object's stored bytes are what this version shows.
+    pub fn shows_stored(&self, object: &Object) -> bool {
+        match &self.form {
+            Form::BuiltIn(built_in) => built_in.conversion.is_none(),
+            Form::Custom(custom) => custom.shows_stored(object),
+        }
+    }
+
+    /// Reads JSON as an object of this kind.
+    pub fn decode(&self, bytes: &[u8]) -> Result<Decoded, DecodeError> {
+        match &self.form {
+            Form::BuiltIn(built_in) => self.with_schemas(typed::decode(bytes, &built_in.definition)?),
+            Form::Custom(custom) => custom.decode(bytes),
+        }
+    }
+
+    /// As [`Served::decode`], from JSON that was already read; fields come sorted.
+    pub fn decode_value(&self, value: Value) -> Result<Decoded, DecodeError> {
+        match &self.form {
+            Form::BuiltIn(built_in) => self.with_schemas(typed::decode_value(value, &built_in.definition)?),
+            Form::Custom(custom) => custom.decode_value(value),
+        }
+    }
+
+    /// As [`Served::decode_value`], for who still needs the JSON afterwards.
+    pub fn decode_borrowed(&self, value: &Value) -> Result<Decoded, DecodeError> {
+        match &self.form {
+            Form::BuiltIn(built_in) => {
+                self.with_schemas(typed::decode_borrowed(value, &built_in.definition)?)
+            }
+            Form::Custom(custom) => custom.decode_value(value.clone()),
+        }
+    }
+
+    /// The schemas of a definition have a type that the catalogue's tables cannot express.
+    fn with_schemas(&self, decoded: Decoded) -> Result<Decoded, DecodeError> {
+        if definitions::is_definition(self) { definitions::with_schemas(decoded) } else { Ok(decoded) }
+    }
+
+    /// Gives an object of the served version its settled form.
+    pub fn settle(&self, object: &mut Value) {
+        match &self.form {
+            Form::BuiltIn(built_in) => typed::settle(object, &built_in.definition),
+            Form::Custom(_) => sternpost_crd::object::settle(object),
+        }
+    }
+
+    /// Gives an object the form in which it is stored.
+    pub fn settle_stored(&self, object: &mut Value) {
+        match &self.form {
+            Form::BuiltIn(built_in) => typed::settle(object, &built_in.stored_definition),
+            Form::Custom(_) => sternpost_crd::object::settle(object),
+        }
+    }
+
+    /// Texts for `Warning` headers about an object that is well; the old one on update.
+    pub(crate) fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        match &self.form {
+            Form::BuiltIn(_) => (self.rules.warnings)(object, old),
+            Form::Custom(_) => sternpost_crd::object::finalizer_warnings(object),
+        }
+    }
+
+    /// The type of its objects as merging sees it.
+    pub fn topology(&self) -> Type {
+        match &self.form {
+            Form::BuiltIn(built_in) => sternpost_builtin::topologies().of(&built_in.definition),
+            Form::Custom(custom) => custom.topology().clone(),
+        }
     }
 }
 
@@ -92,15 +217,29 @@ pub fn no_kind(kind: &str, api_version: &str) -> String {
 
 /// Whether there is such a kind at all, served or not.
 pub fn is_known_kind(gvk: &GroupVersionKind) -> bool {
-    sternpost_builtin::definition_name(gvk).is_some()
+    // Upstream still converts what definitions were before.
+    let is_old = (&*gvk.group, &*gvk.version, &*gvk.kind)
+        == (definitions::GROUP, "v1beta1", "CustomResourceDefinition");
+    is_old || sternpost_builtin::definition_name(gvk).is_some()
+}
+
+/// Where a CustomResourceDefinition is in the store.
+pub(crate) fn definition_key(name: &str) -> Bytes {
+    object_key(&ResourceId::new(definitions::GROUP, definitions::PLURAL), "", name)
 }
 
 /// All resources, by group, version and plural.
 #[derive(Debug, Default)]
-pub struct ServedResources(HashMap<ServedKey, Arc<Served>>);
+pub struct ServedResources {
+    /// By [`key`].
+    built_in: HashMap<String, Arc<Served>>,
+    pub customs: Customs,
+}
 
-/// Group, version and plural.
-type ServedKey = (Arc<str>, Arc<str>, Arc<str>);
+/// `GROUP/VERSION/PLURAL`: none of them has a slash.
+pub(crate) fn key(group: &str, version: &str, plural: &str) -> String {
+    [group, version, plural].join("/")
+}
 
 impl ServedResources {
     /// The built-in ones that are stored.
@@ -128,19 +267,21 @@ impl ServedResources {
                 _ => (None, resource.gvk()),
             };
             let Some(stored_definition) = sternpost_builtin::definition_name(&stored_as) else { continue };
+            let rules = match (&*gv.group, &*resource.plural) {
+                (definitions::GROUP, definitions::PLURAL) => definitions::RULES,
+                _ => rules(&gv.group, &resource.kind),
+            };
             let served = Served {
                 resource: resource.clone(),
                 id: storage_id(resource),
-                definition,
-                stored_definition,
-                conversion,
+                form: Form::BuiltIn(BuiltIn { definition, stored_definition, conversion, of_custom: false }),
                 policy: policy(&gv.group, &resource.kind),
-                rules: rules(&gv.group, &resource.kind),
+                rules,
                 resets: resets(resource),
             };
-            all.insert((gv.group.clone(), gv.version.clone(), resource.plural.clone()), Arc::new(served));
+            all.insert(key(&gv.group, &gv.version, &resource.plural), Arc::new(served));
         }
-        Self(all)
+        Self { built_in: all, customs: Customs::default() }
     }
 
     /// A kind that is not stored, of a subresource: `autoscaling/v1 Scale`.
@@ -148,20 +289,25 @@ impl ServedResources {
         let definition = sternpost_builtin::definition_name(kind)?;
         let resource =
             Resource { gv: kind.group_version(), kind: kind.kind.clone(), ..(*parent.resource).clone() };
+        let stored_definition = definition.clone();
         Some(Served {
             resource: Arc::new(resource),
             id: parent.id.clone(),
-            stored_definition: definition.clone(),
-            definition,
-            conversion: None,
+            form: Form::BuiltIn(BuiltIn {
+                definition,
+                stored_definition,
+                conversion: None,
+                of_custom: parent.custom().is_some(),
+            }),
             policy: parent.policy,
             rules: rules(&kind.group, &kind.kind),
             resets: Vec::new(),
         })
     }
 
-    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
-        self.0.get(&(group.into(), version.into(), plural.into()))
+    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Served>> {
+        let key = key(group, version, plural);
+        self.built_in.get(&key).cloned().or_else(|| self.customs.get(&key))
     }
 }
 
@@ -172,6 +318,19 @@ fn resets(resource: &Resource) -> Vec<(&'static str, ResetFields)> {
         paths => ResetFields::except(paths.iter().copied()),
     };
     PLACES.iter().map(|place| (*place, at(place))).collect()
+}
+
+/// A custom resource with a status takes it through its subresource, and nothing else there.
+fn custom_resets(custom: &Custom) -> Vec<(&'static str, ResetFields)> {
+    if !custom.version.status {
+        return Vec::new();
+    }
+    let others = custom.version.fields.iter().map(|name| &**name).filter(|name| *name != "status");
+    let others: Vec<String> = others.chain(["metadata"]).map(|name| format!(".{name}")).collect();
+    vec![
+        ("", ResetFields::except([".status"])),
+        ("status", ResetFields::except(others.iter().map(String::as_str))),
+    ]
 }
 
 /// Events are one resource under two groups.

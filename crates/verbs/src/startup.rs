@@ -26,7 +26,6 @@ use crate::{
     object_meta,
     registry::{Registry, Target, Writer, invalid, storage_status},
     served::Served,
-    typed,
     update::Part,
 };
 
@@ -124,7 +123,7 @@ fn prepare(registry: &Registry, want: &Wanted) -> Result<Value, Status> {
     if let Some(status) = &want.status {
         object.set("status", status.clone());
     }
-    typed::settle(&mut object, &target.served.stored_definition);
+    target.served.settle_stored(&mut object);
     Ok(object)
 }
 
@@ -237,7 +236,7 @@ struct List<'a> {
 impl List<'_> {
     /// All are of version `v1`. `object` is complete but for what [`prepare`] adds.
     fn add(&mut self, group: &str, plural: &str, object: Value) -> Result<&mut Wanted, Status> {
-        let served = self.registry.served.get(group, "v1", plural).cloned();
+        let served = self.registry.served.get(group, "v1", plural);
         let served = served.ok_or_else(|| Status::internal_error(&format!("{plural} are not served")))?;
         Ok(self.wanted.push_mut(Wanted { served, object, status: None, upkeep: Upkeep::Nothing }))
     }

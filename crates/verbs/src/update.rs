@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use sternpost_cache::{Object, encode, object_key};
+use serde_json::{Value, json};
+use sternpost_cache::{Object, object_key};
 use sternpost_meta::{field::Errors, status::Status};
 use sternpost_registry::{
     kinds::namespace,
@@ -19,7 +19,6 @@ use crate::{
     object_meta,
     ownership::Ownership,
     policy::MetadataCheck,
-    typed,
 };
 
 /// How often an update without a resource version is tried again when another
@@ -68,7 +67,7 @@ impl Registry {
                 object.object_mut("metadata").remove("resourceVersion");
                 return self.create(target, object, writer).await;
             };
-            let current = old.value();
+            let current = self.loaded(target.served, &old).await?;
             check_version(target, &object, &old, &current)?;
             let live = Live { object: &old, value: &current };
             let written =
@@ -98,7 +97,7 @@ impl Registry {
             let mut new = object.clone();
             keep_identity(&mut new, &current);
             (target.served.rules.default)(&mut new);
-            self.track(target, Some(&current), &mut new, writer);
+            self.track(target, Some(&current), &mut new, writer).await;
             let attributes = Attributes::of_write(Operation::Update, target, writer);
             admission::mutate(self, &attributes, &mut new, Some(&current))?;
             namespace::prepare_finalize(&mut new, &current);
@@ -111,12 +110,49 @@ impl Registry {
             }
             let mut warnings = Vec::new();
             admission::validate(self, &attributes, &new, Some(&current), &mut warnings)?;
-            typed::settle(&mut new, &target.served.stored_definition);
+            target.served.settle_stored(&mut new);
             keep_times(&current, &mut new);
             match self.store_update(target, new, &old, Claimed::default(), warnings, writer.dry_run).await? {
                 Some(written) => return Ok(written),
                 None if unconditional => {}
                 None => return Err(modified(target)),
+            }
+        }
+        Err(modified(target))
+    }
+
+    /// Lets the server change metadata and status of an object, and nothing else of it. What it
+    /// writes is its own and is not checked.
+    pub async fn change_own(
+        &self,
+        target: Target<'_>,
+        change: impl Fn(&mut Value),
+        writer: Writer<'_>,
+    ) -> Result<(), Status> {
+        for _ in 0..ATTEMPTS {
+            let old = self.get(target)?;
+            let mut object = self.loaded(target.served, &old).await?;
+            // Owners of the rest do not change, so the rest need not be looked at.
+            let part = |object: &Value| {
+                let mut part = json!({"metadata": object.field("metadata")});
+                if let Some(status) = object.get_field("status") {
+                    part.set("status", status.clone());
+                }
+                part
+            };
+            let before = part(&object);
+            change(&mut object);
+            let mut after = part(&object);
+            self.track(target, Some(&before), &mut after, writer).await;
+            if let Some(metadata) = after.remove("metadata") {
+                object.set("metadata", metadata);
+            }
+            target.served.settle_stored(&mut object);
+            keep_times(&before, &mut object);
+            let written =
+                self.store_update(target, object, &old, Claimed::default(), Vec::new(), writer.dry_run);
+            if written.await?.is_some() {
+                return Ok(());
             }
         }
         Err(modified(target))
@@ -138,17 +174,21 @@ impl Registry {
         keep_identity(&mut object, current);
         (served.rules.default)(&mut object);
         if ownership == Ownership::Track {
-            self.track(target, Some(current), &mut object, writer);
+            self.track(target, Some(current), &mut object, writer).await;
         }
         let attributes = Attributes::of_write(Operation::Update, target, writer);
         admission::mutate(self, &attributes, &mut object, Some(current))?;
         // No rule of a kind has a say in this, but some restore all metadata.
         let managed = object.object_mut("metadata").remove("managedFields");
         let mut errors = Errors::default();
+        let mut warnings = Vec::new();
         let mut claimed = Claimed::default();
         match part {
             Part::Main => {
                 (served.rules.prepare_update)(&mut object, current);
+                if served.custom().is_some_and(|custom| custom.version.status) {
+                    put_back(&mut object, current, "status");
+                }
                 self.stamp_changed(target, &mut object, current, writer);
                 claimed = self.claim_for_changed(target, &mut object, current)?;
                 object_meta::validate(&object, &served.policy, &mut errors);
@@ -164,6 +204,9 @@ impl Registry {
                     }
                 }
                 (served.rules.validate_update)(&object, current, &mut errors);
+                if let Some(custom) = served.custom() {
+                    warnings.extend(custom.check(&object, Some(current), &mut errors));
+                }
             }
             Part::Other { prepare, validate } => {
                 prepare(&mut object, current);
@@ -173,23 +216,29 @@ impl Registry {
             }
             Part::Status => {
                 keep_all_but_status(&mut object, current);
+                if served.custom().is_some() {
+                    put_back(&mut object, current, "metadata");
+                }
                 (served.rules.prepare_status_update)(&mut object, current);
                 self.stamp_changed(target, &mut object, current, writer);
                 self.check_surroundings(target, &object, Some(current), writer, &mut errors);
                 object_meta::validate(&object, &served.policy, &mut errors);
                 object_meta::validate_update(&object, current, &mut errors);
                 (served.rules.validate_status_update)(&object, current, &mut errors);
+                if let Some(custom) = served.custom() {
+                    warnings.extend(custom.check_status(&object, Some(current), &mut errors));
+                }
             }
         }
         if !errors.is_empty() {
-            return Err(invalid(target, &object, errors));
+            return Err(invalid(target, &object, errors).with_warnings(warnings));
         }
-        let mut warnings = (served.rules.warnings)(&object, Some(current));
+        warnings.extend(served.warnings(&object, Some(current)));
         admission::validate(self, &attributes, &object, Some(current), &mut warnings)?;
         if let Some(managed) = managed {
             object.object_mut("metadata").set("managedFields", managed);
         }
-        typed::settle(&mut object, &served.stored_definition);
+        served.settle_stored(&mut object);
         if !matches!(part, Part::Status) && served.policy.generation.changed(&object, current) {
             let generation = current.field("metadata").int("generation").unwrap_or_default();
             object.object_mut("metadata").set("generation", generation + 1);
@@ -210,7 +259,7 @@ impl Registry {
         dry_run: DryRun,
     ) -> Result<Option<Written>, Status> {
         let served = target.served;
-        let encoded = encode(&object);
+        let (encoded, object) = self.kept(served, object).await?;
         let unchanged = encoded == *old.stored();
         if unchanged || dry_run == DryRun::All {
             let object = complete(served, object, Some(old.revision));
@@ -223,19 +272,19 @@ impl Registry {
             && metadata.items("finalizers").is_empty()
             && metadata.int("deletionGracePeriodSeconds").unwrap_or_default() == 0
             && object.field("spec").items("finalizers").is_empty();
-        let transaction = if done {
-            self.release(served, &old.value()).join(Transaction::delete(key, old.revision))
+        let (claimed, transaction) = if done {
+            (self.release(served, &old.value()), Transaction::delete(key, old.revision))
         } else {
-            claimed.join(Transaction::update(key, old.revision, encoded))
+            (claimed, Transaction::update(key, old.revision, encoded))
         };
-        match self.commit(transaction).await {
+        match self.commit_for(served, claimed, transaction).await {
             Ok(revision) => {
                 let stored = self.written(target, target.name, revision);
                 let revision = if done { old.revision } else { revision };
                 let object = complete(served, object, Some(revision));
                 Ok(Some(Written { object, stored, created: false, warnings }))
             }
-            Err(CommitError::Conflict { .. }) => Ok(None),
+            Err(CommitError::Conflict { .. }) => self.check_current(served).await.map(|()| None),
             Err(error) => Err(storage_status(&error)),
         }
     }
@@ -267,24 +316,29 @@ pub(crate) fn check_named(target: Target<'_>, object: &Value) -> Result<(), Stat
 
 /// True if the writer did not say which version it has seen.
 fn check_version(target: Target<'_>, object: &Value, old: &Object, current: &Value) -> Result<bool, Status> {
-    let metadata = object.field("metadata");
-    let uid = metadata.text("uid");
-    let stored = current.field("metadata").text("uid");
-    if !uid.is_empty() && uid != stored {
-        return Err(Status::conflict(
-            target.resource_name(),
-            target.name,
-            &format!(
-                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}",
-                storage_key(target)
-            ),
-        ));
-    }
-    match metadata.text("resourceVersion") {
+    check_uid(target, object, current)?;
+    match object.field("metadata").text("resourceVersion") {
         "" | "0" if target.served.policy.unconditional_update => Ok(true),
         "" | "0" => Err(Status::version_required(target.resource_name(), target.name)),
         _ => seen_version(target, object, old).map(|()| false),
     }
+}
+
+/// A uid that the object carries must be the one that is stored.
+pub(crate) fn check_uid(target: Target<'_>, object: &Value, current: &Value) -> Result<(), Status> {
+    let uid = object.field("metadata").text("uid");
+    let stored = current.field("metadata").text("uid");
+    if uid.is_empty() || uid == stored {
+        return Ok(());
+    }
+    Err(Status::conflict(
+        target.resource_name(),
+        target.name,
+        &format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}",
+            storage_key(target)
+        ),
+    ))
 }
 
 /// A version that the object carries must be the one that is stored.
@@ -326,6 +380,16 @@ fn keep_identity(object: &mut Value, old: &Value) {
     }
 }
 
+/// What is written here does not count.
+fn put_back(object: &mut Value, old: &Value, field: &str) {
+    match old.get_field(field) {
+        Some(value) => object.set(field, value.clone()),
+        None => {
+            object.remove(field);
+        }
+    }
+}
+
 fn keep_all_but_status(object: &mut Value, old: &Value) {
     let status = object.remove("status");
     let metadata = object.remove("metadata");
@@ -359,5 +423,9 @@ fn storage_key(target: Target<'_>) -> String {
     } else {
         format!("{}/{}", target.namespace, target.name)
     };
-    format!("/registry/{}/{place}", target.served.resource.plural)
+    let plural = &target.served.resource.plural;
+    match target.served.custom() {
+        Some(_) => format!("/registry/{}/{plural}/{place}", target.served.group()),
+        None => format!("/registry/{plural}/{place}"),
+    }
 }

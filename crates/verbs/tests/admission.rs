@@ -44,7 +44,7 @@ async fn without(plugins: &[&str]) -> Registry {
 
 async fn create(registry: &Registry, plural: &str, namespace: &str, object: Value) -> Result<Value, String> {
     let served = registry.served.get("", "v1", plural).unwrap();
-    let target = Target { served, namespace, name: "" };
+    let target = Target { served: &served, namespace, name: "" };
     let written = registry.create(target, object, Writer::server()).await;
     written.map(|written| written.object).map_err(|status| status.message)
 }
@@ -93,7 +93,7 @@ async fn without_namespace_lifecycle_namespaces_need_not_be_there_and_may_all_go
 
     for (registry, goes) in [(on, false), (off, true)] {
         let served = registry.served.get("", "v1", "namespaces").unwrap();
-        let target = Target { served, namespace: "", name: "default" };
+        let target = Target { served: &served, namespace: "", name: "default" };
         assert_eq!(registry.delete(target, &DeleteOptions::default()).await.is_ok(), goes);
     }
 }

@@ -87,7 +87,7 @@ fn deployment(status: Option<Value>) -> Value {
 #[tokio::test]
 async fn a_write_that_changes_nothing_takes_no_version_however_late_it_comes() {
     let registry = registry().await;
-    let served = registry.served.get("apps", "v1", "deployments").unwrap().clone();
+    let served = registry.served.get("apps", "v1", "deployments").unwrap();
     let at = target(&served, "d");
     let first = registry.patch(at, &apply(deployment(None)), Part::Main, writer("a")).await.unwrap();
     assert!(first.created);
@@ -105,7 +105,7 @@ async fn a_write_that_changes_nothing_takes_no_version_however_late_it_comes() {
 #[tokio::test]
 async fn owners_are_listed_by_operation_then_time() {
     let registry = registry().await;
-    let served = registry.served.get("", "v1", "configmaps").unwrap().clone();
+    let served = registry.served.get("", "v1", "configmaps").unwrap();
     let at = target(&served, "m");
     let config =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"x": "1"}});
@@ -124,7 +124,7 @@ async fn owners_are_listed_by_operation_then_time() {
 async fn patches_that_race_all_land() {
     const WRITERS: usize = 24;
     let registry = Arc::new(registry().await);
-    let served = registry.served.get("", "v1", "configmaps").unwrap().clone();
+    let served = registry.served.get("", "v1", "configmaps").unwrap();
     let empty = json!({"metadata": {"name": "m"}});
     registry.create(target(&served, ""), empty, writer("first")).await.unwrap();
     let racing: Vec<_> = (0..WRITERS)

@@ -50,8 +50,9 @@ fn empty_store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::default())
 }
 
-fn served<'a>(registry: &'a Registry, group: &str, plural: &str) -> &'a Served {
-    registry.served.get(group, "v1", plural).unwrap()
+/// Kept for the rest of the test, whoever else lets go of it.
+fn served(registry: &Registry, group: &str, plural: &str) -> &'static Served {
+    Box::leak(Box::new(registry.served.get(group, "v1", plural).unwrap()))
 }
 
 fn all(registry: &Registry, served: &Served) -> Vec<Value> {

@@ -31,7 +31,7 @@ pub(crate) fn decode(root: &Node, aliased_bytes: &mut AliasedBytes) -> Result<Do
     let mut decoder =
         Decoder { nodes: 1, aliased_nodes: 0, open_aliases: 0, aliased_bytes, repeated: Vec::new() };
     let value = decoder.value(root)?;
-    Ok(Document { value, repeated: decoder.repeated })
+    Ok(Document { value, repeated: decoder.repeated, escaped_slash: None })
 }
 
 struct Decoder<'b> {

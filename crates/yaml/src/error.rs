@@ -40,6 +40,9 @@ pub enum Problem {
     UnsupportedKey(&'static str),
     #[error("`<<` needs a mapping or a sequence of mappings")]
     MergeNeedsMapping,
+    /// Two `<<` in one mapping, where that is minded.
+    #[error("`<<` stands twice in this mapping")]
+    MergeTwice,
     #[error("`{text}` is not a {tag}")]
     TagMismatch { tag: &'static str, text: String },
     #[error("!!binary value is not valid base64")]

@@ -18,12 +18,15 @@
 //! - libyaml's grammar where go-yaml's is older: `%YAML 1.2`, `[b? c]` and a
 //!   byte order mark within the text are read; `{a:}`, `[!t, a]`, `"\'"` are not.
 //!
-//! Work and memory are bounded by the input's size and those limits; no input
-//! panics. [`write()`] is the way back, byte for byte as upstream writes. This
-//! crate does not know Kubernetes or files.
+//! [`node`] reads by yaml.v3's rules instead, into trees that keep styles and
+//! places. [`write()`] is the way back, byte for byte as upstream writes. Work
+//! and memory are bounded by the input's size and those limits; no input
+//! panics. This crate does not know Kubernetes or files.
 
+pub mod commented;
 mod decode;
 mod error;
+pub mod node;
 mod number;
 mod parse;
 mod scalar;
@@ -64,9 +67,13 @@ pub fn documents(text: &str) -> Result<Vec<Value>, Error> {
 /// Reads the first document, keeping the last value of a key set twice and
 /// reporting each such key, for callers that warn about them or ignore them.
 pub fn read(text: &str) -> Result<Document, Error> {
-    match parse::Parser::new(text)?.next_document()? {
-        Some(root) => decode::decode(&root, &mut decode::AliasedBytes::default()),
-        None => Ok(Document { value: Value::Null, repeated: Vec::new() }),
+    let mut parser = parse::Parser::new(text)?;
+    match parser.next_document()? {
+        Some(root) => {
+            let document = decode::decode(&root, &mut decode::AliasedBytes::default())?;
+            Ok(Document { escaped_slash: parser.escaped_slash, ..document })
+        }
+        None => Ok(Document { value: Value::Null, repeated: Vec::new(), escaped_slash: None }),
     }
 }
 
@@ -76,6 +83,8 @@ pub struct Document {
     pub value: Value,
     /// [`Problem::DuplicateKey`] and [`Problem::MergedKeySetAgain`] only.
     pub repeated: Vec<Error>,
+    /// The line of the first `\/` in double quotes: JSON's, and not known to upstream's YAML.
+    pub escaped_slash: Option<u64>,
 }
 
 impl Document {

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::io::{BufReader, Chain, Read};
 use std::rc::Rc;
 
-use libyaml_safer::{Event, EventData, Mark, ScalarStyle, Scanner, TokenData};
+use libyaml_safer::{
+    ErrorKind, Event, EventData, MappingStyle, Mark, ScalarStyle, Scanner, SequenceStyle, TokenData,
+};
 
 use crate::error::{Error, Problem};
 
@@ -26,6 +28,8 @@ const ADDED_BREAK: &str = "\u{2028}";
 pub(crate) struct Node {
     pub(crate) line: usize,
     pub(crate) column: usize,
+    /// Written with brackets or braces.
+    pub(crate) flow: bool,
     /// Levels of collections in here, this one included; 0 for a scalar.
     height: usize,
     pub(crate) content: Content,
@@ -47,6 +51,7 @@ pub(crate) struct Scalar {
     pub(crate) text: String,
     /// Plain without a tag, or tagged `!`: the text decides the type.
     pub(crate) implicit: bool,
+    pub(crate) style: ScalarStyle,
 }
 
 impl Node {
@@ -59,6 +64,19 @@ pub(crate) struct Parser<'t> {
     text: &'t str,
     events: libyaml_safer::Parser<BufReader<Chain<&'t [u8], &'t [u8]>>>,
     anchors: HashMap<String, Anchor>,
+    /// The scanner's own account of what stopped it.
+    pub(crate) stopped: Option<Stopped>,
+    /// The line of the first `\/` in quotes: an escape in YAML 1.2 only.
+    pub(crate) escaped_slash: Option<u64>,
+}
+
+/// A syntax error in go-yaml's terms.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopped {
+    /// As go-yaml counts it, which is one short outside of the scanner; 0 is
+    /// not told.
+    pub(crate) line: u64,
+    pub(crate) problem: &'static str,
 }
 
 struct Anchor {
@@ -78,7 +96,7 @@ impl<'t> Parser<'t> {
         events.set_encoding(libyaml_safer::Encoding::Utf8);
         let input = text.as_bytes().chain(end.as_bytes());
         events.set_input(BufReader::with_capacity(READ_AHEAD, input));
-        Ok(Self { text, events, anchors: HashMap::new() })
+        Ok(Self { text, events, anchors: HashMap::new(), stopped: None, escaped_slash: None })
     }
 
     /// The root of the next document, or `None` at the end of the stream.
@@ -105,11 +123,13 @@ impl<'t> Parser<'t> {
         let fail = |problem| Err(Error { line, column, problem });
         let start = event.start_mark.index;
         let end = event.end_mark.index;
+        let mut flow = false;
         let (anchor, height, content) = match event.data {
             EventData::Scalar { anchor, tag, value, plain_implicit, style, .. } => {
                 self.open(anchor.as_ref(), start);
+                self.note_escaped_slash(style, start, end);
                 let text = self.without_added_break(value, style, end);
-                (anchor, 0, Content::Scalar(Scalar { tag, text, implicit: plain_implicit }))
+                (anchor, 0, Content::Scalar(Scalar { tag, text, implicit: plain_implicit, style }))
             }
             EventData::Alias { anchor } => match self.anchors.get(&anchor).map(|a| a.node.as_ref()) {
                 None => return fail(Problem::UnknownAnchor(anchor)),
@@ -122,12 +142,14 @@ impl<'t> Parser<'t> {
             EventData::SequenceStart { .. } | EventData::MappingStart { .. } if depth == MAX_DEPTH => {
                 return fail(Problem::TooDeep);
             }
-            EventData::SequenceStart { anchor, .. } => {
+            EventData::SequenceStart { anchor, style, .. } => {
+                flow = style == SequenceStyle::Flow;
                 self.open(anchor.as_ref(), start);
                 let (items, height) = self.sequence(depth + 1)?;
                 (anchor, height, Content::Sequence(items))
             }
-            EventData::MappingStart { anchor, .. } => {
+            EventData::MappingStart { anchor, style, .. } => {
+                flow = style == MappingStyle::Flow;
                 self.open(anchor.as_ref(), start);
                 let (pairs, height) = self.mapping(depth + 1)?;
                 (anchor, height, Content::Mapping(pairs))
@@ -135,7 +157,7 @@ impl<'t> Parser<'t> {
             // The event grammar has nothing else here.
             _ => return fail(Problem::Syntax("did not find expected node content".to_owned())),
         };
-        let node = Rc::new(Node { line, column, height, content });
+        let node = Rc::new(Node { line, column, flow, height, content });
         if let Some(anchor) = anchor {
             self.close(&anchor, start, &node);
         }
@@ -173,7 +195,26 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn without_added_break(&self, mut value: String, style: ScalarStyle, end: u64) -> String {
+    fn note_escaped_slash(&mut self, style: ScalarStyle, start: u64, end: u64) {
+        if style != ScalarStyle::DoubleQuoted || self.escaped_slash.is_some() {
+            return;
+        }
+        let at = |place: u64| usize::try_from(place).unwrap_or(usize::MAX);
+        let source = self.text.get(at(start)..at(end)).unwrap_or_default();
+        let mut rest = source;
+        while let Some(place) = rest.find('\\') {
+            let after = rest.get(place + 1..).unwrap_or_default();
+            if after.starts_with('/') {
+                let before = self.text.get(..at(start)).unwrap_or_default();
+                self.escaped_slash = u64::try_from(before.matches('\n').count() + 1).ok();
+                return;
+            }
+            let skipped = after.chars().next().map_or(0, char::len_utf8);
+            rest = after.get(skipped..).unwrap_or_default();
+        }
+    }
+
+    pub(crate) fn without_added_break(&self, mut value: String, style: ScalarStyle, end: u64) -> String {
         let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
         let to_the_end = usize::try_from(end).is_ok_and(|end| end > self.text.len());
         if block && to_the_end && value.ends_with(ADDED_BREAK) {
@@ -195,8 +236,11 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn next_event(&mut self) -> Result<Event, Error> {
-        self.events.parse().map_err(|error| syntax_error(self.text, &error, &[]))
+    pub(crate) fn next_event(&mut self) -> Result<Event, Error> {
+        self.events.parse().map_err(|error| {
+            self.stopped = Some(stopped(&error));
+            syntax_error(self.text, &error, &[])
+        })
     }
 }
 
@@ -262,6 +306,13 @@ fn refuse_tag_before_comma(text: &str) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+fn stopped(error: &libyaml_safer::Error) -> Stopped {
+    let line = |mark: Option<Mark>| mark.map(|mark| mark.line).filter(|line| *line != 0);
+    let line = line(error.context_mark()).or_else(|| line(error.problem_mark()));
+    let in_scanner = u64::from(error.kind() == ErrorKind::Scanner);
+    Stopped { line: line.map_or(0, |line| line + in_scanner), problem: error.problem() }
 }
 
 /// `spaces`: where the scanner was given a space that is not in the text.

@@ -56,6 +56,29 @@ impl Resolved {
     }
 }
 
+/// The type yaml.v3 gives an untagged plain scalar: YAML 1.2's words, YAML
+/// 1.1's numbers, and dates. `None` stands for text.
+pub(crate) fn plain_v3(text: &str) -> Option<Resolved> {
+    let may_mean_more = |first: u8| {
+        matches!(first, b'0'..=b'9' | b'+' | b'-' | b'.' | b'~' | b'n' | b'N' | b't' | b'T' | b'f' | b'F')
+    };
+    match text {
+        "" => return Some(Resolved::Null),
+        _ if !text.bytes().next().is_some_and(may_mean_more) => return None,
+        "~" | "null" | "Null" | "NULL" => return Some(Resolved::Null),
+        "true" | "True" | "TRUE" => return Some(Resolved::Bool(true)),
+        "false" | "False" | "FALSE" => return Some(Resolved::Bool(false)),
+        _ => {}
+    }
+    if !text.starts_with(|char: char| char.is_ascii_digit() || matches!(char, '+' | '-' | '.')) {
+        return None;
+    }
+    match plain(text) {
+        Resolved::Text(_) => None,
+        resolved => Some(resolved),
+    }
+}
+
 pub(crate) fn is_merge_key(scalar: &Scalar) -> bool {
     let tagged = || scalar.tag.as_deref().and_then(core_tag) == Some("merge");
     scalar.text == "<<" && (scalar.implicit || tagged())
@@ -144,7 +167,7 @@ fn is_base_60(text: &str) -> bool {
         && of_digits(fraction)
 }
 
-fn core_tag(tag: &str) -> Option<&str> {
+pub(crate) fn core_tag(tag: &str) -> Option<&str> {
     tag.strip_prefix(TAG_PREFIX)
 }
 
@@ -179,7 +202,7 @@ fn plain(text: &str) -> Resolved {
     number.unwrap_or_else(|| Resolved::Text(text.to_owned()))
 }
 
-fn binary(text: &str) -> Result<String, Problem> {
+pub(crate) fn binary(text: &str) -> Result<String, Problem> {
     let digits: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     let bytes = BASE64.decode(digits).map_err(|_| Problem::InvalidBase64)?;
     // `encoding/json` writes U+FFFD for each byte that is not UTF-8, where

@@ -8,6 +8,35 @@ pub(crate) fn is_timestamp(text: &str) -> bool {
     date_and_time(&mut rest).is_some() && rest.0.is_empty()
 }
 
+/// The time as Go's `time.RFC3339Nano` writes it.
+pub(crate) fn rfc3339(text: &str) -> Option<String> {
+    if !is_timestamp(text) {
+        return None;
+    }
+    let (date, rest) = match text.find(['T', 't', ' ']) {
+        Some(at) => text.split_at_checked(at)?,
+        None => (text, ""),
+    };
+    let two = |part: &str| format!("{part:0>2}");
+    let date: Vec<String> = date.split('-').map(two).collect();
+    let date = date.join("-");
+    let rest = rest.trim_start_matches(['T', 't', ' ']);
+    if rest.is_empty() {
+        return Some(format!("{date}T00:00:00Z"));
+    }
+    let (time, zone) = match rest.find(['Z', '+', '-']) {
+        Some(at) => rest.split_at_checked(at)?,
+        None => (rest, "Z"),
+    };
+    let (whole, fraction) = time.split_once(['.', ',']).unwrap_or((time, ""));
+    let whole: Vec<String> = whole.split(':').map(two).collect();
+    // Nanoseconds; what is behind them is cut.
+    let fraction = fraction.get(..9).unwrap_or(fraction).trim_end_matches('0');
+    let point = if fraction.is_empty() { "" } else { "." };
+    let zone = if matches!(zone, "+00:00" | "-00:00") { "Z" } else { zone };
+    Some(format!("{date}T{}{point}{fraction}{zone}", whole.join(":")))
+}
+
 struct Rest<'t>(&'t str);
 
 impl Rest<'_> {

@@ -187,7 +187,7 @@ impl Writer {
         let marked = text.starts_with('\u{feff}');
         let mut rest = text.chars().peekable();
         while let Some(char) = rest.next() {
-            if marked || !is_printable(char) || is_break(char) || matches!(char, '"' | '\\') {
+            if marked || needs_escape(char) {
                 self.escaped(char);
                 after_space = false;
             } else if char == ' ' {
@@ -214,35 +214,7 @@ impl Writer {
     }
 
     fn escaped(&mut self, char: char) {
-        let short = match char {
-            '\0' => '0',
-            '\u{7}' => 'a',
-            '\u{8}' => 'b',
-            '\t' => 't',
-            '\n' => 'n',
-            '\u{b}' => 'v',
-            '\u{c}' => 'f',
-            '\r' => 'r',
-            '\u{1b}' => 'e',
-            '"' => '"',
-            '\\' => '\\',
-            '\u{85}' => 'N',
-            '\u{a0}' => '_',
-            '\u{2028}' => 'L',
-            '\u{2029}' => 'P',
-            _ => {
-                let code = u32::from(char);
-                let digits = match code {
-                    0..=0xFF => format!("\\x{code:02X}"),
-                    0x100..=0xFFFF => format!("\\u{code:04X}"),
-                    _ => format!("\\U{code:08X}"),
-                };
-                digits.chars().for_each(|char| self.put(char));
-                return;
-            }
-        };
-        self.put('\\');
-        self.put(short);
+        escape(char).chars().for_each(|char| self.put(char));
     }
 
     fn literal(&mut self, text: &str, column: usize) {
@@ -319,6 +291,41 @@ impl Writer {
         self.out.push(char);
         self.column += 1;
     }
+}
+
+/// Whether double quotes have to escape it.
+pub(crate) fn needs_escape(char: char) -> bool {
+    !is_printable(char) || is_break(char) || matches!(char, '"' | '\\')
+}
+
+/// How it is written between double quotes.
+pub(crate) fn escape(char: char) -> String {
+    let short = match char {
+        '\0' => '0',
+        '\u{7}' => 'a',
+        '\u{8}' => 'b',
+        '\t' => 't',
+        '\n' => 'n',
+        '\u{b}' => 'v',
+        '\u{c}' => 'f',
+        '\r' => 'r',
+        '\u{1b}' => 'e',
+        '"' => '"',
+        '\\' => '\\',
+        '\u{85}' => 'N',
+        '\u{a0}' => '_',
+        '\u{2028}' => 'L',
+        '\u{2029}' => 'P',
+        _ => {
+            let code = u32::from(char);
+            return match code {
+                0..=0xFF => format!("\\x{code:02X}"),
+                0x100..=0xFFFF => format!("\\u{code:04X}"),
+                _ => format!("\\U{code:08X}"),
+            };
+        }
+    };
+    format!("\\{short}")
 }
 
 /// The text decides, and where it stands: a key has one line.
@@ -401,7 +408,7 @@ fn is_printable(char: char) -> bool {
 }
 
 /// Go's `FormatFloat(value, 'g', -1, 64)` for floats.
-fn number_text(number: &Number) -> String {
+pub(crate) fn number_text(number: &Number) -> String {
     let text = number.to_string();
     let Some(value) = number.as_f64().filter(|_| number.is_f64()) else { return text };
     let scientific = format!("{value:e}");

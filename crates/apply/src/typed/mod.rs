@@ -137,7 +137,7 @@ fn item_element(kind: &Type, relation: &Relation, item: &Value) -> Result<Elemen
             };
             let mut fields: Vec<(Arc<str>, Value)> = Vec::with_capacity(keys.len());
             for key in keys {
-                let default = || declared?.get(key)?.default.as_ref();
+                let default = || declared?.get(key)?.default.as_deref();
                 if let Some(value) = item.get(&**key).or_else(default) {
                     fields.push((key.clone(), value.clone()));
                 }

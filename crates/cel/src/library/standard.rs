@@ -492,6 +492,7 @@ fn on_text<'a>(
         ("format", [Value::List(args)]) => {
             args.collect().and_then(|args| string_format::format(text, &args, meter)).map(Value::text)
         }
+        ("jsonpatch.escapeKey", []) => Ok(Value::text(text.replace('~', "~0").replace('/', "~1"))),
         ("strings.quote", []) => Ok(Value::text(strings::quote(text))),
         ("url", []) => Url::parse(text)
             .map(|url| Value::Url(Arc::new(url)))

@@ -30,6 +30,13 @@ pub fn check(node: &Node, value: &Value, old: Option<&Value>, at: &str) -> Error
     findings.into_errors(at)
 }
 
+/// As [`check`], of a part of an object: one that stayed the same is let be.
+pub fn check_part(node: &Node, value: &Value, old: Option<&Value>, at: &str) -> Errors {
+    let mut findings = Findings::default();
+    walk(node, value, old.map(Old::Value), Name::ROOT, &mut findings);
+    findings.into_errors(at)
+}
+
 /// A place below the start, written out only where something is wrong.
 #[derive(Debug, Clone, Copy)]
 struct Name<'a> {
@@ -188,7 +195,7 @@ fn walk(node: &Node, value: &Value, old: Option<Old<'_>>, name: Name<'_>, out: &
     if out.all.len() >= MAX_ERRORS {
         return;
     }
-    if !node.types.is_empty() || node.format.is_some() {
+    if !node.types.is_empty() || node.format().is_some() {
         out.applied += 1;
         check_type(node, value, name, out);
     }
@@ -204,7 +211,7 @@ fn walk(node: &Node, value: &Value, old: Option<Old<'_>>, name: Name<'_>, out: &
         Value::String(text) => {
             out.applied += 1;
             check_string(node, text, name, out);
-            if let Some(format) = node.format.as_deref()
+            if let Some(format) = node.format()
                 && format::is_checked(format)
             {
                 out.applied += 1;
@@ -250,7 +257,7 @@ fn check_type(node: &Node, value: &Value, name: Name<'_>, out: &mut Findings) {
     let float_as_integer = kind == "number" && whole && wanted("integer");
     let integer_as_float = kind == "integer" && wanted("number");
     let fits = node.types.is_empty() || wanted(kind) || float_as_integer || integer_as_float;
-    if let Some(wanted_format) = node.format.as_deref() {
+    if let Some(wanted_format) = node.format() {
         let sequence = matches!(kind, "string" | "array");
         let narrower =
             matches!((format, wanted_format), ("int64", "int32") | ("float64", "float" | "double"));
@@ -268,15 +275,15 @@ fn check_type(node: &Node, value: &Value, name: Name<'_>, out: &mut Findings) {
 }
 
 fn check_logic(node: &Node, value: &Value, name: Name<'_>, out: &mut Findings) {
-    if !node.any_of.is_empty() {
-        let (valid, closest) = alternatives(&node.any_of, value, name);
+    if !node.any_of().is_empty() {
+        let (valid, closest) = alternatives(node.any_of(), value, name);
         if valid == 0 {
             out.nowhere(format!("\"{name}\" must validate at least one schema (anyOf)"));
             out.merge(closest);
         }
     }
-    if !node.one_of.is_empty() {
-        let (valid, closest) = alternatives(&node.one_of, value, name);
+    if !node.one_of().is_empty() {
+        let (valid, closest) = alternatives(node.one_of(), value, name);
         if valid != 1 {
             let found = if valid == 0 { "none valid".into() } else { format!("{valid} valid alternatives") };
             out.nowhere(format!("\"{name}\" must validate one and only one schema (oneOf). Found {found}"));
@@ -285,19 +292,19 @@ fn check_logic(node: &Node, value: &Value, name: Name<'_>, out: &mut Findings) {
             out.merge(closest);
         }
     }
-    if !node.all_of.is_empty() {
+    if !node.all_of().is_empty() {
         let mut valid = 0;
-        for member in &node.all_of {
+        for member in node.all_of() {
             let findings = alone(member, value, name);
             valid += usize::from(findings.is_empty());
             out.merge(findings);
         }
-        if valid < node.all_of.len() {
+        if valid < node.all_of().len() {
             let none = if valid == 0 { ". None validated" } else { "" };
             out.nowhere(format!("\"{name}\" must validate all the schemas (allOf){none}"));
         }
     }
-    if let Some(not) = &node.not
+    if let Some(not) = node.not()
         && alone(not, value, name).is_empty()
     {
         out.nowhere(format!("\"{name}\" must not validate the schema (not)"));
@@ -329,7 +336,7 @@ fn alone(node: &Node, value: &Value, name: Name<'_>) -> Findings {
 /// The first of the three that fails is the only one reported.
 fn check_string(node: &Node, text: &str, name: Name<'_>, out: &mut Findings) {
     let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
-    if let Some(most) = node.max_length
+    if let Some(most) = node.max_length()
         && length > most
     {
         let unit = if most == 1 { "byte" } else { "bytes" };
@@ -340,11 +347,11 @@ fn check_string(node: &Node, text: &str, name: Name<'_>, out: &mut Findings) {
             value: None,
             detail: format!("may not be more than {most} {unit}"),
         });
-    } else if let Some(least) = node.min_length
+    } else if let Some(least) = node.min_length()
         && length < least
     {
         out.invalid(name, text.into(), format!("{name} in body should be at least {least} chars long"));
-    } else if let Some(pattern) = &node.pattern
+    } else if let Some(pattern) = node.pattern()
         && !pattern.is_match(text)
     {
         out.invalid(name, text.into(), format!("{name} in body should match '{}'", pattern.text));
@@ -362,10 +369,10 @@ fn check_number(node: &Node, value: &Value, name: Name<'_>, out: &mut Findings) 
 
 /// Whether the number is one of the declared type and format at all.
 fn check_range(node: &Node, value: &Value, name: Name<'_>, out: &mut Findings) {
-    let [kind @ ("integer" | "number")] = node.types.as_slice() else { return };
+    let [kind @ ("integer" | "number")] = node.types else { return };
     let float = value.as_f64().unwrap_or_default();
     let integer = value.as_i64().or_else(|| number::integral(float));
-    let format = node.format.as_deref().unwrap_or_default();
+    let format = node.format().unwrap_or_default();
     let fits = match (*kind, format) {
         ("integer", "int32") => integer.is_some_and(|number| i32::try_from(number).is_ok()),
         ("integer", "uint32") => integer.is_some_and(|number| u32::try_from(number).is_ok()),
@@ -383,7 +390,7 @@ fn check_range(node: &Node, value: &Value, name: Name<'_>, out: &mut Findings) {
 
 /// Integers are compared with limits cut to integers, as upstream does.
 fn check_integer(node: &Node, number: i64, name: Name<'_>, out: &mut Findings) {
-    if let Some(factor) = node.multiple_of {
+    if let Some(factor) = node.multiple_of() {
         let factor = factor as i64;
         if factor <= 0 {
             let detail = format!("factor MultipleOf declared for {name} must be positive: {factor}");
@@ -392,14 +399,14 @@ fn check_integer(node: &Node, number: i64, name: Name<'_>, out: &mut Findings) {
             out.invalid(name, number.into(), format!("{name} in body should be a multiple of {factor}"));
         }
     }
-    if let Some(Limit { value, exclusive }) = node.maximum {
+    if let Some(Limit { value, exclusive }) = node.maximum() {
         let most = value as i64;
         if number > most || (exclusive && number == most) {
             let than = if exclusive { "less than" } else { "less than or equal to" };
             out.invalid(name, number.into(), format!("{name} in body should be {than} {most}"));
         }
     }
-    if let Some(Limit { value, exclusive }) = node.minimum {
+    if let Some(Limit { value, exclusive }) = node.minimum() {
         let least = value as i64;
         if number < least || (exclusive && number == least) {
             let than = if exclusive { "greater than" } else { "greater than or equal to" };
@@ -410,7 +417,7 @@ fn check_integer(node: &Node, number: i64, name: Name<'_>, out: &mut Findings) {
 
 fn check_float(node: &Node, number: f64, name: Name<'_>, out: &mut Findings) {
     let shown = || BadValue::Plain(number::go_float(number));
-    if let Some(factor) = node.multiple_of {
+    if let Some(factor) = node.multiple_of() {
         if factor <= 0.0 {
             let factor = number::go_float(factor);
             let detail = format!("factor MultipleOf declared for {name} must be positive: {factor}");
@@ -420,13 +427,13 @@ fn check_float(node: &Node, number: f64, name: Name<'_>, out: &mut Findings) {
             out.invalid(name, shown(), format!("{name} in body should be a multiple of {factor}"));
         }
     }
-    if let Some(Limit { value, exclusive }) = node.maximum
+    if let Some(Limit { value, exclusive }) = node.maximum()
         && (number > value || (exclusive && number >= value))
     {
         let than = if exclusive { "less than" } else { "less than or equal to" };
         out.invalid(name, shown(), format!("{name} in body should be {than} {}", number::go_float(value)));
     }
-    if let Some(Limit { value, exclusive }) = node.minimum
+    if let Some(Limit { value, exclusive }) = node.minimum()
         && (number < value || (exclusive && number <= value))
     {
         let than = if exclusive { "greater than" } else { "greater than or equal to" };
@@ -442,19 +449,19 @@ fn is_nearly_whole(number: f64) -> bool {
 
 fn check_list(node: &Node, items: &[Value], old: Option<Old<'_>>, name: Name<'_>, out: &mut Findings) {
     if let Some(item_node) = &node.items {
-        let correlated = Correlated::new(&node.list, old);
+        let correlated = Correlated::new(node.list(), old);
         for (index, item) in items.iter().enumerate() {
             let place = Name { parent: Some(&name), step: Step::Index(index) };
             walk(item_node, item, correlated.find(item), place, out);
         }
     }
     let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
-    if let Some(least) = node.min_items
+    if let Some(least) = node.min_items()
         && length < least
     {
         out.invalid(name, items.len().into(), format!("{name} in body should have at least {least} items"));
     }
-    if let Some(most) = node.max_items
+    if let Some(most) = node.max_items()
         && length > most
     {
         out.too_many(name, items.len(), most);
@@ -496,7 +503,7 @@ pub fn key_of(item: &Value, keys: &[Box<str>]) -> String {
 }
 
 fn check_enum(node: &Node, value: &Value, name: Name<'_>, out: &mut Findings) {
-    let Some(allowed) = &node.enum_values else { return };
+    let Some(allowed) = node.enum_values() else { return };
     // Null equals nothing to upstream, not even a null among the values.
     if !value.is_null() && allowed.iter().any(|allowed| equals_allowed(allowed, value)) {
         return;
@@ -512,12 +519,12 @@ fn check_enum(node: &Node, value: &Value, name: Name<'_>, out: &mut Findings) {
         reason: CauseReason::FieldValueNotSupported,
         name: Some(name.to_string()),
         text: "Unsupported value",
-        value: Some(shown(value)),
+        value: Some(shown_scalar(value)),
         detail: format!("supported values: {}", texts.join(", ")),
     });
 }
 
-fn shown(value: &Value) -> BadValue {
+pub fn shown_scalar(value: &Value) -> BadValue {
     match value {
         Value::Number(number) if number.is_f64() => {
             BadValue::Plain(number::go_float(number.as_f64().unwrap_or_default()))
@@ -546,7 +553,7 @@ fn equals_allowed(allowed: &Value, value: &Value) -> bool {
 fn check_object(node: &Node, value: &Value, old: Option<Old<'_>>, name: Name<'_>, out: &mut Findings) {
     let Value::Object(fields) = value else { return };
     let count = i64::try_from(fields.len()).unwrap_or(i64::MAX);
-    if let Some(least) = node.min_properties
+    if let Some(least) = node.min_properties()
         && count < least
     {
         out.invalid(
@@ -555,7 +562,7 @@ fn check_object(node: &Node, value: &Value, old: Option<Old<'_>>, name: Name<'_>
             format!("{name} in body should have at least {least} properties"),
         );
     }
-    if let Some(most) = node.max_properties
+    if let Some(most) = node.max_properties()
         && count > most
     {
         out.too_many(name, fields.len(), most);
@@ -582,7 +589,7 @@ fn check_object(node: &Node, value: &Value, old: Option<Old<'_>>, name: Name<'_>
             _ => {}
         }
     }
-    for key in &node.required {
+    for key in node.required() {
         if !fields.contains_key(&**key) {
             let place = Name { parent: Some(&name), step: Step::Property(key) };
             out.push(Finding {
@@ -597,7 +604,7 @@ fn check_object(node: &Node, value: &Value, old: Option<Old<'_>>, name: Name<'_>
 }
 
 /// Whether the value holds fields that no schema speaks of; such a value never counts as unchanged.
-fn has_undeclared(node: &Node, value: &Value) -> bool {
+pub fn has_undeclared(node: &Node, value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.iter().any(|(key, field)| {
             match node.properties.get(key.as_str()).or_else(|| node.additional_schema()) {

@@ -11,7 +11,7 @@ use crate::node::{ListType, Node};
 pub fn check_unique(node: &Node, value: &Value, path: &str, errors: &mut Errors) {
     match value {
         Value::Array(items) => {
-            match &node.list {
+            match node.list() {
                 ListType::Atomic => {}
                 ListType::Set => {
                     report(items.iter().map(|item| (item.to_string(), item.clone())), path, errors);

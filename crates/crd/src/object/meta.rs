@@ -13,7 +13,7 @@ use sternpost_meta::{
 use crate::node::Node;
 
 /// Total size of the annotations of an object.
-const MAX_ANNOTATIONS: usize = 256 * 1024;
+pub const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 /// Metadata that does not fit its type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -81,10 +81,11 @@ pub fn finalizer_warnings(object: &Value) -> Vec<String> {
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
-        .filter(|name| !name.contains('/') && !matches!(*name, "orphan" | "foregroundDeletion"))
+        .filter(|name| !name.contains('/') && !matches!(*name, "kubernetes" | "orphan" | "foregroundDeletion"))
         .map(|name| {
+            let path = if name.contains('.') { " including a path (/)" } else { "" };
             format!(
-                "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
+                "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
             )
         })
         .collect()
@@ -159,6 +160,34 @@ fn check_metadata(metadata: &Value, path: &str, errors: &mut Errors) {
         for problem in format::qualified_name(finalizer) {
             errors.invalid(format!("{path}.finalizers"), finalizer, &problem);
         }
+    }
+    for (index, entry) in items("managedFields").enumerate() {
+        check_manager(entry, &format!("{path}.managedFields[{index}]"), errors);
+    }
+}
+
+/// Bytes of the name of a manager, and of the subresource it wrote through.
+const MAX_MANAGER: usize = 128;
+const MAX_SUBRESOURCE: usize = 256;
+
+fn check_manager(entry: &Value, path: &str, errors: &mut Errors) {
+    let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+    if !matches!(text("operation"), "Apply" | "Update") {
+        errors.invalid(format!("{path}.operation"), text("operation"), "must be `Apply` or `Update`");
+    }
+    if !matches!(text("fieldsType"), "" | "FieldsV1") {
+        errors.invalid(format!("{path}.fieldsType"), text("fieldsType"), "must be `FieldsV1`");
+    }
+    let manager = text("manager");
+    if manager.len() > MAX_MANAGER {
+        errors.too_long(format!("{path}.manager"), MAX_MANAGER);
+    }
+    for (index, char) in manager.char_indices().filter(|(_, char)| char.is_control()) {
+        let detail = format!("invalid character U+{:04X} (at position {index})", u32::from(char));
+        errors.invalid(format!("{path}.manager"), manager, &detail);
+    }
+    if text("subresource").len() > MAX_SUBRESOURCE {
+        errors.too_long(format!("{path}.subresource"), MAX_SUBRESOURCE);
     }
 }
 
@@ -386,7 +415,7 @@ fn read_struct(
     Ok(out)
 }
 
-fn json_kind(value: &Value) -> &'static str {
+pub fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -394,5 +423,29 @@ fn json_kind(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finalizers_should_have_a_domain_and_a_path() {
+        for (name, expected) in [
+            ("foo", Some("a domain-qualified finalizer name to avoid")),
+            ("foo.example.com", Some("a domain-qualified finalizer name including a path (/) to avoid")),
+            ("example.com/foo", None),
+            ("kubernetes", None),
+            ("orphan", None),
+            ("foregroundDeletion", None),
+        ] {
+            let warnings = finalizer_warnings(&serde_json::json!({"metadata": {"finalizers": [name]}}));
+            match (expected, warnings.as_slice()) {
+                (None, []) => {}
+                (Some(words), [warning]) if warning.contains(words) => {}
+                _ => panic!("{name}: {warnings:?}"),
+            }
+        }
     }
 }

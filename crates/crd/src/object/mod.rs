@@ -22,14 +22,15 @@ pub use decode::{Json, MAX_DUPLICATES, read_json};
 pub use meta::{MetaError, finalizer_warnings};
 pub use prune::MAX_UNKNOWN;
 
-pub(crate) use check::check;
-pub(crate) use meta::coerce_default;
+pub(crate) use check::{check, has_undeclared, key_of, shown_scalar};
+pub(crate) use meta::{MAX_ANNOTATIONS, coerce_default, json_kind};
 pub(crate) use prune::has_unknown;
 
 use crate::{
     definition::{Definition, Version},
+    node::Node,
     number,
-    rules::{Outcome, Rules},
+    rules::{self, Outcome},
 };
 
 /// An object that was read.
@@ -42,20 +43,40 @@ pub struct Decoded {
 }
 
 /// Makes an object of a body: unknown fields go, metadata gets its type, defaults come.
-/// An object of another kind is left as it is, for [`validate`] to refuse.
+/// An object of another kind or group is left as it is, for [`validate`] to refuse; one of another
+/// version is read as that, and one of a version that is not there loses all but its metadata.
 pub fn decode(definition: &Definition, version: &Version, json: Json) -> Result<Decoded, MetaError> {
     let Json { value: mut object, duplicates } = json;
     let mut complaints: Vec<String> =
         duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-    if kind_of(&object) != definition.names.kind {
+    let (group, named) = text_of(&object, "apiVersion").split_once('/').unwrap_or_default();
+    let is_other = !named.is_empty() && group != definition.group;
+    if text_of(&object, "kind") != definition.names.kind || is_other {
         return Ok(Decoded { object, complaints });
     }
-    let node = version.node();
-    let mut unknown = prune::prune(node, &mut object);
-    unknown.extend(meta::coerce(node, &mut object)?);
+    let none = Node::default();
+    let node = match definition.version(named) {
+        Some(version) => version.node(),
+        None if named.is_empty() => version.node(),
+        None => &none,
+    };
+    let pruned = prune::prune(node, &mut object);
+    let (mut unknown, embedded): (Vec<_>, Vec<_>) =
+        meta::coerce(node, &mut object)?.into_iter().partition(|path| path.starts_with("metadata."));
+    unknown.extend(pruned);
+    unknown.extend(embedded);
     complaints.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
     fill::fill(node, &mut object);
     Ok(Decoded { object, complaints })
+}
+
+/// Of what was applied: the same without complaints, and nulls stay.
+pub fn complete_applied(version: &Version, object: &mut Value) -> Result<(), MetaError> {
+    let node = version.node();
+    prune::prune(node, object);
+    meta::coerce(node, object)?;
+    fill::fill_keeping_nulls(node, object);
+    Ok(())
 }
 
 /// After a patch or admission: the same without complaints.
@@ -67,14 +88,36 @@ pub fn complete(version: &Version, object: &mut Value) -> Result<(), MetaError> 
     Ok(())
 }
 
-/// An object of any version of the definition as one of this version, by strategy `None`:
-/// `apiVersion` is rewritten, then the schema's prunes and defaults apply.
-pub fn convert(definition: &Definition, version: &Version, object: &mut Value) {
-    if let Value::Object(fields) = object {
-        fields.insert("apiVersion".into(), definition.api_version(version).into());
+/// Gives an object that was created the status that it is shown with: it is checked and stored
+/// without one.
+pub fn fill_status(version: &Version, object: &mut Value) {
+    if version.defaults_status {
+        fill::fill(version.node(), object);
     }
+}
+
+/// An object of any version of the definition as one of this version, by strategy `None`: the schema of
+/// the version it is in prunes and defaults, `apiVersion` is rewritten, this version's schema trims.
+pub fn convert(definition: &Definition, version: &Version, object: &mut Value) {
+    let wanted = definition.api_version(version);
+    let given = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    let from = definition.versions.iter().find(|from| definition.api_version(from) == given);
+    let from = from.map_or(version, |from| from);
+    prune::prune(from.node(), object);
+    fill::fill(from.node(), object);
+    if from.name != version.name {
+        trim(version, object);
+    }
+    if let Value::Object(fields) = object {
+        fields.insert("apiVersion".into(), wanted.into());
+    }
+}
+
+/// An object that a webhook made one of this version: unknown fields go, and nulls that may not be.
+/// Defaults do not come: those of the version it was converted from came before.
+pub fn trim(version: &Version, object: &mut Value) {
     prune::prune(version.node(), object);
-    fill::fill(version.node(), object);
+    fill::drop_nulls(version.node(), object);
 }
 
 /// An object as a store would give it back: through the storage version and again to this one,
@@ -88,20 +131,53 @@ pub fn through_storage(definition: &Definition, version: &Version, object: &mut 
 
 /// All that is wrong with an object beside its own metadata, in upstream's order. With `old`, what
 /// did not change is let be.
-pub fn validate(
+pub fn validate(definition: &Definition, version: &Version, object: &Value, old: Option<&Value>) -> Outcome {
+    let mut errors = check_type(definition, version, object);
+    if !errors.is_empty() {
+        return Outcome { errors, warnings: Vec::new() };
+    }
+    errors.extend(check(version.node(), object, old, ""));
+    validate_more(version, object, old, errors)
+}
+
+/// As [`validate`], of a write of the status alone: the schema has a say in nothing else.
+pub fn validate_status(
     definition: &Definition,
     version: &Version,
-    rules: &dyn Rules,
     object: &Value,
     old: Option<&Value>,
 ) -> Outcome {
+    let mut errors = check_type(definition, version, object);
+    if !errors.is_empty() {
+        return Outcome { errors, warnings: Vec::new() };
+    }
+    if let (Some(node), Some(status)) = (version.node().properties.get("status"), object.get("status")) {
+        let old = old.and_then(|old| old.get("status"));
+        errors.extend(check::check_part(node, status, old, "status"));
+    }
+    validate_more(version, object, old, errors)
+}
+
+/// Whether an object is what it is taken for. If not, nothing else is looked at.
+fn check_type(definition: &Definition, version: &Version, object: &Value) -> Errors {
     let mut errors = Errors::default();
-    let kind = kind_of(object);
+    let (kind, api_version) = (text_of(object, "kind"), text_of(object, "apiVersion"));
     if kind != definition.names.kind {
         errors.invalid("kind", kind, &format!("must be {}", definition.names.kind));
     }
+    let wanted = definition.api_version(version);
+    if api_version != wanted {
+        errors.invalid("apiVersion", api_version, &format!("must be {wanted}"));
+    }
+    errors
+}
+
+/// What is not a matter of the schema alone.
+fn validate_more(version: &Version, object: &Value, old: Option<&Value>, mut errors: Errors) -> Outcome {
     let node = version.node();
-    errors.extend(check(node, object, old, ""));
+    if let Some(scale) = &version.scale {
+        scale::check_scale(scale, object, &mut errors);
+    }
     meta::check_embedded(node, object, "", &mut errors);
     let old_is_unique = old.is_none_or(|old| {
         let mut errors = Errors::default();
@@ -112,18 +188,15 @@ pub fn validate(
         lists::check_unique(node, object, "", &mut errors);
     }
     let mut outcome = Outcome { errors, warnings: Vec::new() };
-    if version.has_rules {
+    if let Some(tree) = version.rules() {
         if outcome.errors.causes().iter().any(|cause| blocks_rules(cause.reason)) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             outcome.errors.invalid("<nil>", BadValue::Plain("null".into()), detail);
         } else {
-            let ran = rules.run(&version.json, object, old, "");
+            let ran = rules::run(tree, node, object, old, "");
             outcome.errors.extend(ran.errors);
             outcome.warnings.extend(ran.warnings);
         }
-    }
-    if let Some(scale) = &version.scale {
-        scale::check_scale(scale, object, &mut outcome.errors);
     }
     outcome
 }
@@ -133,8 +206,8 @@ pub fn settle(object: &mut Value) {
     *object = number::shown(std::mem::take(object));
 }
 
-fn kind_of(object: &Value) -> &str {
-    object.get("kind").and_then(Value::as_str).unwrap_or_default()
+fn text_of<'a>(object: &'a Value, field: &str) -> &'a str {
+    object.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Rules are not run on what they were not written for.

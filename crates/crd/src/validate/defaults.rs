@@ -7,12 +7,12 @@ use super::children;
 use crate::{
     node::{Node, Purpose},
     object,
-    rules::Rules,
+    rules::{self, RuleTree},
 };
 
-pub(super) fn check(schema: &Value, path: &str, rules: &dyn Rules) -> Errors {
+pub(super) fn check(schema: &Value, path: &str) -> Errors {
     let mut errors = Errors::default();
-    check_node(schema, Place::Root, path, rules, &mut errors);
+    check_node(schema, Place::Root, path, &mut errors);
     errors
 }
 
@@ -22,10 +22,10 @@ enum Place {
     Below,
 }
 
-fn check_node(schema: &Value, place: Place, path: &str, rules: &dyn Rules, errors: &mut Errors) {
+fn check_node(schema: &Value, place: Place, path: &str, errors: &mut Errors) {
     if let Some(default) = schema.get("default") {
         let path = format!("{path}.default");
-        check_default(schema, place, default, &path, rules, errors);
+        check_default(schema, place, default, &path, errors);
     }
     for (step, child) in children(schema) {
         let is_own =
@@ -34,19 +34,12 @@ fn check_node(schema: &Value, place: Place, path: &str, rules: &dyn Rules, error
         // look at what stands within maps.
         let is_looked_at = step != ".additionalProperties" && (place == Place::Below || !is_own);
         if is_looked_at {
-            check_node(child, Place::Below, &format!("{path}{step}"), rules, errors);
+            check_node(child, Place::Below, &format!("{path}{step}"), errors);
         }
     }
 }
 
-fn check_default(
-    schema: &Value,
-    place: Place,
-    default: &Value,
-    path: &str,
-    rules: &dyn Rules,
-    errors: &mut Errors,
-) {
+fn check_default(schema: &Value, place: Place, default: &Value, path: &str, errors: &mut Errors) {
     let mut node = Node::compile(schema, Purpose::Defaults);
     if place == Place::Root {
         node.make_embedded();
@@ -64,7 +57,18 @@ fn check_default(
     }
     let found = object::check(&node, default, None, path);
     if found.is_empty() {
-        errors.extend(rules.run(schema, default, Some(default), path).errors);
+        let at = match place {
+            Place::Root => sternpost_cel::Place::ResourceRoot,
+            Place::Below => sternpost_cel::Place::Within,
+        };
+        if let Some(tree) = RuleTree::compile(schema, at) {
+            // As if it were created, and if that is well, as if it were written once more.
+            let mut found = rules::run(&tree, &node, default, None, path).errors;
+            if found.is_empty() {
+                found = rules::run(&tree, &node, default, Some(default), path).errors;
+            }
+            errors.extend(found);
+        }
     } else {
         errors.extend(found);
     }

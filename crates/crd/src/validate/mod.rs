@@ -19,9 +19,9 @@ use sternpost_meta::{
 };
 
 use crate::{
-    definition::{condition_is_true, text, texts},
+    definition::{condition_is_true, has_rules, text, texts},
     format, props,
-    rules::{Costs, Rules},
+    rules::{self, Costs, Stored},
 };
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
@@ -32,15 +32,19 @@ const COLUMN_FORMATS: &[&str] =
     &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
 /// A new definition. The rules for every object's metadata are the caller's.
-pub fn create(crd: &Value, rules: &dyn Rules) -> Errors {
+pub fn create(crd: &Value) -> Errors {
     let mut errors = Errors::default();
-    let name = crd.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     let spec = field(crd, "spec");
     let wanted = format!("{}.{}", text(field(spec, "names"), "plural"), text(spec, "group"));
-    if name != wanted {
-        errors.invalid("metadata.name", name, "must be spec.names.plural+\".\"+spec.group");
+    for (place, name) in ["metadata.generateName", "metadata.name"].into_iter().zip(["generateName", "name"])
+    {
+        let name = text(field(crd, "metadata"), name);
+        // That there is a name at all is a matter of every object's metadata.
+        if !name.is_empty() && name != wanted {
+            errors.invalid(place, name.as_str(), "must be spec.names.plural+\".\"+spec.group");
+        }
     }
-    validate_spec(spec, None, rules, &mut errors);
+    validate_spec(spec, None, &mut errors);
     naming::check_accepted(field(field(crd, "status"), "acceptedNames"), &mut errors);
     check_stored_versions(crd, &mut errors);
     check_approval(crd, None, &mut errors);
@@ -49,10 +53,10 @@ pub fn create(crd: &Value, rules: &dyn Rules) -> Errors {
 }
 
 /// A changed definition.
-pub fn update(crd: &Value, old: &Value, rules: &dyn Rules) -> Errors {
+pub fn update(crd: &Value, old: &Value) -> Errors {
     let mut errors = Errors::default();
     let (spec, old_spec) = (field(crd, "spec"), field(old, "spec"));
-    validate_spec(spec, Some(old), rules, &mut errors);
+    validate_spec(spec, Some(old), &mut errors);
     let immutable = |path: &str, pointer: &str, errors: &mut Errors| {
         let (new, old) = (spec.pointer(pointer), old_spec.pointer(pointer));
         if new != old {
@@ -116,7 +120,7 @@ fn is_shared(spec: &Value, part: &str) -> bool {
     versions.all(|version| Some(field(version, part)) == first)
 }
 
-fn validate_spec(spec: &Value, old: Option<&Value>, rules: &dyn Rules, errors: &mut Errors) {
+fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let group = text(spec, "group");
     let problems = text_format::dns_subdomain(&group);
     if group.is_empty() {
@@ -143,12 +147,23 @@ fn validate_spec(spec: &Value, old: Option<&Value>, rules: &dyn Rules, errors: &
         );
     }
     let shared = SHARED.map(|(part, _)| is_shared(spec, part));
-    let context = Context { old, rules };
+    let mut stored = Stored::default();
+    for schema in old.iter().flat_map(|old| items(field(old, "spec"), "versions")).filter_map(schema_of) {
+        stored.collect(schema);
+    }
+    let context = Context { old, stored };
     for (index, version) in versions.iter().enumerate() {
         let path = format!("spec.versions[{index}]");
         check_version(version, &path, errors);
         for ((part, _), shared) in SHARED.into_iter().zip(shared) {
-            if !shared {
+            if shared {
+                continue;
+            }
+            // To upstream a schema that all have is no longer there.
+            if part == "selectableFields" && is_shared(spec, "schema") && !items(version, part).is_empty() {
+                let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
+                errors.invalid(format!("{path}.{part}"), "", detail);
+            } else {
                 context.check_part(part, version, &path, &format!("{path}.{part}"), errors);
             }
         }
@@ -178,7 +193,7 @@ fn validate_spec(spec: &Value, old: Option<&Value>, rules: &dyn Rules, errors: &
 
 struct Context<'a> {
     old: Option<&'a Value>,
-    rules: &'a dyn Rules,
+    stored: Stored,
 }
 
 impl Context<'_> {
@@ -216,23 +231,24 @@ impl Context<'_> {
         if unsupported.is_none() {
             structure = structural::check(schema, path);
             if structure.is_empty() {
-                structure = defaults::check(schema, path, self.rules);
+                structure = defaults::check(schema, path);
             }
         }
         let sound = structure.is_empty() && unsupported.is_none();
         errors.extend(structure);
-        open_api::check(schema, path, errors);
-        if errors.len() > before {
-            return;
-        }
+        let mut found = Errors::default();
+        open_api::check(schema, path, &mut found);
+        errors.extend(found.clone());
         if let Some(keyword) = unsupported {
-            errors.invalid(path, "", &format!("OpenAPIV3Schema '{keyword}' is not supported"));
-        } else if sound {
+            if errors.len() == before {
+                errors.invalid(path, "", &format!("OpenAPIV3Schema '{keyword}' is not supported"));
+            }
+        } else if sound && has_rules(schema) {
             let known = self.old.is_some_and(|old| {
                 items(field(old, "spec"), "versions").iter().filter_map(schema_of).any(|old| old == schema)
             });
             let costs = if known { Costs::OfTotalOnly } else { Costs::Limited };
-            errors.extend(self.rules.check(schema, path, costs));
+            errors.extend(rules::check(schema, path, costs, &self.stored, &found));
         }
     }
 }

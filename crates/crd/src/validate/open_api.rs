@@ -5,7 +5,7 @@ use sternpost_meta::field::{BadValue, Errors};
 use sternpost_schema::Type;
 
 use super::{children, field, items};
-use crate::definition::text;
+use crate::{definition::text, rules};
 
 const LIST_TYPE: &str = "x-kubernetes-list-type";
 const LIST_MAP_KEYS: &str = "x-kubernetes-list-map-keys";
@@ -241,59 +241,9 @@ fn check_rules(schema: &Value, path: &str, errors: &mut Errors) {
             if has_break(field_path) {
                 errors.invalid(&at, field_path, "must not contain line breaks");
             }
-            if !is_field_path(schema, field_path) {
+            if rules::path::resolve(schema, field_path).is_none() {
                 errors.invalid(&at, field_path, "must be a valid path");
             }
-        }
-    }
-}
-
-/// `.name` and `['name']` steps that lead through properties and maps.
-fn is_field_path(schema: &Value, path: &str) -> bool {
-    let mut place = schema;
-    let mut rest = path;
-    while !rest.is_empty() {
-        let name = if let Some(after) = rest.strip_prefix("['") {
-            let Some((name, after)) = quoted(after) else { return false };
-            rest = after;
-            name
-        } else if let Some(after) = rest.strip_prefix('.') {
-            let end = after.find(['.', '[']).unwrap_or(after.len());
-            let (name, after) = after.split_at_checked(end).unwrap_or((after, ""));
-            rest = after;
-            name.to_owned()
-        } else {
-            return false;
-        };
-        let additional = || place.get("additionalProperties").filter(|value| value.is_object());
-        let next = field(place, "properties").get(&name).or_else(additional);
-        match next {
-            Some(next) if !name.is_empty() && !name.contains(['\n', '\r']) => place = next,
-            _ => return false,
-        }
-    }
-    !path.is_empty()
-}
-
-/// A name up to `']`, its escapes resolved, and what follows.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let mut name = String::new();
-    let mut chars = text.chars();
-    loop {
-        match chars.next()? {
-            '\'' => return chars.as_str().strip_prefix(']').map(|rest| (name, rest)),
-            '\\' => name.push(match chars.next()? {
-                'a' => '\u{7}',
-                'b' => '\u{8}',
-                'f' => '\u{c}',
-                'n' => '\n',
-                'r' => '\r',
-                't' => '\t',
-                'v' => '\u{b}',
-                other @ ('\'' | '\\' | '"') => other,
-                _ => return None,
-            }),
-            other => name.push(other),
         }
     }
 }

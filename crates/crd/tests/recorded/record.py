@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records what a real kube-apiserver 1.36 answers to custom resource definitions and custom objects.
 
-    SERVER=https://127.0.0.1:6443 TOKEN=... ./record.py definitions|objects|names
+    SERVER=https://127.0.0.1:6443 TOKEN=... ./record.py definitions|objects|names|rule-definitions|rule-objects
 
 Writes the .jsonl files beside this script. Definitions are only tried (dryRun) except where the
 server must know them; what is created stands in groups under `sternpost.example` and is deleted.
@@ -623,5 +623,11 @@ if __name__ == "__main__":
     elif what == "names":
         import record_objects
         record_objects.name_cases()
+    elif what == "rule-definitions":
+        import record_rules
+        record_rules.definition_cases()
+    elif what == "rule-objects":
+        import record_rules
+        record_rules.object_cases()
     else:
         sys.exit(__doc__)

@@ -17,6 +17,8 @@ use sternpost_verbs::{
     to_stored, typed,
 };
 
+use sternpost_yaml::Problem;
+
 use super::options::{Validation, check_dry_run};
 use crate::request::Request;
 
@@ -32,9 +34,13 @@ pub fn object(
     validation: Validation,
 ) -> Result<(Value, Vec<String>), Status> {
     let kind = served.kind();
-    let (value, mut complaints) = match media_type(request)? {
+    let media = media_type(request)?;
+    if media == PROTOBUF && served.custom().is_some() {
+        return Err(Status::unsupported_media_type(&[JSON, YAML]));
+    }
+    let (value, mut complaints) = match media {
         JSON => decode_json(&request.body, served)?,
-        YAML => decode_yaml(&request.body, served)?,
+        YAML => decode_yaml(&request.body, served, validation)?,
         _ => {
             let expected = served.resource.gvk();
             let value = sternpost_wire::object::decode(&request.body, Some(&expected))
@@ -59,9 +65,12 @@ pub fn object(
 }
 
 fn decode_json(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), Status> {
+    if served.custom().is_some() {
+        return decode_custom(bytes, served);
+    }
     // What can be read as the kind is read once. Whatever else a body is, upstream asks
     // first whether it is JSON, then what it says it is.
-    if let Ok(decoded) = typed::decode(bytes, &served.definition)
+    if let Ok(decoded) = served.decode(bytes)
         && decoded.object.is_object()
     {
         check_kind(&decoded.object, served)?;
@@ -71,8 +80,36 @@ fn decode_json(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), St
     check_type(type_meta.api_version.as_deref(), type_meta.kind.as_deref(), served)?;
     // To Go `null` is an object without fields.
     let bytes = if bytes.trim_ascii() == b"null" { b"{}".as_slice() } else { bytes };
-    let decoded = typed::decode(bytes, &served.definition).map_err(|error| unfit(served, &error.0))?;
+    let decoded = served.decode(bytes).map_err(|error| unfit(served, &error.0))?;
     Ok((decoded.object, decoded.complaints))
+}
+
+/// A body that must say what it is. One of another kind is for validation to refuse.
+fn decode_custom(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), Status> {
+    let type_meta = type_meta(bytes).map_err(|why| unreadable(served, &why, bytes))?;
+    if type_meta.kind.unwrap_or_default().is_empty() {
+        let text = String::from_utf8_lossy(bytes);
+        let why = format!("Object 'Kind' is missing in '{text}'");
+        return Err(unreadable(served, &why, bytes));
+    }
+    let api_version = type_meta.api_version.unwrap_or_default();
+    if api_version.matches('/').count() > 1 {
+        let why = format!("unexpected GroupVersion string: {api_version}");
+        return Err(unreadable(served, &why, bytes));
+    }
+    check_custom_version(&api_version, served)?;
+    let decoded = served.decode(bytes).map_err(|error| unfit(served, &error.0))?;
+    Ok((decoded.object, decoded.complaints))
+}
+
+fn check_custom_version(found: &str, served: &Served) -> Result<(), Status> {
+    let expected = served.resource.gv.to_string();
+    if found == expected {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!(
+        "the API version in the data ({found}) does not match the expected API version ({expected})"
+    )))
 }
 
 /// What a JSON document says of itself.
@@ -113,15 +150,44 @@ fn type_meta(bytes: &[u8]) -> Result<TypeMeta, String> {
     })
 }
 
-fn decode_yaml(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), Status> {
+fn decode_yaml(
+    bytes: &[u8],
+    served: &Served,
+    validation: Validation,
+) -> Result<(Value, Vec<String>), Status> {
     let text = std::str::from_utf8(bytes).map_err(|_| unreadable(served, "yaml: invalid UTF-8", bytes))?;
     let document =
         sternpost_yaml::read(text).map_err(|error| unreadable(served, &format!("yaml: {error}"), bytes))?;
-    check_kind(&document.value, served)?;
-    let repeated = document.repeated.iter().map(ToString::to_string);
-    let decoded = typed::decode_value(document.value.clone(), &served.definition)
-        .map_err(|error| unfit(served, &error.0))?;
-    Ok((decoded.object, repeated.chain(decoded.complaints).collect()))
+    if let Some(line) = document.escaped_slash {
+        let place = if line > 1 { format!("line {line}: ") } else { String::new() };
+        return Err(unreadable(served, &format!("yaml: {place}found unknown escape character"), bytes));
+    }
+    if served.custom().is_none() {
+        check_kind(&document.value, served)?;
+    } else if document.value.text("kind").is_empty() {
+        let why = format!("Object 'Kind' is missing in '{}'", document.value);
+        return Err(unreadable(served, &why, bytes));
+    } else {
+        check_custom_version(document.value.text("apiVersion"), served)?;
+    }
+    let mut complaints: Vec<String> = document.repeated.iter().map(repeated_key).collect();
+    if validation == Validation::Strict && !complaints.is_empty() {
+        // What the reader of YAML finds is one error, and many warnings.
+        complaints = vec![format!("yaml: unmarshal errors:\n  {}", complaints.join("\n  "))];
+    }
+    let decoded = served.decode_value(document.value.clone()).map_err(|error| unfit(served, &error.0))?;
+    complaints.extend(decoded.complaints);
+    Ok((decoded.object, complaints))
+}
+
+/// A key that stands twice in a mapping, in upstream's words.
+pub fn repeated_key(error: &sternpost_yaml::Error) -> String {
+    match &error.problem {
+        Problem::DuplicateKey { key, value_line } => {
+            format!("line {value_line}: key {} already set in map", go_quote(key))
+        }
+        other => format!("line {}: {other}", error.line),
+    }
 }
 
 /// What a body says of itself must be what the URL says.

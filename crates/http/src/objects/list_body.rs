@@ -18,6 +18,8 @@ pub struct ListBody {
     items: std::vec::IntoIter<Arc<Object>>,
     /// What stands before the next item.
     before: Vec<u8>,
+    /// What every item begins with. Items of custom resources say what they are.
+    begin: Vec<u8>,
     left: usize,
 }
 
@@ -25,11 +27,15 @@ impl ListBody {
     /// The list in JSON, compact and with a newline at its end.
     pub fn new(served: &Served, listed: Listed) -> Self {
         let before = head(served, &listed);
-        let items: usize = listed.items.iter().map(|object| object.size() + b",{".len()).sum();
+        let begin = match served.custom() {
+            Some(_) => served.head().into_bytes(),
+            None => b"{".to_vec(),
+        };
+        let items: usize = listed.items.iter().map(|object| object.size() + b",".len() + begin.len()).sum();
         // The first item has no comma.
         let commas = usize::from(!listed.items.is_empty());
         let left = before.len() + items - commas + TAIL.len();
-        Self { items: listed.items.into_iter(), before, left }
+        Self { items: listed.items.into_iter(), before, begin, left }
     }
 
     /// Bytes that are still to come.
@@ -45,10 +51,11 @@ impl ListBody {
         let mut piece = Vec::with_capacity(self.left.min(PIECE_BYTES));
         piece.append(&mut self.before);
         while let Some(object) = self.items.as_slice().first() {
-            if !piece.is_empty() && piece.len() + object.size() + b"{".len() + TAIL.len() > PIECE_BYTES {
+            if !piece.is_empty() && piece.len() + object.size() + self.begin.len() + TAIL.len() > PIECE_BYTES
+            {
                 break;
             }
-            piece.push(b'{');
+            piece.extend_from_slice(&self.begin);
             object.write_fields(&mut piece);
             self.items.next();
             if !self.items.as_slice().is_empty() {
@@ -75,10 +82,13 @@ impl ListBody {
 
 fn head(served: &Served, listed: &Listed) -> Vec<u8> {
     let mut head = format!(
-        "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{{\"resourceVersion\":\"{}\"",
-        served.resource.kind, served.resource.gv, listed.revision
+        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{{\"resourceVersion\":\"{}\"",
+        served.list_kind(),
+        served.resource.gv,
+        listed.revision
     );
-    if !listed.continue_token.is_empty() {
+    // Lists of custom resources have it always.
+    if !listed.continue_token.is_empty() || served.custom().is_some() {
         head += &format!(",\"continue\":\"{}\"", listed.continue_token);
     }
     if let Some(remaining) = listed.remaining {

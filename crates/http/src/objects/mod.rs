@@ -1,5 +1,7 @@
 //! Resource paths: from a request to a verb, and from its answer to bytes.
 
+use std::sync::Arc;
+
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 use sternpost_meta::{
@@ -10,8 +12,15 @@ use sternpost_verbs::{
     DeleteOptions, Deleted, DryRun, Listed, Part, Registry, Target, Written, parse_exact_version,
     served::Served,
 };
+use tokio::time::{Instant, timeout_at};
 
-use crate::{Api, body::Body, request::Request, response};
+use crate::{
+    Api,
+    body::Body,
+    limits::{MAX_WARNING_CHARS, MAX_WARNINGS_CHARS, REQUEST_TIMEOUT},
+    request::Request,
+    response,
+};
 
 mod body_in;
 mod component_status;
@@ -39,19 +48,67 @@ pub type Answer = http::Response<Body>;
 pub async fn handle(api: &Api, request: &Request, group: &str, version: &str) -> Option<Answer> {
     let registry = &api.registry;
     let place = path::parse(&request.path, group)?;
-    let served = registry.served.get(group, version, place.resource)?.clone();
-    let mut warnings = Vec::new();
-    let answer = respond(api, request, &served, &place, &mut warnings).await;
+    let mut attempts = 0;
+    // A watch has a time of its own.
+    let allotted = match options::time_allotted(request) {
+        Ok(allotted) if verb_of(request, &place) != Some(Verb::Watch) => allotted,
+        _ => REQUEST_TIMEOUT,
+    };
+    let end = Instant::now() + allotted;
+    let (mut warnings, answer) = loop {
+        let served = registry.served.get(group, version, place.resource)?;
+        let is_nowhere = match served.custom() {
+            Some(_) => is_nowhere(request, &served, &place),
+            None => place.deeper,
+        };
+        if is_nowhere {
+            return None;
+        }
+        let mut warnings = Vec::new();
+        // What a request waits for is the store, or a webhook. Who gives up does not know whether
+        // anything was written.
+        let answer = match timeout_at(end, respond(api, request, &served, &place, &mut warnings)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Status::timeout("request did not complete within the allotted timeout")),
+        };
+        attempts += 1;
+        match &answer {
+            // The definition has changed meanwhile: what is served now has to say.
+            Err(status) if status.is_superseded && attempts < ATTEMPTS => {}
+            _ => break (warnings, answer),
+        }
+    };
     let mut answer = answer.unwrap_or_else(|mut status| {
         warnings.append(&mut status.take_warnings());
         representation::error(request, &status)
     });
+    let said: Vec<HeaderValue> = answer.headers().get_all(header::WARNING).iter().cloned().collect();
+    answer.headers_mut().remove(header::WARNING);
     add_warnings(&mut answer, &warnings);
+    for warning in said {
+        answer.headers_mut().append(header::WARNING, warning);
+    }
     Some(answer)
 }
 
+/// Whether a custom resource has nothing at a place: then there is no such path.
+fn is_nowhere(request: &Request, served: &Served, place: &Place<'_>) -> bool {
+    let looks = matches!(request.method, Method::GET | Method::HEAD);
+    match (served.is_namespaced(), place.namespace) {
+        (true, None) => !place.name.is_empty() || !looks,
+        (false, Some(_)) => true,
+        _ => false,
+    }
+}
+
+/// How often a request is begun anew because the definition of its resource changed.
+const ATTEMPTS: usize = 10;
+
 /// What every answer about a deprecated kind says.
 fn deprecation(served: &Served) -> Option<String> {
+    if let Some(custom) = served.custom() {
+        return custom.definition.deprecation_warning(&custom.version);
+    }
     let text = match (served.group(), served.kind()) {
         ("", "Endpoints") => "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
         ("", "ComponentStatus") => "v1 ComponentStatus is deprecated in v1.19+",
@@ -64,7 +121,7 @@ fn deprecation(served: &Served) -> Option<String> {
 async fn respond(
     api: &Api,
     request: &Request,
-    served: &Served,
+    served: &Arc<Served>,
     place: &Place<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Answer, Status> {
@@ -75,9 +132,17 @@ async fn respond(
         return Err(Status::no_such_resource());
     }
     let target = Target { served, namespace: place.namespace.unwrap_or_default(), name: place.name };
+    if served.custom().is_some() {
+        // Whatever else there is to say.
+        warnings.extend(deprecation(served));
+    }
     if !place.subresource.is_empty() {
-        let found = served.resource.subresources.iter().find(|found| &*found.name == place.subresource);
-        let subresource = found.ok_or_else(Status::no_such_resource)?;
+        let mut subresources = served.resource.subresources.iter().filter(|_| !place.deeper);
+        let found = subresources.find(|found| &*found.name == place.subresource);
+        let subresource = found.ok_or_else(|| match served.custom() {
+            Some(_) => Status::not_found(target.resource_name(), place.name),
+            None => Status::no_such_resource(),
+        })?;
         if let Some(answer) = node_bound::respond(registry, request, target, place) {
             return answer;
         }
@@ -87,19 +152,26 @@ async fn respond(
         }
         return subresource_verb(registry, request, target, subresource).await;
     }
-    let verb = allowed_verb(request, served, place)?;
-    warnings.extend(deprecation(served));
+    let verb = match served.custom() {
+        Some(_) => custom_verb(request, target, place)?,
+        None => allowed_verb(request, served, place)?,
+    };
+    if served.custom().is_none() {
+        warnings.extend(deprecation(served));
+    }
     if verb == Verb::Watch && !served.resource.allows(Verb::Watch) {
         let resource = ResourceName { group: served.group(), resource: &served.resource.plural };
         return Err(Status::verb_not_supported(resource, "watch"));
     }
     if verb != Verb::Watch {
-        options::check_timeout(request)?;
+        options::time_allotted(request)?;
     }
     if verb == Verb::Patch {
-        patch::media_type(request)?;
+        patch::media_type(request, served)?;
     }
-    representation::check_accept(request, place.name.is_empty() && request.method == Method::GET)?;
+    if served.custom().is_none() {
+        representation::check_accept(request, place.name.is_empty() && request.method == Method::GET)?;
+    }
     if served.group().is_empty() && served.kind() == "ComponentStatus" {
         return component_status::respond(request, target, verb);
     }
@@ -110,16 +182,16 @@ async fn respond(
             if !matches!(version, "" | "0") {
                 registry.await_revision(parse_exact_version(version)?).await?;
             }
-            Ok(shape.stored(request, served, &*registry.get(target)?))
+            shape.stored(registry, request, served, &registry.get(target)?).await
         }
         Verb::List => {
             let shape = Shape::negotiate_list(request, served)?;
             let selection = options::selection(request, served)?;
             let query = options::list(request)?;
             let listed: Listed = registry.list(target, &selection, &query).await?;
-            Ok(shape.list(request, served, listed))
+            shape.list(registry, request, served, listed).await
         }
-        Verb::Watch => watch::serve(api, request, target).await,
+        Verb::Watch => watch::serve(api, request, target, served).await,
         // Bindings and reviews are answered, not stored.
         Verb::Create if served.group().is_empty() && served.kind() == "Binding" => {
             subresource::bind_by_name(registry, request, target).await
@@ -156,7 +228,8 @@ async fn respond(
             let options = body_in::delete_options(request)?;
             warnings.extend(orphan_warning(served, &options));
             let items = registry.delete_collection(target, &selection, query.limit, &options).await?;
-            Ok(shape.values(request, served, &items, registry.cache.revision()))
+            let revision = registry.cache.revision();
+            shape.objects(registry, request, served, &items, Some(revision), "", None).await
         }
         Verb::Patch => patch::respond(registry, request, target, "", Part::Main, warnings).await,
     }
@@ -181,6 +254,17 @@ fn allowed_verb(request: &Request, served: &Served, place: &Place<'_>) -> Result
     // To upstream's router a watch is a list with a parameter.
     let routed = if verb == Verb::Watch { Verb::List } else { verb };
     if served.resource.allows(routed) { Ok(verb) } else { Err(Status::method_not_allowed()) }
+}
+
+/// As upstream, which has no router in front of custom resources.
+fn custom_verb(request: &Request, target: Target<'_>, place: &Place<'_>) -> Result<Verb, Status> {
+    match (&request.method, place.name.is_empty()) {
+        (&Method::HEAD, true) => Ok(Verb::List),
+        (&Method::HEAD, false) => Ok(Verb::Get),
+        (&Method::POST, _) => Ok(Verb::Create),
+        (&Method::PUT | &Method::PATCH, true) => Err(Status::bad_request("name must be provided")),
+        _ => verb_of(request, place).ok_or_else(|| Status::verb_not_supported(target.resource_name(), "")),
+    }
 }
 
 /// Jobs leave their pods behind unless told otherwise, which surprises people.
@@ -224,10 +308,13 @@ async fn subresource_verb(
         Method::DELETE => Verb::Delete,
         _ => return Err(Status::method_not_allowed()),
     };
-    if !subresource.verbs.contains(&verb) {
-        return Err(Status::method_not_allowed());
-    }
     let served = target.served;
+    if !subresource.verbs.contains(&verb) {
+        return Err(match served.custom() {
+            Some(_) => Status::verb_not_supported(target.resource_name(), verb.as_str()),
+            None => Status::method_not_allowed(),
+        });
+    }
     match (&*subresource.name, verb) {
         ("finalize", Verb::Update) => {
             let shape = Shape::negotiate(request, served)?;
@@ -249,7 +336,7 @@ fn write_answer(
 ) -> Answer {
     let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let mut answer = match &written.stored {
-        Some(stored) if shape.sends_stored_bytes(served) => shape.stored(request, served, stored),
+        Some(stored) if shape.sends_stored_bytes(served, stored) => shape.bytes(request, served, stored),
         _ => shape.object(request, served, &written.object, code),
     };
     *answer.status_mut() = code;
@@ -280,13 +367,25 @@ fn delete_answer(
 
 /// `Warning: 299 - "text"`, one for each.
 fn add_warnings(answer: &mut Answer, warnings: &[String]) {
-    let mut seen: Vec<&String> = Vec::new();
+    let mut distinct: Vec<&String> = Vec::new();
     for warning in warnings {
-        if seen.contains(&warning) {
+        if !distinct.contains(&warning) {
+            distinct.push(warning);
+        }
+    }
+    // Headers have to fit into what clients read of them: if there is too much to say, all of it is
+    // said shorter, and the rest not at all.
+    let length = |warning: &String| warning.chars().count();
+    let all: usize = distinct.iter().map(|warning| length(warning)).sum();
+    let longest = if all > MAX_WARNINGS_CHARS { MAX_WARNING_CHARS } else { MAX_WARNINGS_CHARS };
+    let mut said = 0;
+    for warning in distinct {
+        let length = length(warning).min(longest);
+        if said + length > MAX_WARNINGS_CHARS {
             continue;
         }
-        seen.push(warning);
-        let text: String = warning.chars().filter(|char| !char.is_control()).collect();
+        said += length;
+        let text: String = warning.chars().take(longest).filter(|char| !char.is_control()).collect();
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             answer.headers_mut().append(header::WARNING, value);

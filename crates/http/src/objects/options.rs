@@ -1,6 +1,6 @@
 //! Query parameters of object requests.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use http::header;
 use serde_json::json;
@@ -10,10 +10,11 @@ use sternpost_meta::{
     status::Status,
     user::User,
 };
+use sternpost_registry::field_selectors::{self, Scope};
 use sternpost_verbs::{DryRun, ListQuery, Selection, VersionMatch, Writer, served::Served};
 
 use super::dry_run;
-use crate::request::Request;
+use crate::{limits::REQUEST_TIMEOUT, request::Request};
 
 pub use sternpost_verbs::Validation;
 
@@ -118,9 +119,16 @@ pub fn selection(request: &Request, served: &Served) -> Result<Selection, Status
         .map_err(|error| bad(&error))?;
     let fields = FieldSelector::parse(request.query.first("fieldSelector").unwrap_or_default())
         .map_err(|error| bad(&error))?;
-    let fields = sternpost_registry::field_selectors::resolve(served.group(), served.kind(), fields)
-        .map_err(|error| bad(&error))?;
-    Ok(Selection { labels, fields, name: None })
+    let fields = match served.custom() {
+        Some(custom) => {
+            let scope = if served.is_namespaced() { Scope::Namespaced } else { Scope::Cluster };
+            let selectable: Vec<&str> = custom.version.selectable_fields.iter().map(String::as_str).collect();
+            field_selectors::resolve_custom(scope, &selectable, fields)
+        }
+        None => field_selectors::resolve(served.group(), served.kind(), fields),
+    };
+    let fields = fields.map_err(|error| bad(&error))?;
+    Ok(Selection { labels, fields, name: None, custom: None }.on(served))
 }
 
 pub fn list(request: &Request) -> Result<ListQuery, Status> {
@@ -177,10 +185,12 @@ pub fn integer(request: &Request, name: &str) -> Result<Option<i64>, Status> {
     })
 }
 
-/// `timeout` is a duration as Go writes it. The server's own limits are shorter
-/// than any that a client would wait for, so only its form is of interest.
-pub fn check_timeout(request: &Request) -> Result<(), Status> {
-    let Some(text) = request.query.first("timeout").filter(|text| !text.is_empty()) else { return Ok(()) };
+/// How long a request may take: `timeout`, a duration as Go writes it, or less.
+pub fn time_allotted(request: &Request) -> Result<Duration, Status> {
+    let text = request.query.first("timeout").unwrap_or_default();
+    if text.is_empty() {
+        return Ok(REQUEST_TIMEOUT);
+    }
     let bad = |what: String| {
         let text = go_quote(text);
         Err(Status::bad_request(format!(
@@ -189,11 +199,12 @@ pub fn check_timeout(request: &Request) -> Result<(), Status> {
     };
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
-        return Ok(());
+        return Ok(REQUEST_TIMEOUT);
     }
     if rest.is_empty() {
         return bad("invalid".into());
     }
+    let mut seconds = 0.0;
     while !rest.is_empty() {
         let digits = |text: &str| text.trim_start_matches(|char: char| char.is_ascii_digit()).len();
         let whole = digits(rest);
@@ -205,13 +216,23 @@ pub fn check_timeout(request: &Request) -> Result<(), Status> {
         }
         let end = unit.find(|char: char| char.is_ascii_digit() || char == '.').unwrap_or(unit.len());
         let (unit, behind) = unit.split_at(end);
-        match unit {
-            "ns" | "us" | "\u{b5}s" | "\u{3bc}s" | "ms" | "s" | "m" | "h" => rest = behind,
+        let size = match unit {
+            "ns" => 1e-9,
+            "us" | "\u{b5}s" | "\u{3bc}s" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
             "" => return bad("missing unit in".into()),
             other => return bad(format!("unknown unit {} in", go_quote(other))),
-        }
+        };
+        seconds += number.parse::<f64>().unwrap_or_default() * size;
+        rest = behind;
     }
-    Ok(())
+    // None at all, and less, is as if nothing was asked for.
+    let asked = Duration::try_from_secs_f64(seconds).unwrap_or(REQUEST_TIMEOUT);
+    let is_some = !text.starts_with('-') && !asked.is_zero();
+    Ok(if is_some { asked.min(REQUEST_TIMEOUT) } else { REQUEST_TIMEOUT })
 }
 
 /// As upstream reads booleans: absent, `0` and `false` are false, all else true.

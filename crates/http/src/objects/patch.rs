@@ -2,16 +2,15 @@
 
 use http::header;
 use serde_json::Value;
-use sternpost_meta::{field::go_quote, status::Status};
+use sternpost_meta::status::Status;
 use sternpost_patch::{
     body::{self, BodyError, Reading},
     json_patch,
 };
 use sternpost_registry::{kinds::json_syntax, object::Fields};
 use sternpost_verbs::{Part, Patch, PatchRequest, Registry, ScaleChange, Target, Validation, served::Served};
-use sternpost_yaml::Problem;
 
-use super::{Answer, options, representation::Shape, write_answer};
+use super::{Answer, body_in::repeated_key, options, representation::Shape, write_answer};
 use crate::request::Request;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,13 +22,18 @@ pub enum PatchType {
 }
 
 /// What kind of patch the body is; the error is that of upstream's router.
-pub fn media_type(request: &Request) -> Result<PatchType, Status> {
+pub fn media_type(request: &Request, served: &Served) -> Result<PatchType, Status> {
     let header = request.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     match header.unwrap_or_default().split(';').next().unwrap_or_default().trim() {
         "application/json-patch+json" => Ok(PatchType::Json),
         "application/merge-patch+json" => Ok(PatchType::Merge),
-        "application/strategic-merge-patch+json" => Ok(PatchType::Strategic),
+        "application/strategic-merge-patch+json" if served.custom().is_none() => Ok(PatchType::Strategic),
         "application/apply-patch+yaml" => Ok(PatchType::Apply),
+        _ if served.custom().is_some() => Err(Status::unsupported_media_type(&[
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/apply-patch+yaml",
+        ])),
         _ => {
             let mut status = Status::unsupported_media_type(&[]);
             status.message = "415: Unsupported Media Type".into();
@@ -48,7 +52,7 @@ pub async fn respond(
     part: Part,
     warnings: &mut Vec<String>,
 ) -> Result<Answer, Status> {
-    let kind = media_type(request)?;
+    let kind = media_type(request, target.served)?;
     let shape = Shape::negotiate(request, target.served)?;
     let (options, force) = options::patch(request, kind == PatchType::Apply)?;
     let patch = read(request, kind, target.served, options.validation, force)?;
@@ -63,7 +67,7 @@ pub async fn respond_scale(
     target: Target<'_>,
     scale: &Served,
 ) -> Result<Answer, Status> {
-    let kind = media_type(request)?;
+    let kind = media_type(request, target.served)?;
     let shape = Shape::negotiate(request, scale)?;
     let (options, force) = options::patch(request, kind == PatchType::Apply)?;
     let patch = read(request, kind, scale, options.validation, force)?;
@@ -137,13 +141,7 @@ fn configuration(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), 
             "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         )));
     }
-    let repeated = document.repeated.iter().map(|error| match &error.problem {
-        Problem::DuplicateKey { key, value_line } => {
-            format!("line {value_line}: key {} already set in map", go_quote(key))
-        }
-        other => format!("line {}: {other}", error.line),
-    });
-    let repeated: Vec<String> = repeated.collect();
+    let repeated: Vec<String> = document.repeated.iter().map(repeated_key).collect();
     checked(document.value, served).map(|config| (config, repeated))
 }
 

@@ -12,6 +12,8 @@ pub struct Place<'a> {
     pub followed: bool,
     /// The deprecated `/watch/` form.
     pub watch: bool,
+    /// More follows than any resource has.
+    pub deeper: bool,
 }
 
 /// Reads the part of `path` behind its group-version.
@@ -37,10 +39,11 @@ pub fn parse<'a>(path: &'a str, group: &str) -> Option<Place<'a>> {
     let (resource, name, subresource) = match rest {
         [resource] => (*resource, "", ""),
         [resource, name] => (*resource, *name, ""),
-        [resource, name, subresource] => (*resource, *name, *subresource),
-        _ => return None,
+        [resource, name, subresource, ..] => (*resource, *name, *subresource),
+        [] => return None,
     };
-    Some(Place { resource, namespace, name, subresource, followed, watch })
+    let deeper = rest.len() > 3;
+    Some(Place { resource, namespace, name, subresource, followed, watch, deeper })
 }
 
 /// What follows a proxy is the business of whoever is behind it.
@@ -73,7 +76,7 @@ mod tests {
             let (resource, namespace, name, subresource, watch) = expected;
             assert_eq!(
                 parse(path, group),
-                Some(Place { resource, namespace, name, subresource, followed: false, watch }),
+                Some(Place { resource, namespace, name, subresource, followed: false, watch, deeper: false }),
                 "{path}"
             );
         }
@@ -85,10 +88,10 @@ mod tests {
             let place = parse(path, "").unwrap();
             assert_eq!((place.name, place.subresource, place.followed), ("a", "proxy", followed), "{path}");
         }
-        for path in ["/api/v1/namespaces/a/pods/b/log/c", "/api/v1/namespaces/a/pods//proxy/c"] {
-            assert_eq!(parse(path, ""), None, "{path}");
+        for path in ["/api/v1/namespaces/a/pods/b/log/c", "/api/v1/a/b/c/d"] {
+            assert!(parse(path, "").unwrap().deeper, "{path}");
         }
-        for path in ["/api/v1/a/b/c/d", "/api/v1//pods", "/api/v1/pods//x"] {
+        for path in ["/api/v1/namespaces/a/pods//proxy/c", "/api/v1//pods", "/api/v1/pods//x"] {
             assert_eq!(parse(path, ""), None, "{path}");
         }
     }

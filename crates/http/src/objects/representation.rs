@@ -1,8 +1,10 @@
 //! Objects and lists as the client wants them: JSON, YAML, protobuf, a table,
 //! or metadata only.
 
+use std::sync::Arc;
+
 use http::{HeaderValue, StatusCode, header};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sternpost_cache::Object;
 use sternpost_meta::{status::Status, time::Timestamp};
 use sternpost_registry::{
@@ -10,7 +12,7 @@ use sternpost_registry::{
     table::{self, Definitions, IncludeObject, ListMeta},
 };
 use sternpost_store::Revision;
-use sternpost_verbs::{Listed, served::Served, typed};
+use sternpost_verbs::{Listed, Registry, served::Served};
 
 use super::{Answer, list_body::ListBody, whole};
 use crate::{
@@ -54,6 +56,11 @@ impl Shape {
     fn choose(request: &Request, served: &Served, extent: Extent) -> Result<Self, Status> {
         for clause in Accept::of(&request.headers).clauses() {
             let Some(format) = Format::of(clause) else { continue };
+            // A custom resource has no messages; its metadata has.
+            let has_messages = served.custom().is_none() && !served.is_of_custom();
+            if !has_messages && format == Format::Protobuf && !clause.transforms() {
+                continue;
+            }
             let version = match clause.param("v") {
                 Some("v1beta1") => MetaVersion::V1beta1,
                 _ => MetaVersion::V1,
@@ -105,11 +112,28 @@ impl Shape {
         self.send(request, value, code)
     }
 
-    /// One object as it is stored: bytes that are there already.
-    pub fn stored(self, request: &Request, served: &Served, object: &Object) -> Answer {
-        if !self.sends_stored_bytes(served) {
-            return self.object(request, served, &object.value(), StatusCode::OK);
+    /// One object as it is stored.
+    pub async fn stored(
+        self,
+        registry: &Registry,
+        request: &Request,
+        served: &Served,
+        object: &Arc<Object>,
+    ) -> Result<Answer, Status> {
+        if self.sends_stored_bytes(served, object) {
+            return Ok(self.bytes(request, served, object));
         }
+        let value = match served.custom() {
+            Some(custom) => {
+                registry.shown(custom, std::slice::from_ref(object)).await?.pop().unwrap_or_default()
+            }
+            None => object.value(),
+        };
+        Ok(self.object(request, served, &value, StatusCode::OK))
+    }
+
+    /// One object, in bytes that are there already.
+    pub fn bytes(self, request: &Request, served: &Served, object: &Object) -> Answer {
         let head = served.head();
         let mut out = Vec::with_capacity(head.len() + object.size() + 1);
         out.extend_from_slice(head.as_bytes());
@@ -118,26 +142,47 @@ impl Shape {
         whole(response::json(Spacing::wanted_by(request), &out.into()))
     }
 
-    /// Whether objects go out as they are stored.
-    pub fn sends_stored_bytes(self, served: &Served) -> bool {
-        self.transform == Transform::None && self.format == Format::Json && served.conversion.is_none()
+    /// Whether an object goes out as it is stored.
+    pub fn sends_stored_bytes(self, served: &Served, object: &Object) -> bool {
+        self.transform == Transform::None && self.format == Format::Json && served.shows_stored(object)
     }
 
-    pub fn list(self, request: &Request, served: &Served, listed: Listed) -> Answer {
-        if self.sends_stored_bytes(served) {
+    pub async fn list(
+        self,
+        registry: &Registry,
+        request: &Request,
+        served: &Served,
+        listed: Listed,
+    ) -> Result<Answer, Status> {
+        let as_stored = self.transform == Transform::None && self.format == Format::Json;
+        if as_stored && listed.items.iter().all(|object| served.shows_stored(object)) {
             let list = ListBody::new(served, listed);
-            return match Spacing::wanted_by(request) {
+            return Ok(match Spacing::wanted_by(request) {
                 Spacing::Compact => streamed(list),
                 pretty @ Spacing::Pretty => whole(response::json(pretty, &list.collect())),
-            };
+            });
         }
-        let items: Vec<Value> = listed.items.iter().map(|object| item(served, object)).collect();
-        self.items(request, served, &items, Some(listed.revision), &listed.continue_token, listed.remaining)
+        let Listed { items, revision, continue_token, remaining } = listed;
+        self.objects(registry, request, served, &items, Some(revision), &continue_token, remaining).await
     }
 
-    /// A list of values that are not stored any more.
-    pub fn values(self, request: &Request, served: &Served, items: &[Value], revision: Revision) -> Answer {
-        self.items(request, served, items, Some(revision), "", None)
+    /// A list of objects, whatever their stored form.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a list, which stand nowhere else together")]
+    pub async fn objects(
+        self,
+        registry: &Registry,
+        request: &Request,
+        served: &Served,
+        objects: &[Arc<Object>],
+        revision: Option<Revision>,
+        continue_token: &str,
+        remaining: Option<usize>,
+    ) -> Result<Answer, Status> {
+        let items = match served.custom() {
+            Some(custom) => registry.shown(custom, objects).await?,
+            None => objects.iter().map(|object| item(served, object)).collect(),
+        };
+        Ok(self.items(request, served, &items, revision, continue_token, remaining))
     }
 
     /// A list of values that were never stored.
@@ -169,14 +214,14 @@ impl Shape {
                 if !version.is_empty() {
                     metadata.set("resourceVersion", version.as_str());
                 }
-                if !continue_token.is_empty() {
+                if !continue_token.is_empty() || served.custom().is_some() {
                     metadata.set("continue", continue_token);
                 }
                 if let Some(count) = remaining_item_count {
                     metadata.set("remainingItemCount", count);
                 }
                 let mut list = Value::Object(serde_json::Map::new());
-                list.set("kind", format!("{}List", served.resource.kind));
+                list.set("kind", served.list_kind());
                 list.set("apiVersion", served.resource.gv.to_string());
                 list.set("metadata", metadata);
                 list.set("items", items.to_vec());
@@ -194,7 +239,7 @@ impl Shape {
         include: IncludeObject,
     ) -> Value {
         let now = Timestamp::from(std::time::SystemTime::now());
-        table::table(served.group(), served.kind(), items, meta, include, Definitions::Send, now)
+        tabulated(served, items, meta, include, Definitions::Send, now)
     }
 
     fn send(self, request: &Request, mut value: Value, code: StatusCode) -> Answer {
@@ -231,9 +276,13 @@ enum Extent {
 }
 
 fn wrong_extent(asked: &str, served: &Served, extent: Extent) -> Status {
+    if served.custom().is_some() && extent == Extent::One {
+        return Status::unexpected("content is not a list");
+    }
     let found = format!("*{}.{}", super::body_in::go_package(served.group()), served.kind());
     let what = match extent {
         Extent::One => format!("is not a list ({found})"),
+        Extent::List if served.custom().is_some() => "is a list (*unstructured.UnstructuredList)".into(),
         Extent::List => format!("is a list ({found}List)"),
     };
     let mut status = Status::not_acceptable(&[]);
@@ -262,10 +311,10 @@ pub fn error(request: &Request, status: &Status) -> Answer {
 
 /// A stored object as this version shows it, in full.
 pub fn from_stored(served: &Served, object: &Value) -> Value {
-    let object = match served.conversion {
+    let object = match served.conversion() {
         Some(conversion) => {
             let mut converted = conversion.show(object);
-            typed::settle(&mut converted, &served.definition);
+            served.settle(&mut converted);
             converted
         }
         None => object.clone(),
@@ -281,7 +330,7 @@ fn in_full(served: &Served, mut object: Value) -> Value {
 
 /// As an item of a list, which has no kind of its own.
 fn item(served: &Served, object: &Object) -> Value {
-    match served.conversion {
+    match served.conversion() {
         Some(_) => {
             let mut value = from_stored(served, &object.value());
             value.remove("kind");
@@ -289,6 +338,55 @@ fn item(served: &Served, object: &Object) -> Value {
             value
         }
         None => object.value(),
+    }
+}
+
+/// Objects in full as a table, by the columns of their kind.
+pub fn tabulated<'a>(
+    served: &Served,
+    items: impl Iterator<Item = &'a Value>,
+    meta: &ListMeta<'_>,
+    include: IncludeObject,
+    definitions: Definitions,
+    now: Timestamp,
+) -> Value {
+    let (group, kind) = (served.group(), served.kind());
+    let Some(custom) = served.custom() else {
+        let mut table = table::table(group, kind, items, meta, include, definitions, now);
+        if served.is_of_custom() {
+            head_as_custom(&mut table);
+        }
+        return table;
+    };
+    let cells = |item: &Value| sternpost_crd::table::cells(&custom.version, item, now);
+    let rows = items.map(|item| table::row(group, kind, item, cells(item), include)).collect();
+    let headings = match definitions {
+        Definitions::Omit => Value::Null,
+        Definitions::Send => sternpost_crd::table::headings(&custom.version)
+            .into_iter()
+            .map(|heading| {
+                json!({
+                    "name": heading.name,
+                    "type": heading.kind,
+                    "format": heading.format,
+                    "description": heading.description,
+                    "priority": heading.priority,
+                })
+            })
+            .collect(),
+    };
+    table::assemble(headings, rows, meta)
+}
+
+/// Upstream describes the columns that all tables have in two ways.
+fn head_as_custom(table: &mut Value) {
+    let columns = table.get_mut("columnDefinitions").and_then(Value::as_array_mut);
+    for column in columns.into_iter().flatten() {
+        match column.text("name") {
+            "Name" => column.set("format", "name"),
+            "Age" => column.set("type", "date"),
+            _ => {}
+        }
     }
 }
 

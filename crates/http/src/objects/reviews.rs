@@ -25,7 +25,6 @@ use sternpost_registry::{
 use sternpost_verbs::{
     Registry, Target,
     served::{Served, ServedResources},
-    typed,
 };
 
 use super::{Answer, body_in, options, representation::Shape};
@@ -152,7 +151,7 @@ pub fn token_request(
 
 /// As Go would write it: without what is empty, and with kind and apiVersion.
 fn finish(answer: &mut Value, served: &Served) {
-    typed::settle(answer, &served.definition);
+    served.settle(answer);
     answer.set("kind", served.kind());
     answer.set("apiVersion", served.resource.gv.to_string());
 }

@@ -7,8 +7,8 @@ use sternpost_meta::{
     status::Status,
 };
 use sternpost_registry::{
-    kinds::{certificate_signing_request, pod, scale},
-    object::{Fields, FieldsMut},
+    kinds::{certificate_signing_request, pod},
+    object::Fields,
 };
 use sternpost_verbs::{
     DryRun, Part, Registry, ScaleChange, Target,
@@ -33,13 +33,14 @@ pub async fn respond(
         ("scale", Verb::Get) => {
             let own = of_kind(served, subresource)?;
             let shape = Shape::negotiate(request, &own)?;
-            Ok(shape.object(request, &own, &scale_of(registry, target)?, StatusCode::OK))
+            Ok(shape.object(request, &own, &registry.scale(target).await?, StatusCode::OK))
         }
         ("scale", Verb::Update) => {
             let own = of_kind(served, subresource)?;
             let shape = Shape::negotiate(request, &own)?;
             let options = options::write(request, "UpdateOptions")?;
-            let (wanted, warnings) = body_in::object(request, &own, options.validation)?;
+            let (wanted, warnings) = body_in::object(request, &own, options.validation)
+                .map_err(|status| if own.is_of_custom() { unread_scale(status) } else { status })?;
             let change = ScaleChange::Replace(&wanted);
             let written = registry.write_scale(target, &own, change, options.writer("scale")).await?;
             Ok(write_answer(request, &own, shape, written, warnings))
@@ -49,7 +50,7 @@ pub async fn respond(
         }
         ("status" | "approval" | "ephemeralcontainers" | "resize", Verb::Get) => {
             let shape = Shape::negotiate(request, served)?;
-            Ok(shape.stored(request, served, &*registry.get(target)?))
+            shape.stored(registry, request, served, &registry.get(target)?).await
         }
         ("status" | "approval" | "ephemeralcontainers" | "resize", Verb::Update) => {
             update(registry, request, target, &subresource.name, part(&subresource.name)).await
@@ -74,6 +75,14 @@ pub async fn respond(
         }
         _ => Err(Status::no_such_resource()),
     }
+}
+
+/// Of whatever it cannot read upstream says only this, where resources are custom.
+fn unread_scale(status: Status) -> Status {
+    if status.code != 400 {
+        return status;
+    }
+    Status::bad_request("no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"")
 }
 
 /// What can be changed through a subresource.
@@ -107,12 +116,6 @@ async fn update(
     Ok(write_answer(request, target.served, shape, written, warnings))
 }
 
-fn scale_of(registry: &Registry, target: Target<'_>) -> Result<Value, Status> {
-    let mut parent = registry.get(target)?.value();
-    parent.set("kind", target.served.kind());
-    Ok(scale::scale_of(&parent))
-}
-
 fn of_kind(parent: &Served, subresource: &Subresource) -> Result<Served, Status> {
     ServedResources::of_subresource(parent, &subresource.kind).ok_or_else(Status::no_such_resource)
 }
@@ -133,7 +136,7 @@ pub async fn bind_by_name(
             return Err(Status::bad_request("Name parameter required."));
         }
         let pods = registry.served.get("", "v1", "pods").ok_or_else(Status::no_such_resource)?;
-        let pod = Target { served: pods, namespace: target.namespace, name };
+        let pod = Target { served: &pods, namespace: target.namespace, name };
         registry.bind(pod, &binding, options.dry_run).await
     };
     bind.await.map(|()| success(&warnings)).map_err(|status| after(&warnings, status))

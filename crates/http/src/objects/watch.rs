@@ -20,16 +20,12 @@ use sternpost_registry::{
     object::{Fields, FieldsMut},
     table::{self, Definitions, ListMeta},
 };
-use sternpost_verbs::{
-    Target, Told, Watch, WatchQuery,
-    served::{Conversion, Served},
-    typed,
-};
-use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+use sternpost_verbs::{Registry, Target, Told, Watch, WatchQuery, custom::Custom, served::Served};
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
 
 use super::{
     Answer, options,
-    representation::{Shape, Transform},
+    representation::{Shape, Transform, tabulated},
 };
 use crate::{
     Api,
@@ -39,9 +35,20 @@ use crate::{
     response::{Format, JSON, json_line},
 };
 
-pub async fn serve(api: &Api, request: &Request, target: Target<'_>) -> Result<Answer, Status> {
-    let served = target.served;
-    let shape = Shape::negotiate_watch(request, served)?;
+/// `served` is that of the target.
+pub async fn serve(
+    api: &Api,
+    request: &Request,
+    target: Target<'_>,
+    served: &Arc<Served>,
+) -> Result<Answer, Status> {
+    let shape = match Shape::negotiate_watch(request, served) {
+        // Upstream finds out with the first event, when all it can do is end.
+        Err(status) if served.custom().is_some() && status.code == 500 => {
+            return Ok(stream(Format::Json, Body::Whole(Bytes::new().into())));
+        }
+        shape => shape?,
+    };
     let selection = options::selection(request, served)?;
     let selection = if target.name.is_empty() { selection } else { selection.named(target.name) };
     let query = query(request)?;
@@ -50,24 +57,35 @@ pub async fn serve(api: &Api, request: &Request, target: Target<'_>) -> Result<A
     let writer = Writer {
         shape,
         head: served.head(),
-        group: served.group().into(),
-        kind: served.kind().into(),
         api_version: served.resource.gv.to_string().into(),
-        conversion: served.conversion,
-        definition: served.definition.clone(),
+        served: served.clone(),
         columns_sent: false,
     };
     let body = match api.registry.watch(Target { name: "", ..target }, selection, &query).await {
         Ok((begin, watch)) => {
             let annotate = query.initial_events != Some(false) && begin.is_some();
             let mut stopping = api.stopping();
-            // The server's stop ends a watch as its timeout does.
+            let life = served.custom().map(|custom| custom.life.shown_otherwise());
+            // The server's stop ends a watch as its timeout does, and so does the end of what
+            // its objects are.
             let end = async move {
-                let _ = timeout_at(deadline, stopping.wait_for(|stopping| *stopping)).await;
+                let over = async {
+                    match life {
+                        Some(mut life) => drop(life.wait_for(|over| *over).await),
+                        None => std::future::pending().await,
+                    }
+                };
+                let stopped = async { drop(stopping.wait_for(|stopping| *stopping).await) };
+                let any = async {
+                    tokio::select! { () = over => {}, () = stopped => {} }
+                };
+                let _ = timeout_at(deadline, any).await;
             };
             Body::Watch(Box::new(WatchBody {
                 writer,
                 watch,
+                registry: api.registry.clone(),
+                converting: None,
                 begin: begin.unwrap_or_default().into_iter(),
                 first_bookmark: bookmarks && annotate,
                 bookmarks: if bookmarks { Bookmarks::until(deadline) } else { None },
@@ -79,14 +97,18 @@ pub async fn serve(api: &Api, request: &Request, target: Target<'_>) -> Result<A
         Err(status) if matches!(status.code, 410 | 504) => Body::Whole(writer.error(&status).into()),
         Err(status) => return Err(status),
     };
+    Ok(stream(shape.format, body))
+}
+
+fn stream(format: Format, body: Body) -> Answer {
     let mut answer = http::Response::new(body);
     *answer.status_mut() = StatusCode::OK;
-    let media = match shape.format {
+    let media = match format {
         Format::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         Format::Json | Format::Yaml => JSON,
     };
     answer.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static(media));
-    Ok(answer)
+    answer
 }
 
 /// The events of one watch. It is driven by its connection: a client that does
@@ -94,6 +116,9 @@ pub async fn serve(api: &Api, request: &Request, target: Target<'_>) -> Result<A
 pub struct WatchBody {
     writer: Writer,
     watch: Watch,
+    registry: Arc<Registry>,
+    /// Events that a webhook has to convert before anything else is sent.
+    converting: Option<Converting>,
     begin: std::vec::IntoIter<Arc<Object>>,
     /// Whether the end of the first objects is still to be marked.
     first_bookmark: bool,
@@ -117,8 +142,23 @@ impl WatchBody {
             if self.ended {
                 return Poll::Ready(None);
             }
+            if let Some(converting) = &mut self.converting {
+                if let Poll::Ready(values) = converting.values.as_mut().poll(context) {
+                    let kinds = std::mem::take(&mut converting.kinds);
+                    self.converting = None;
+                    return Poll::Ready(Some(self.converted(&kinds, values)));
+                }
+                if self.end.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+                self.ended = true;
+                continue;
+            }
             if !self.begin.as_slice().is_empty() {
-                return Poll::Ready(Some(self.first_objects()));
+                match self.first_objects() {
+                    piece if piece.is_empty() => continue,
+                    piece => return Poll::Ready(Some(piece)),
+                }
             }
             if std::mem::take(&mut self.first_bookmark) {
                 return Poll::Ready(Some(self.writer.bookmark(self.watch.place().get(), true)));
@@ -150,6 +190,11 @@ impl WatchBody {
     }
 
     fn first_objects(&mut self) -> Bytes {
+        if self.writer.calls_webhook() {
+            let some = self.begin.by_ref().take(MAX_CONVERTED);
+            let some: Vec<_> = some.map(|object| (EventKind::Added, object)).collect();
+            return self.convert(some);
+        }
         let mut piece = Vec::new();
         for object in self.begin.by_ref() {
             self.writer.write(&mut piece, EventKind::Added, &object);
@@ -161,6 +206,14 @@ impl WatchBody {
     }
 
     fn changes(&mut self) -> Result<Bytes, Expired> {
+        if self.writer.calls_webhook() {
+            let mut some = Vec::new();
+            self.watch.read(|told| {
+                some.push((told.kind, Arc::new(told.object.at(told.object.revision))));
+                if some.len() < MAX_CONVERTED { Reading::GoOn } else { Reading::Stop }
+            })?;
+            return Ok(self.convert(some));
+        }
         let Self { writer, watch, .. } = self;
         let mut piece = Vec::new();
         watch.read(|told| {
@@ -168,6 +221,54 @@ impl WatchBody {
             if piece.len() < WATCH_PIECE_BYTES { Reading::GoOn } else { Reading::Stop }
         })?;
         Ok(piece.into())
+    }
+}
+
+/// How many events a webhook converts in one call, or a few more.
+const MAX_CONVERTED: usize = 500;
+
+/// Events of which a webhook makes those of the version that is watched.
+struct Converting {
+    kinds: Vec<EventKind>,
+    values: Pin<Box<dyn Future<Output = Vec<Value>> + Send>>,
+}
+
+/// How long a watch waits before it asks a webhook again that has failed. As upstream, nothing is
+/// told meanwhile: what comes later must not come before.
+const CONVERSION_PAUSE: Duration = Duration::from_secs(1);
+
+impl WatchBody {
+    /// Bytes of the events if they need no conversion; else nothing yet.
+    fn convert(&mut self, events: Vec<(EventKind, Arc<Object>)>) -> Bytes {
+        let mut piece = Vec::new();
+        if events.iter().all(|(_, object)| self.writer.sends_stored_bytes(object)) {
+            for (kind, object) in &events {
+                self.writer.write_json(&mut piece, *kind, object);
+            }
+            return piece.into();
+        }
+        let (registry, served) = (self.registry.clone(), self.writer.served.clone());
+        let (kinds, objects): (Vec<EventKind>, Vec<Arc<Object>>) = events.into_iter().unzip();
+        let values = async move {
+            let Some(custom) = served.custom() else { return Vec::new() };
+            loop {
+                match registry.shown(custom, &objects).await {
+                    Ok(values) => return values,
+                    Err(status) => tracing::debug!(%status, "a watch waits for a conversion"),
+                }
+                sleep(CONVERSION_PAUSE).await;
+            }
+        };
+        self.converting = Some(Converting { kinds, values: Box::pin(values) });
+        Bytes::new()
+    }
+
+    fn converted(&mut self, kinds: &[EventKind], values: Vec<Value>) -> Bytes {
+        let mut piece = Vec::new();
+        for (kind, value) in kinds.iter().zip(values) {
+            piece.extend_from_slice(&self.writer.value_frame(kind.as_str(), value));
+        }
+        piece.into()
     }
 }
 
@@ -201,11 +302,8 @@ impl Bookmarks {
 struct Writer {
     shape: Shape,
     head: String,
-    group: Box<str>,
-    kind: Box<str>,
     api_version: Box<str>,
-    conversion: Option<Conversion>,
-    definition: Arc<str>,
+    served: Arc<Served>,
     columns_sent: bool,
 }
 
@@ -213,7 +311,7 @@ impl Writer {
     fn write_told(&mut self, out: &mut Vec<u8>, told: &Told<'_>) {
         match told.shared {
             // Encoded by the first watcher that comes here.
-            Some(event) if self.sends_stored_bytes() => {
+            Some(event) if self.sends_stored_bytes(told.object) => {
                 let frame = event.frame(|| {
                     let mut frame = Vec::new();
                     self.write_json(&mut frame, told.kind, told.object);
@@ -226,22 +324,30 @@ impl Writer {
     }
 
     fn write(&mut self, out: &mut Vec<u8>, kind: EventKind, object: &Object) {
-        if self.sends_stored_bytes() {
+        if self.sends_stored_bytes(object) {
             return self.write_json(out, kind, object);
         }
-        let mut value = object.value();
-        if let Some(conversion) = self.conversion {
-            value = conversion.show(&value);
-            typed::settle(&mut value, &self.definition);
-        }
+        let mut value = match (self.served.custom(), self.served.conversion()) {
+            (Some(custom), _) => custom.shown_plainly(object),
+            (None, Some(conversion)) => {
+                let mut value = conversion.show(&object.value());
+                self.served.settle(&mut value);
+                value
+            }
+            (None, None) => object.value(),
+        };
         self.complete(&mut value);
         out.extend_from_slice(&self.value_frame(kind.as_str(), value));
     }
 
-    fn sends_stored_bytes(&self) -> bool {
+    fn sends_stored_bytes(&self, object: &Object) -> bool {
         self.shape.transform == Transform::None
             && self.shape.format != Format::Protobuf
-            && self.conversion.is_none()
+            && self.served.shows_stored(object)
+    }
+
+    fn calls_webhook(&self) -> bool {
+        self.served.custom().is_some_and(Custom::calls_webhook)
     }
 
     /// `{"type":…,"object":…}` and a newline, from bytes that are there already.
@@ -269,15 +375,7 @@ impl Writer {
                 let meta =
                     ListMeta { resource_version: &version, continue_token: "", remaining_item_count: None };
                 let now = Timestamp::from(SystemTime::now());
-                table::table(
-                    &self.group,
-                    &self.kind,
-                    std::iter::once(&value),
-                    &meta,
-                    include,
-                    definitions,
-                    now,
-                )
+                tabulated(&self.served, std::iter::once(&value), &meta, include, definitions, now)
             }
         };
         self.shape.set_version(&mut value);
@@ -302,6 +400,8 @@ impl Writer {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
             value.object_mut("metadata").set("annotations", annotations);
         }
+        // As an object that nobody has filled in.
+        self.served.settle(&mut value);
         self.complete(&mut value);
         self.value_frame("BOOKMARK", value)
     }
@@ -312,7 +412,7 @@ impl Writer {
     }
 
     fn complete(&self, value: &mut Value) {
-        value.set("kind", &*self.kind);
+        value.set("kind", self.served.kind());
         value.set("apiVersion", &*self.api_version);
     }
 }

@@ -11,12 +11,7 @@ use sternpost_schema::{
 };
 
 use super::{Definitions, Subject, names::Names};
-
-const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-
-/// A built-in kind whose `apiVersion`, `kind` and `metadata` are described as
-/// those of every kind.
-const EXAMPLE: &str = "io.k8s.api.core.v1.ConfigMap";
+use crate::custom;
 
 /// One subject for each served version.
 pub fn subjects(crd: &Value) -> Result<Vec<(Names, Subject)>, ReadError> {
@@ -74,22 +69,9 @@ pub fn subjects(crd: &Value) -> Result<Vec<(Names, Subject)>, ReadError> {
     Ok(subjects)
 }
 
-/// With the fields every object has, and every embedded one.
+/// As publishing shows it.
 fn schema_at(json: &Value, steps: &[&str]) -> Result<Schema, ReadError> {
-    let mut schema = read_at(json, &mut Path::default(), steps)?;
-    let embedded = [embedded_api_version(), embedded_kind()];
-    schema.walk_mut(&mut |node| {
-        if node.rest.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
-            set_object_fields(node, &embedded);
-            for name in ["kind", "apiVersion"] {
-                if !node.required.iter().any(|known| **known == *name) {
-                    node.required.push(name.into());
-                }
-            }
-        }
-    });
-    set_object_fields(&mut schema, &[standard("apiVersion").to_owned(), standard("kind").to_owned()]);
-    Ok(schema)
+    read_at(json, &mut Path::default(), steps).map(custom::published)
 }
 
 fn read_at(json: &Value, path: &mut Path, steps: &[&str]) -> Result<Schema, ReadError> {
@@ -97,35 +79,4 @@ fn read_at(json: &Value, path: &mut Path, steps: &[&str]) -> Result<Schema, Read
         [] => read::schema_at(json, Dialect::V3, path),
         [first, rest @ ..] => path.at(first, |path| read_at(json, path, rest)),
     }
-}
-
-/// Replaces what the author said of them, as publishing does.
-fn set_object_fields(node: &mut Schema, [api_version, kind]: &[String; 2]) {
-    let metadata = Schema::reference(OBJECT_META).described(standard("metadata"));
-    node.properties.insert("apiVersion".into(), Schema::of(Type::String).described(&**api_version));
-    node.properties.insert("kind".into(), Schema::of(Type::String).described(&**kind));
-    node.properties.insert("metadata".into(), metadata);
-}
-
-fn standard(field: &str) -> &'static str {
-    let example = sternpost_builtin::definition(EXAMPLE).and_then(|schema| schema.properties.get(field));
-    example.and_then(|field| field.description.as_deref()).unwrap_or_default()
-}
-
-/// Embedded objects are described more briefly than whole ones: what
-/// `apiVersion` is and where to read on.
-fn embedded_api_version() -> String {
-    let text = standard("apiVersion").replacen("APIVersion", "apiVersion", 1);
-    let (first, _) = text.split_once(". ").unwrap_or((&text, ""));
-    format!("{first}. {}", more_info(&text))
-}
-
-fn embedded_kind() -> String {
-    let text = standard("kind").replacen("Kind", "kind", 1);
-    let (first, _) = text.split_once("REST resource").unwrap_or((&text, ""));
-    format!("{first}type of this object. In CamelCase. {}", more_info(&text))
-}
-
-fn more_info(text: &str) -> &str {
-    text.find("More info").and_then(|at| text.get(at..)).unwrap_or_default()
 }

@@ -4,9 +4,10 @@
     record.py odd                 odd.txt: kubectl on odd.json, served as a cluster would
     record.py crd KUBECONFIG      crd.txt: kubectl on ships.yaml, applied to a real kube-apiserver
     record.py kinds KUBECONFIG    kinds.txt: every kind of that server, and fields of each
+    record.py custom KUBECONFIG   custom.txt: the same of ../custom/definitions.yaml
 
-Upstream's prose is not kept: crd.txt has hashes in its place, kinds.txt one hash
-an answer. odd.txt is verbatim; every word in it is ours.
+Upstream's prose is not kept: crd.txt has hashes in its place, kinds.txt and custom.txt
+one hash an answer. odd.txt is verbatim; every word in it is ours.
 """
 
 import hashlib
@@ -35,7 +36,7 @@ def main():
             odd(base)
         else:
             base += ["--kubeconfig", sys.argv[2]]
-            {"crd": crd, "kinds": kinds}[what](base)
+            {"crd": crd, "kinds": kinds, "custom": custom}[what](base)
 
 
 def odd(base):
@@ -78,6 +79,35 @@ def kinds(base):
                 text = "\n".join(normalise.explain(ask(base, command)[1]))
                 lines.append(f"{command}\t{hashlib.sha256(text.encode()).hexdigest()[:16]}\n")
     (HERE / "kinds.txt").write_text("".join(lines))
+
+
+def custom(base):
+    random.seed(36)
+    file = str(HERE.parent / "custom" / "definitions.yaml")
+    applied = run(base + ["apply", "--server-side", "-f", file, "-o", "json"])[1]
+    time.sleep(5)
+    lines = []
+    try:
+        for crd in json.loads(applied)["items"]:
+            spec = crd["spec"]
+            for version in (version["name"] for version in spec["versions"] if version["served"]):
+                plural, flag = spec["names"]["plural"], f" --api-version={spec['group']}/{version}"
+                recursive = ask(base, f"{plural}{flag} --recursive")[1]
+                # kubectl splits at dots and blanks.
+                paths = [path for path in paths_of(recursive) if all(name and not set(name) & set(" ./") for name in path)]
+                own = [path for path in paths if path[0] not in ("apiVersion", "kind", "metadata")]
+                asked = random.sample(own, min(FIELDS_A_KIND, len(own)))
+                # Where authors have rules about the fields of every object.
+                asked += [path for path in paths if plural == "authors" and path[-1] in ("metadata", "kind", "name")]
+                asked += [path for path in paths if path[0] == "restricted" and len(path) == 2]
+                commands = [plural + flag, f"{plural}{flag} --recursive"]
+                commands += [".".join([plural, *path]) + flag for path in asked]
+                for command in commands:
+                    text = "\n".join(normalise.explain(ask(base, command)[1]))
+                    lines.append(f"{command}\t{hashlib.sha256(text.encode()).hexdigest()[:16]}\n")
+    finally:
+        subprocess.run(base + ["delete", "-f", file], check=True)
+    (HERE / "custom.txt").write_text("".join(lines))
 
 
 def paths_of(recursive):
@@ -134,7 +164,7 @@ def ask(base, command):
 
 
 def run(arguments):
-    done = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    done = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
     # Decoded by hand: text mode would turn "\r\n" into "\n".
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 

@@ -17,7 +17,7 @@ pub(super) fn field<'a>(owner: &'a Type, name: &str) -> Result<(&'a Type, &'a Pa
     let unknown = || Error::UnknownField { owner: short_name(owner).to_owned(), field: name.to_owned() };
     match owner.node() {
         Node::Map(map) => match (map.fields.get(name), &map.others) {
-            (Some(Field { kind, patch, .. }), _) => Ok((kind, patch)),
+            (Some(Field { kind, patch, .. }), _) => Ok((kind, patch.as_deref().unwrap_or(&NO_STRATEGY))),
             (None, Some(others)) => Ok((others, &NO_STRATEGY)),
             (None, None) => Err(unknown()),
         },

@@ -18,20 +18,25 @@ fn validate(scale: &Value, errors: &mut Errors) {
 
 /// The scale of a `Deployment`, `ReplicaSet`, `StatefulSet` or `ReplicationController`.
 pub fn scale_of(parent: &Value) -> Value {
+    let count = |part: &str| parent.field(part).int("replicas").unwrap_or_default();
+    scale_with(parent, count("spec"), count("status"), &selector_text(parent))
+}
+
+/// The scale of an object that wants and has as many replicas, with this selector.
+pub fn scale_with(parent: &Value, wanted: i64, found: i64, selector: &str) -> Value {
     let mut metadata = json!({});
     for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = parent.field("metadata").get_field(name) {
             metadata.set(name, value.clone());
         }
     }
-    let mut status = json!({"replicas": parent.field("status").int("replicas").unwrap_or_default()});
-    let selector = selector_text(parent);
+    let mut status = json!({"replicas": found});
     if !selector.is_empty() {
         status.set("selector", selector);
     }
     let mut spec = json!({});
-    if let Some(replicas) = parent.field("spec").int("replicas").filter(|replicas| *replicas != 0) {
-        spec.set("replicas", replicas);
+    if wanted != 0 {
+        spec.set("replicas", wanted);
     }
     json!({
         "apiVersion": "autoscaling/v1",
@@ -61,6 +66,11 @@ fn selector_text(parent: &Value) -> String {
 pub fn apply_scale(parent: &mut Value, scale: &Value) {
     let replicas = scale.field("spec").int("replicas").unwrap_or_default();
     parent.object_mut("spec").set("replicas", replicas);
+    keep_claims(parent, scale);
+}
+
+/// Copies what a scale says it has seen to its parent.
+pub fn keep_claims(parent: &mut Value, scale: &Value) {
     for name in ["resourceVersion", "uid"] {
         let value = scale.field("metadata").text(name);
         if !value.is_empty() {

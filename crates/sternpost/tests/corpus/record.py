@@ -10,7 +10,9 @@ ServiceAccount (no controller makes the accounts), and no controllers. With
 --check its answers are compared, which also shows whether a step is steady:
 what Go takes from a map comes in a new order every time.
 Admission plugins of kube-apiserver read caches that follow: the scenarios named
-admission_* want --pause 0.15.
+admission_* want --pause 0.15. So do its handlers of custom resources: custom_*
+and definitions_* want --settle 0.7, a pause behind every write of a definition and
+every wait.
 
 A step is an object with
   name      what it shows
@@ -22,18 +24,26 @@ A step is an object with
   ignore    [{"at": "/body/pointer/with/*", "why": "..."}]: not compared
   compare   "text": YAML is compared to the byte, but for what is masked;
             "sha256": nothing is masked
+  keep      {"/pointer": {...}}: of the list there, only what matches is looked at
+  sorted    {"/pointer": "key"}: the list there comes in any order
+  until     {"code": 200, "body": {...}}, instead of expect: the step is repeated
+            until the answer matches, and nothing is compared. For what a server
+            does later; see `matches`
   expect    {"code", "headers", "body" or "events" or "text", "pretty"}; bodies in
             YAML and protobuf are not compared
   ours      {"why": "...", "expect": ...} where sternpost answers differently on
-            purpose; only tests/corpus.rs looks at it
+            purpose; only tests/corpus.rs looks at it. What upstream has no symbol
+            for is called <version ours 1>, <uid ours 1> and so on
 
-Scenarios named change_* are about who owns which field; elsewhere managedFields
-are left out.
+Scenarios named change_* or *_owners are about who owns which field; elsewhere
+managedFields are left out, also of objects that a text quotes. Of objects with
+several owners they come in an order that depends on the second.
 
 tests/corpus.rs masks and compares in the same way; change both together.
 """
 import argparse
 import base64
+import copy
 import hashlib
 import http.client
 import json
@@ -48,7 +58,24 @@ UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 TIME = re.compile(r"20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 NUMBER = re.compile(r"(?<![0-9A-Za-z])\d+(?![0-9A-Za-z])")
 GENERATED = "[bcdfghjklmnpqrstvwxz2456789]{5}"
+# Seconds for what a server does later.
+PATIENCE = 40
+RETRIES = 8
 AGE = re.compile(r"^(\d+[smhd])+$|^<invalid>$")
+
+
+def without_owners(text):
+    """An object that is quoted, as the others without managedFields."""
+    key = '\\"managedFields\\":['
+    while key in text:
+        start = text.index(key)
+        end, depth = start + len(key), 1
+        while depth and end < len(text):
+            depth += {"[": 1, "]": -1}.get(text[end], 0)
+            end += 1
+        before, behind = text[:start], text[end:]
+        text = before + behind[1:] if behind.startswith(",") else before.rstrip(",") + behind
+    return text
 
 
 class Scenario:
@@ -60,6 +87,9 @@ class Scenario:
         self.symbols = {}
         self.sent = ""
         self.bases = []
+
+    def copy(self):
+        return copy.deepcopy(self)
 
     def fill(self, text):
         for name, value in self.captured.items():
@@ -78,6 +108,8 @@ class Scenario:
                 text = text.replace(value, "${%s}" % name)
         text = UID.sub(lambda m: m[0] if m[0] in self.sent else self.symbol("uid", m[0]), text)
         text = TIME.sub(lambda m: m[0] if m[0] in self.sent else "<time>", text)
+        if not self.owners:
+            text = without_owners(text)
         if "esource version" in text or "esourceVersion" in text:
             text = NUMBER.sub("<n>", text)
         return text
@@ -160,6 +192,37 @@ def drop(value, parts):
             del value[key]
 
 
+def matches(pattern, value):
+    """Null is what is missing; a list has something for each that is asked."""
+    if isinstance(pattern, dict):
+        return isinstance(value, dict) and all(matches(p, value.get(key)) for key, p in pattern.items())
+    if isinstance(pattern, list):
+        return isinstance(value, list) and all(any(matches(p, v) for v in value) for p in pattern)
+    return pattern == value
+
+
+def keep(step, value):
+    for path, pattern in step.get("keep", {}).items():
+        found = pointer(value, path)
+        found[:] = [item for item in found if matches(pattern, item)]
+    for path, key in step.get("sorted", {}).items():
+        pointer(value, path).sort(key=lambda item: item[key])
+
+
+def waited(scenario, step, connect, token):
+    """Whether it came about."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        # Nothing that is seen on the way counts.
+        got = answer(scenario.copy(), step, connect(), token)
+        if matches(step["until"], got):
+            return True
+        if time.monotonic() > end:
+            print("%s: still %s" % (step["name"], json.dumps(got)), file=sys.stderr)
+            return False
+        time.sleep(0.1)
+
+
 def answer(scenario, step, connection, token):
     headers = {"Authorization": "Bearer " + token, "Content-Type": "application/json", "Accept": "application/json"}
     headers.update({k: scenario.fill(v) for k, v in step.get("headers", {}).items()})
@@ -211,6 +274,8 @@ def answer(scenario, step, connection, token):
     if raw.startswith(b"{\n"):
         got["pretty"] = True
     capture(scenario, step, value)
+    if response.status < 300:
+        keep(step, value)
     got["body"] = scenario.mask(value)
     return got
 
@@ -236,21 +301,42 @@ def differences(path, expected, got):
         yield "%s:\n      expected %s\n      got      %s" % (path, json.dumps(expected), json.dumps(got))
 
 
-def run(path, server, token, check, pause):
+def is_settling(step):
+    return "until" in step or ("/customresourcedefinitions" in step["path"] and step["method"] != "GET")
+
+
+def run(path, server, token, check, pause, settle):
     with open(path) as file:
         steps = [json.loads(line) for line in file if line.strip()]
     url = urllib.parse.urlsplit(server)
     context = ssl._create_unverified_context()
-    scenario, bad = Scenario(path.rsplit("/", 1)[-1].startswith("change_")), 0
+    name = path.rsplit("/", 1)[-1].removesuffix(".jsonl")
+    scenario, bad = Scenario(name.startswith("change_") or name.endswith("_owners")), 0
+    connect = lambda: http.client.HTTPSConnection(url.hostname, url.port, context=context, timeout=20)
     for step in steps:
-        connection = http.client.HTTPSConnection(url.hostname, url.port, context=context, timeout=20)
+        if "until" in step:
+            if not waited(scenario, step, connect, token):
+                print("%s: %s: waited in vain" % (name, step["name"]))
+                bad += 1
+            time.sleep(settle)
+            continue
+        connection = connect()
         try:
             got = answer(scenario, step, connection, token)
+            for _ in range(RETRIES if settle else 0):
+                # The handler of a definition that has just changed.
+                if got["code"] != 429:
+                    break
+                time.sleep(settle)
+                connection.close()
+                got = answer(scenario, step, connection, token)
+        except http.client.RemoteDisconnected:
+            got = {"error": "the connection was closed"}
         except OSError as error:
             got = {"error": repr(error)}
             print("%s: %s: %r" % (path, step["name"], error), file=sys.stderr)
         connection.close()
-        time.sleep(pause)
+        time.sleep(settle if is_settling(step) else pause)
         for ignored in step.get("ignore", []):
             drop(got, ignored["at"].split("/")[1:])
             drop(step.get("expect", {}), ignored["at"].split("/")[1:])
@@ -276,11 +362,12 @@ def main():
     arguments.add_argument("--token", required=True)
     arguments.add_argument("--check", action="store_true")
     arguments.add_argument("--pause", type=float, default=0)
+    arguments.add_argument("--settle", type=float, default=0)
     arguments.add_argument("files", nargs="+")
     options = arguments.parse_args()
     total = wrong = 0
     for path in options.files:
-        steps, bad = run(path, options.server, options.token, options.check, options.pause)
+        steps, bad = run(path, options.server, options.token, options.check, options.pause, options.settle)
         total, wrong = total + steps, wrong + bad
     print("%d steps, %d with differences" % (total, wrong))
     sys.exit(1 if wrong else 0)

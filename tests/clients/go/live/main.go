@@ -1,8 +1,9 @@
 // Writes, reads and watches objects the way Go controllers do: client-go's
 // typed (protobuf), dynamic and metadata clients, informers, pager, leader
-// election and event recorder, and controller-runtime on top of them.
+// election and event recorder, and controller-runtime on top of them. With
+// -definitions they do so with custom resources, which that folder defines.
 //
-//	go run ./live -kubeconfig FILE [-controllers]
+//	go run ./live -kubeconfig FILE [-controllers] [-definitions FOLDER]
 //
 // Prints one FAIL line per deviation and `checks N failed M` at the end.
 package main
@@ -32,6 +33,7 @@ func main() {
 	flags := flag.NewFlagSet("live", flag.ExitOnError)
 	kubeconfig := flags.String("kubeconfig", "", "how to reach the server")
 	controllers := flags.Bool("controllers", false, "run controller-runtime instead of client-go")
+	definitions := flags.String("definitions", "", "use the custom resources that this folder defines")
 	_ = flags.Parse(os.Args[1:])
 
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
@@ -43,19 +45,43 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 
-	s := &suite{config: config, ctx: ctx}
+	s := &suite{config: config, ctx: ctx, definitions: *definitions}
 	s.protobuf = rest.CopyConfig(config)
 	s.protobuf.ContentType = "application/vnd.kubernetes.protobuf"
 	s.protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	s.client = kubernetes.NewForConfigOrDie(s.protobuf)
 	s.namespace = fmt.Sprintf("go-%08x", rand.Uint32())
+	s.group = s.namespace + ".example.com"
 	if s.createNamespace() {
-		if *controllers {
+		switch {
+		case *definitions != "" && *controllers:
+			if s.installDefinitions() {
+				s.checkCustomRuntimeClient()
+				s.checkCustomRuntimeUntyped()
+				s.checkCustomRuntimeChanges()
+				s.checkCustomRuntimeCache()
+				s.checkCustomManager()
+			}
+			s.uninstallDefinitions()
+		case *definitions != "":
+			if s.checkDefinitions() {
+				s.checkCustomDiscovery()
+				s.checkCustomDynamic()
+				s.checkCustomChanges()
+				s.checkCustomSubresources()
+				s.checkCustomMetadata()
+				s.checkCustomSelectors()
+				s.checkCustomWatch()
+				s.checkCustomInformer()
+				s.checkChangedDefinition()
+			}
+			s.removeDefinitions()
+		case *controllers:
 			s.checkRuntimeClient()
 			s.checkRuntimeCache()
 			s.checkRuntimeChanges()
 			s.checkManager()
-		} else {
+		default:
 			s.checkTyped()
 			s.checkStatusAndScale()
 			s.checkConflicts()
@@ -84,6 +110,8 @@ type suite struct {
 	config, protobuf *rest.Config
 	client           kubernetes.Interface
 	namespace        string
+	definitions      string
+	group            string
 	checks, failed   int
 }
 

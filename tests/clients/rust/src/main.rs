@@ -1,13 +1,17 @@
 //! Suite kube-rs: reads an API server with kube's discovery and raw requests.
 //! Suite kube-rs-objects: writes, reads and watches objects.
+//! Suite kube-rs-custom: does so with custom resources that it defines.
 //!
 //!     kube-rs-client KUBECONFIG RECORDED
 //!     kube-rs-client KUBECONFIG --objects
+//!     kube-rs-client KUBECONFIG --custom
 //!
 //! RECORDED is the folder with a real server's answers. Prints a FAIL line per
 //! deviation and `checks N failed M` at the end.
 
 mod checks;
+mod custom;
+mod custom_kinds;
 mod discovery;
 mod documents;
 mod objects;
@@ -28,7 +32,7 @@ type Problem = Box<dyn std::error::Error>;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [kubeconfig, folder] = arguments.as_slice() else {
-        eprintln!("usage: kube-rs-client KUBECONFIG RECORDED|--objects");
+        eprintln!("usage: kube-rs-client KUBECONFIG RECORDED|--objects|--custom");
         return ExitCode::from(2);
     };
     let run = || -> Result<bool, Problem> {
@@ -53,6 +57,10 @@ async fn suite(kubeconfig: &Path, folder: &Path) -> Result<bool, Problem> {
     let mut checks = Checks::default();
     if folder == Path::new("--objects") {
         objects::check(&mut checks, &client).await?;
+        return Ok(checks.finish());
+    }
+    if folder == Path::new("--custom") {
+        custom::check(&mut checks, &client).await?;
         return Ok(checks.finish());
     }
     let rows = recorded::rows(folder)?;

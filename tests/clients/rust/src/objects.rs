@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use crate::{Problem, checks::Checks};
 
 /// How long anything that must happen may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub async fn check(checks: &mut Checks, client: &Client) -> Result<(), Problem> {
     let moment = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_micros();
@@ -391,7 +391,7 @@ async fn reflectors(checks: &mut Checks, client: &Client, namespace: &str) -> Re
 }
 
 /// Leaves nothing, even on a server that runs no namespace controller.
-async fn clean_up(checks: &mut Checks, client: &Client, namespace: &str) -> Result<(), Problem> {
+pub async fn clean_up(checks: &mut Checks, client: &Client, namespace: &str) -> Result<(), Problem> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     maps.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -414,12 +414,12 @@ fn config_map(name: &str, labels: &[(&str, &str)]) -> Result<ConfigMap, Problem>
     read(json!({"metadata": {"name": name, "labels": labels}}))
 }
 
-fn read<K: DeserializeOwned>(value: Value) -> Result<K, Problem> {
+pub fn read<K: DeserializeOwned>(value: Value) -> Result<K, Problem> {
     Ok(serde_json::from_value(value)?)
 }
 
 /// The Status of a call that must fail.
-fn failure<T: Debug>(checks: &mut Checks, what: &str, result: Result<T, Error>) -> Option<Box<Status>> {
+pub fn failure<T: Debug>(checks: &mut Checks, what: &str, result: Result<T, Error>) -> Option<Box<Status>> {
     match result {
         Err(Error::Api(status)) => Some(status),
         other => {

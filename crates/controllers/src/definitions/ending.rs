@@ -1,0 +1,100 @@
+//! The end of a definition: first its objects go, then it does.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+use sternpost_crd::names::Condition;
+use sternpost_meta::status::Status;
+use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_verbs::{DeleteOptions, Registry, Selection, Target, Writer, definitions, served::Served};
+
+use super::{naming::writer, target};
+
+/// How long to wait before trying again what failed or is not finished: objects
+/// may wait for their own finalizers for as long as they like.
+const AGAIN: Duration = Duration::from_millis(100);
+const LATER: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(registry: Arc<Registry>, served: Arc<Served>, name: String) {
+    let mut waited = Duration::ZERO;
+    while let Err(problem) = step(&registry, &served, &name).await {
+        match problem {
+            Unfinished::Gone => return,
+            Unfinished::Waiting => {}
+            Unfinished::Failed(status) if status.code == 409 => {}
+            Unfinished::Failed(status) => {
+                tracing::warn!(name, %status, "a definition cannot be cleared up yet");
+            }
+        }
+        let pause = if waited < LATER { AGAIN } else { LATER };
+        waited += pause;
+        tokio::time::sleep(pause).await;
+    }
+}
+
+enum Unfinished {
+    /// Nothing is left to do.
+    Gone,
+    /// Objects are still there.
+    Waiting,
+    Failed(Status),
+}
+
+impl From<Status> for Unfinished {
+    fn from(status: Status) -> Self {
+        if status.code == 404 { Self::Gone } else { Self::Failed(status) }
+    }
+}
+
+async fn step(registry: &Registry, served: &Served, name: &str) -> Result<(), Unfinished> {
+    let crd = registry.get(target(served, name))?.value();
+    let metadata = crd.field("metadata");
+    if !metadata.items("finalizers").iter().any(|finalizer| finalizer == definitions::FINALIZER) {
+        // Whatever else it waits for is not our business.
+        return Err(Unfinished::Gone);
+    }
+    let objects = registry.served.customs.installed(name).and_then(|installed| installed.stored.clone());
+    if let Some(objects) = objects {
+        delete_all(registry, &objects).await?;
+        if !registry.cache.resource(&objects.id).snapshot().is_empty() {
+            // They wait for somebody else, which is worth telling.
+            let why = "CustomResource deletion is in progress";
+            set(registry, served, name, "InstanceDeletionInProgress", true, why).await?;
+            return Err(Unfinished::Waiting);
+        }
+    }
+    let others = |crd: &Value| -> Vec<Value> {
+        let all = crd.field("metadata").items("finalizers").iter();
+        all.filter(|name| *name != definitions::FINALIZER).cloned().collect()
+    };
+    if !others(&crd).is_empty() {
+        // It stays for somebody else, and so does what became of its objects.
+        set(registry, served, name, "InstanceDeletionCompleted", false, "removed all instances").await?;
+    }
+    let let_go = |crd: &mut Value| {
+        let others = others(crd);
+        crd.object_mut("metadata").set("finalizers", others);
+    };
+    registry.change_own(target(served, name), let_go, Writer::server()).await?;
+    Ok(())
+}
+
+async fn set(
+    registry: &Registry,
+    served: &Served,
+    name: &str,
+    reason: &str,
+    status: bool,
+    message: &str,
+) -> Result<(), Status> {
+    let condition = Condition { kind: "Terminating", status, reason: reason.into(), message: message.into() };
+    let now = registry.now();
+    let change = |crd: &mut Value| definitions::set_condition_of(crd, &condition, &now);
+    registry.change_own(target(served, name), change, writer()).await
+}
+
+async fn delete_all(registry: &Registry, objects: &Served) -> Result<(), Status> {
+    let all = Target { served: objects, namespace: "", name: "" };
+    let options = DeleteOptions::default();
+    registry.delete_collection(all, &Selection::default(), 0, &options).await.map(|_| ())
+}

@@ -1,0 +1,117 @@
+//! CustomResourceDefinitions: what they define is served, by the names they
+//! are given, and goes with them.
+//!
+//! Two tasks follow the definitions. One keeps the table of what is served and
+//! has it published, and does nothing that waits ([`Serving`]). The other writes
+//! to definitions: conditions and accepted names, and their end ([`naming`],
+//! [`ending`]). A third keeps an APIService for each group-version
+//! ([`registering`]).
+
+mod ending;
+mod naming;
+mod registering;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use sternpost_cache::Object;
+use sternpost_verbs::{Registry, custom::Change, definitions, served::Served};
+use tokio::sync::mpsc;
+
+use crate::follow::{Follow, News, Seen};
+
+/// Told the name of a definition and its group, which are to be published anew, and what changed. Called
+/// before whoever changed the definition has an answer.
+pub type Publish = dyn Fn(&str, &str, Change) + Send + Sync;
+
+/// Starts with everything that is defined already in the table and published.
+/// The tasks end with the runtime.
+pub async fn start(registry: Arc<Registry>, publish: Arc<Publish>) {
+    let Some(served) = registry.served.get(definitions::GROUP, "v1", definitions::PLURAL) else { return };
+    let (objects, follow) = Follow::start(registry.clone(), served.clone()).await;
+    let (changed, groups) = mpsc::unbounded_channel();
+    let mut serving = Serving { registry: registry.clone(), publish, changed, known: BTreeSet::new() };
+    serving.all(&objects);
+    registry.served.customs.applied(follow.revision());
+    tokio::spawn(serving.run(follow));
+    tokio::spawn(registering::run(registry.clone(), groups));
+    tokio::spawn(naming::run(registry, served));
+}
+
+/// The table of what is served.
+struct Serving {
+    registry: Arc<Registry>,
+    publish: Arc<Publish>,
+    /// Told the groups in which something changed.
+    changed: mpsc::UnboundedSender<String>,
+    /// Names of the definitions that there are.
+    known: BTreeSet<String>,
+}
+
+impl Serving {
+    async fn run(mut self, mut follow: Follow) {
+        loop {
+            match follow.next().await {
+                News::All(objects) => self.all(&objects),
+                News::Changes(changes) => {
+                    for change in changes {
+                        match change {
+                            Seen::Now(object) => self.now(&object),
+                            Seen::Gone(object) => self.gone(object.name()),
+                        }
+                    }
+                }
+            }
+            self.registry.served.customs.applied(follow.revision());
+        }
+    }
+
+    fn all(&mut self, objects: &[Arc<Object>]) {
+        let found: BTreeSet<String> = objects.iter().map(|object| object.name().to_owned()).collect();
+        for name in self.known.difference(&found).cloned().collect::<Vec<_>>() {
+            self.gone(&name);
+        }
+        for object in objects {
+            self.now(object);
+        }
+    }
+
+    fn now(&mut self, object: &Object) {
+        self.known.insert(object.name().to_owned());
+        let customs = &self.registry.served.customs;
+        // Most are seen once before they are established; those need not be read.
+        if customs.installed(object.name()).is_none() && !mentions(object.stored(), "\"Established\"") {
+            return;
+        }
+        let change = customs.install(&object.value(), object.revision);
+        if change != Change::None {
+            self.publish(object.name(), change);
+        }
+    }
+
+    fn gone(&mut self, name: &str) {
+        self.known.remove(name);
+        if self.registry.served.customs.remove(name) {
+            self.publish(name, Change::All);
+        }
+    }
+
+    fn publish(&self, name: &str, change: Change) {
+        (self.publish)(name, group_of(name), change);
+        // Fails only when nobody listens any more, at the end of the process.
+        let _ = self.changed.send(group_of(name).to_owned());
+    }
+}
+
+/// The name of a definition is that of its resource, a dot, and its group.
+fn group_of(name: &str) -> &str {
+    name.split_once('.').map_or("", |(_, group)| group)
+}
+
+fn mentions(stored: &[u8], text: &str) -> bool {
+    std::str::from_utf8(stored).map_or(true, |stored| stored.contains(text))
+}
+
+/// The definition of this name, as a target for verbs.
+fn target<'a>(served: &'a Served, name: &'a str) -> sternpost_verbs::Target<'a> {
+    sternpost_verbs::Target { served, namespace: "", name }
+}

@@ -1,0 +1,187 @@
+//! Which names a definition gets, and what its status says of it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use sternpost_cache::Object;
+use sternpost_crd::{
+    definition::Names,
+    names::{self, Outline, Taken},
+};
+use sternpost_meta::{status::Status, user::User};
+use sternpost_verbs::{DryRun, Registry, Writer, served::Served};
+use tokio::task::JoinSet;
+
+use super::{ending, group_of, target};
+use crate::follow::{Follow, News, Seen};
+
+/// Writes under way at a time: enough to share the store's commits.
+const MAX_WRITES: usize = 64;
+
+/// As whom the server writes to the status of definitions.
+pub(super) fn writer() -> Writer<'static> {
+    Writer { dry_run: DryRun::No, manager: "kube-apiserver", subresource: "status", user: User::server() }
+}
+
+pub(super) async fn run(registry: Arc<Registry>, served: Arc<Served>) {
+    let (objects, mut follow) = Follow::start(registry.clone(), served.clone()).await;
+    let mut naming = Naming { registry, served, groups: HashMap::new(), ending: BTreeSet::new() };
+    naming.all(&objects).await;
+    loop {
+        match follow.next().await {
+            News::All(objects) => naming.all(&objects).await,
+            News::Changes(changes) => naming.changes(changes).await,
+        }
+    }
+}
+
+struct Naming {
+    registry: Arc<Registry>,
+    served: Arc<Served>,
+    groups: HashMap<String, Group>,
+    /// Definitions whose end somebody sees to.
+    ending: BTreeSet<(String, String)>,
+}
+
+/// The definitions of one group.
+#[derive(Debug, Default)]
+struct Group {
+    taken: Taken,
+    /// What each definition has been given.
+    accepted: BTreeMap<String, Names>,
+    /// Definitions that did not get all they asked for.
+    wanting: BTreeSet<String>,
+}
+
+impl Group {
+    /// Notes the names that a definition has now.
+    fn give(&mut self, name: &str, names: Names) {
+        self.take_back(name);
+        self.taken.add(&names);
+        self.accepted.insert(name.to_owned(), names);
+    }
+
+    fn take_back(&mut self, name: &str) {
+        if let Some(before) = self.accepted.remove(name) {
+            self.taken.remove(&before);
+        }
+    }
+}
+
+impl Naming {
+    async fn all(&mut self, objects: &[Arc<Object>]) {
+        self.groups.clear();
+        for object in objects {
+            if let Some(crd) = object.read::<Outline>() {
+                self.note(object.name(), &crd);
+            }
+        }
+        self.decide_all(objects.iter().map(|object| object.name().to_owned()).collect()).await;
+    }
+
+    async fn changes(&mut self, changes: Vec<Seen>) {
+        let mut names = BTreeSet::new();
+        for change in changes {
+            match change {
+                Seen::Now(object) => {
+                    // As it is by now: it may be our own doing that made it so.
+                    let name = object.name();
+                    if let Some(crd) = self.outline(name) {
+                        self.note(name, &crd);
+                        names.insert(name.to_owned());
+                    }
+                }
+                Seen::Gone(object) => {
+                    let name = object.name();
+                    self.ending.retain(|(ending, _)| ending != name);
+                    let group = group_of(name);
+                    if let Some(of_group) = self.groups.get_mut(group) {
+                        of_group.take_back(name);
+                        of_group.wanting.remove(name);
+                        // What it had is free for those who wait for it.
+                        names.extend(of_group.wanting.iter().cloned());
+                        if of_group.accepted.is_empty() && of_group.wanting.is_empty() {
+                            self.groups.remove(group);
+                        }
+                    }
+                }
+            }
+        }
+        self.decide_all(names).await;
+    }
+
+    /// What is known of a definition now.
+    fn outline(&self, name: &str) -> Option<Outline> {
+        self.registry.get(target(&self.served, name)).ok()?.read()
+    }
+
+    /// Keeps account of the names that a definition says it has.
+    fn note(&mut self, name: &str, crd: &Outline) {
+        let group = self.groups.entry(group_of(name).to_owned()).or_default();
+        group.give(name, crd.status.accepted_names.clone());
+    }
+
+    /// Decides one after the other, and writes what was decided together.
+    async fn decide_all(&mut self, names: BTreeSet<String>) {
+        let mut writes: JoinSet<Result<(), Status>> = JoinSet::new();
+        let mut waiting: Vec<String> = names.into_iter().collect();
+        while let Some(name) = waiting.pop() {
+            waiting.extend(self.decide(&name, &mut writes));
+            while writes.len() >= MAX_WRITES {
+                done(writes.join_next().await);
+            }
+        }
+        while let Some(write) = writes.join_next().await {
+            done(Some(write));
+        }
+    }
+
+    /// Returns the definitions that have to be looked at again because of it.
+    fn decide(&mut self, name: &str, writes: &mut JoinSet<Result<(), Status>>) -> Vec<String> {
+        let Some(crd) = self.outline(name) else { return Vec::new() };
+        if crd.is_terminating() && self.ending.insert((name.to_owned(), crd.metadata.uid.clone())) {
+            tokio::spawn(ending::run(self.registry.clone(), self.served.clone(), name.to_owned()));
+            // Until it is gone it can still be given names.
+        }
+        let group = self.groups.entry(group_of(name).to_owned()).or_default();
+        // What was given but is not written yet counts.
+        let mut decided = crd.clone();
+        let before = group.accepted.get(name).cloned().unwrap_or_default();
+        decided.status.accepted_names = before.clone();
+        let verdict = names::decide(&decided, &group.taken);
+        if verdict.names_accepted.status {
+            group.wanting.remove(name);
+        } else {
+            group.wanting.insert(name.to_owned());
+        }
+        let freed = before != verdict.accepted && before != Names::default();
+        group.give(name, verdict.accepted.clone());
+        let again = if freed {
+            group.wanting.iter().filter(|other| *other != name).cloned().collect()
+        } else {
+            Vec::new()
+        };
+        if !verdict.is_told_by(&crd) {
+            let (registry, served, name) = (self.registry.clone(), self.served.clone(), name.to_owned());
+            writes.spawn(async move {
+                let target = target(&served, &name);
+                let now = registry.now();
+                registry.change_own(target, |crd| verdict.apply(crd, &now), writer()).await
+            });
+        }
+        again
+    }
+}
+
+/// A write that came too late is decided again when what it missed is seen.
+fn done(write: Option<Result<Result<(), Status>, tokio::task::JoinError>>) {
+    match write {
+        Some(Ok(Err(status))) if !matches!(status.code, 404 | 409) => {
+            tracing::error!(%status, "the status of a definition cannot be written");
+        }
+        Some(Err(error)) => tracing::error!(%error, "a write of a definition's status was cut off"),
+        _ => {}
+    }
+}

@@ -1,0 +1,81 @@
+//! Following the objects of one resource.
+
+use std::{future::poll_fn, sync::Arc};
+
+use sternpost_cache::{EventKind, Object, Reading};
+use sternpost_verbs::{Registry, Selection, Target, Watch, WatchQuery, served::Served};
+
+/// The objects of a resource, and then every change of them.
+#[derive(Debug)]
+pub(crate) struct Follow {
+    registry: Arc<Registry>,
+    served: Arc<Served>,
+    watch: Watch,
+}
+
+/// What happened to an object.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    Now(Arc<Object>),
+    Gone(Arc<Object>),
+}
+
+/// Either all objects, or what changed.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// Whatever was known before is to be forgotten.
+    All(Vec<Arc<Object>>),
+    Changes(Vec<Seen>),
+}
+
+impl Follow {
+    /// The objects there are, and the follower that goes on behind them.
+    pub async fn start(registry: Arc<Registry>, served: Arc<Served>) -> (Vec<Arc<Object>>, Self) {
+        let (objects, watch) = begin(&registry, &served).await;
+        (objects, Self { registry, served, watch })
+    }
+
+    /// Everything up to here was told.
+    pub fn revision(&self) -> u64 {
+        self.watch.place().get()
+    }
+
+    /// The next news, when there are some.
+    pub async fn next(&mut self) -> News {
+        loop {
+            poll_fn(|context| self.watch.poll_changed(context)).await;
+            let mut seen = Vec::new();
+            let read = self.watch.read(|told| {
+                let object = Arc::new(told.object.at(told.object.revision));
+                seen.push(if told.kind == EventKind::Deleted {
+                    Seen::Gone(object)
+                } else {
+                    Seen::Now(object)
+                });
+                Reading::GoOn
+            });
+            match read {
+                Ok(()) if seen.is_empty() => {}
+                Ok(()) => return News::Changes(seen),
+                // Too far behind: from the beginning.
+                Err(_) => {
+                    let (objects, watch) = begin(&self.registry, &self.served).await;
+                    self.watch = watch;
+                    return News::All(objects);
+                }
+            }
+        }
+    }
+}
+
+async fn begin(registry: &Registry, served: &Served) -> (Vec<Arc<Object>>, Watch) {
+    let target = Target { served, namespace: "", name: "" };
+    let query = WatchQuery { resource_version: String::new(), initial_events: Some(true) };
+    loop {
+        // From the latest state a watch always starts.
+        if let Ok((objects, watch)) = registry.watch(target, Selection::default(), &query).await {
+            return (objects.unwrap_or_default(), watch);
+        }
+        tokio::task::yield_now().await;
+    }
+}

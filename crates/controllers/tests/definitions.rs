@@ -1,0 +1,305 @@
+//! Definitions and their objects where time passes and writers race.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use sternpost_cache::Cache;
+use sternpost_controllers::definitions;
+use sternpost_meta::status::Status;
+use sternpost_store::{Store, memory::MemoryStore};
+use sternpost_verbs::{
+    DeleteOptions, Part, Registry, Selection, Target, WatchQuery, Writer,
+    custom::Change,
+    environment::Environment,
+    index::Selectable,
+    served::{Served, ServedResources},
+    startup,
+};
+
+#[derive(Debug, Default)]
+struct Counting(AtomicU64);
+
+impl Environment for Counting {
+    fn now(&self) -> i64 {
+        1_794_700_800
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        let next = self.0.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        bytes.iter_mut().zip(next.iter().cycle()).for_each(|(byte, value)| *byte = *value);
+    }
+}
+
+/// A server on a store that may have been used before.
+struct Running {
+    registry: Arc<Registry>,
+    published: Arc<Mutex<Vec<String>>>,
+}
+
+async fn run(store: &Arc<dyn Store>) -> Running {
+    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
+    tokio::spawn(feeder.run());
+    let environment = Arc::new(Counting(AtomicU64::new(store.current_revision().await.unwrap().get())));
+    let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), environment);
+    let registry = Arc::new(registry);
+    startup::ensure(&registry, 6443).await.unwrap();
+    let published = Arc::new(Mutex::new(Vec::new()));
+    let seen = published.clone();
+    let publish = Arc::new(move |name: &str, _: &str, _: Change| seen.lock().unwrap().push(name.to_owned()));
+    definitions::start(registry.clone(), publish).await;
+    Running { registry, published }
+}
+
+fn store() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::default())
+}
+
+fn definition(properties: &Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "buoys.sea.test"},
+        "spec": {"group": "sea.test", "scope": "Cluster", "names": {"plural": "buoys", "kind": "Buoy"}, "versions": [{
+            "name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}},
+        }]},
+    })
+}
+
+fn buoy(name: &str) -> Value {
+    json!({"apiVersion": "sea.test/v1", "kind": "Buoy", "metadata": {"name": name}, "a": "b"})
+}
+
+impl Running {
+    fn definitions(&self) -> Arc<Served> {
+        self.registry.served.get("apiextensions.k8s.io", "v1", "customresourcedefinitions").unwrap()
+    }
+
+    fn buoys(&self) -> Option<Arc<Served>> {
+        self.registry.served.get("sea.test", "v1", "buoys")
+    }
+
+    async fn define(&self, crd: Value) {
+        let served = self.definitions();
+        let target = Target { served: &served, namespace: "", name: "" };
+        self.registry.create(target, crd, Writer::server()).await.unwrap();
+        self.until("it is served", || self.buoys().is_some()).await;
+    }
+
+    async fn redefine(&self, change: impl FnOnce(&mut Value)) {
+        let served = self.definitions();
+        let target = Target { served: &served, namespace: "", name: "buoys.sea.test" };
+        let mut crd = self.registry.get(target).unwrap().value();
+        change(&mut crd);
+        self.registry.update(target, crd, Part::Main, Writer::server()).await.unwrap();
+    }
+
+    async fn undefine(&self) {
+        let served = self.definitions();
+        let target = Target { served: &served, namespace: "", name: "buoys.sea.test" };
+        self.registry.delete(target, &DeleteOptions::default()).await.unwrap();
+    }
+
+    async fn create(&self, served: &Served, object: &Value) -> Result<Value, Status> {
+        let target = Target { served, namespace: "", name: "" };
+        let object = served.decode(object.to_string().as_bytes()).unwrap().object;
+        self.registry.create(target, object, Writer::server()).await.map(|written| written.object)
+    }
+
+    async fn shown(&self, name: &str) -> Value {
+        let served = self.buoys().unwrap();
+        let object = self.registry.get(Target { served: &served, namespace: "", name }).unwrap();
+        let custom = served.custom().unwrap();
+        self.registry.shown(custom, &[object]).await.unwrap().pop().unwrap()
+    }
+
+    fn objects(&self) -> usize {
+        let id = sternpost_cache::ResourceId::new("sea.test", "buoys");
+        self.registry.cache.resource(&id).snapshot().len()
+    }
+
+    async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let waiting = async {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), waiting)
+            .await
+            .unwrap_or_else(|_| panic!("until {what}"));
+    }
+}
+
+#[tokio::test]
+async fn objects_end_with_their_definition() {
+    let running = run(&store()).await;
+    running.define(definition(&json!({"a": {"type": "string"}}))).await;
+    let served = running.buoys().unwrap();
+    running.create(&served, &buoy("one")).await.unwrap();
+    running.undefine().await;
+    running.until("nothing is served", || running.buoys().is_none()).await;
+    assert_eq!(running.objects(), 0);
+    assert!(running.published.lock().unwrap().iter().all(|name| name == "buoys.sea.test"));
+    // Another one of the same name begins with nothing.
+    running.define(definition(&json!({}))).await;
+    assert_eq!(running.objects(), 0);
+}
+
+#[tokio::test]
+async fn what_had_begun_to_end_ends_after_a_restart() {
+    let store = store();
+    let running = run(&store).await;
+    running.define(definition(&json!({"a": {"type": "string"}}))).await;
+    let mut held = buoy("held");
+    held["metadata"]["finalizers"] = json!(["sea.test/hold"]);
+    running.create(&running.buoys().unwrap(), &held).await.unwrap();
+    running.undefine().await;
+
+    let again = run(&store).await;
+    let served = again.buoys().unwrap();
+    assert_eq!(again.create(&served, &buoy("late")).await.unwrap_err().code, 403);
+    let target = Target { served: &served, namespace: "", name: "held" };
+    again.until("it is marked", || again.registry.get(target).unwrap().terminating).await;
+    let mut object = again.shown("held").await;
+    object["metadata"]["finalizers"] = json!([]);
+    again.registry.update(target, object, Part::Main, Writer::server()).await.unwrap();
+    again.until("nothing is served", || again.buoys().is_none()).await;
+    assert_eq!(again.objects(), 0);
+}
+
+#[tokio::test]
+async fn what_was_checked_against_an_older_definition_is_not_stored() {
+    let running = run(&store()).await;
+    running.define(definition(&json!({"a": {"type": "string"}}))).await;
+    let older = running.buoys().unwrap();
+    running.create(&older, &buoy("one")).await.unwrap();
+    // Nothing about how it serves: whoever has seen it before may go on.
+    running.redefine(|crd| crd["metadata"]["labels"] = json!({"x": "y"})).await;
+    running.create(&older, &buoy("two")).await.unwrap();
+
+    running
+        .redefine(|crd| {
+            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["a"]["maxLength"] =
+                json!(0);
+        })
+        .await;
+    let refused = running.create(&older, &buoy("three")).await.unwrap_err();
+    assert!(refused.is_superseded, "{refused:?}");
+    let target = Target { served: &older, namespace: "", name: "one" };
+    let object = running.shown("one").await;
+    let mut changed = object.clone();
+    changed["a"] = json!("bb");
+    let refused = running.registry.update(target, changed, Part::Main, Writer::server()).await.unwrap_err();
+    assert!(refused.is_superseded, "{refused:?}");
+    let newer = running.buoys().unwrap();
+    assert_eq!(running.create(&newer, &buoy("three")).await.unwrap_err().code, 422);
+    // What is not touched is let be.
+    let target = Target { served: &newer, namespace: "", name: "one" };
+    running.registry.update(target, object, Part::Main, Writer::server()).await.unwrap();
+}
+
+#[tokio::test]
+async fn objects_show_what_the_schema_says_now() {
+    let running = run(&store()).await;
+    running.define(definition(&json!({"a": {"type": "string"}}))).await;
+    running.create(&running.buoys().unwrap(), &buoy("one")).await.unwrap();
+    let get = |served: &Served| {
+        let object = running.registry.get(Target { served, namespace: "", name: "one" }).unwrap();
+        served.shows_stored(&object)
+    };
+    assert!(get(&running.buoys().unwrap()), "the bytes are as they were written");
+
+    // Descriptions and limits change nothing about an object.
+    running
+        .redefine(|crd| {
+            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["a"]["maxLength"] =
+                json!(9);
+        })
+        .await;
+    assert!(get(&running.buoys().unwrap()));
+
+    running
+        .redefine(|crd| {
+            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
+                json!({"b": {"type": "string", "default": "new"}});
+        })
+        .await;
+    assert!(!get(&running.buoys().unwrap()));
+    let shown = running.shown("one").await;
+    assert_eq!((&shown["a"], &shown["b"]), (&Value::Null, &json!("new")));
+
+    // It is stored as it was, and comes back with the schema.
+    running
+        .redefine(|crd| {
+            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
+                json!({"a": {"type": "string"}});
+        })
+        .await;
+    let shown = running.shown("one").await;
+    assert_eq!((&shown["a"], &shown["b"]), (&json!("b"), &Value::Null));
+}
+
+#[tokio::test]
+async fn a_status_that_is_a_default_is_shown_and_not_stored() {
+    let running = run(&store()).await;
+    let status = json!({"type": "object", "default": {"phase": "new"}, "properties": {"phase": {"type": "string"}}});
+    let mut crd = definition(&json!({"a": {"type": "string"}, "status": status}));
+    let version = &mut crd["spec"]["versions"][0];
+    version["subresources"] = json!({"status": {}});
+    version["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = json!([{"rule": "!has(self.status)"}]);
+    running.define(crd).await;
+
+    let served = running.buoys().unwrap();
+    let mut sent = buoy("one");
+    sent["status"] = json!({"phase": "sent"});
+    let created = running.create(&served, &sent).await.unwrap();
+    assert_eq!(created["status"], json!({"phase": "new"}));
+    let stored = running.registry.get(Target { served: &served, namespace: "", name: "one" }).unwrap();
+    assert_eq!(stored.value().get("status"), None);
+    assert!(!served.shows_stored(&stored));
+    assert_eq!(running.shown("one").await["status"], json!({"phase": "new"}));
+}
+
+#[tokio::test]
+async fn what_is_defined_is_there_after_a_restart() {
+    let store = store();
+    run(&store).await.define(definition(&json!({"a": {"type": "string"}}))).await;
+    let again = run(&store).await;
+    let served = again.buoys().expect("served from the start");
+    assert_eq!(*again.published.lock().unwrap(), ["buoys.sea.test"]);
+    again.create(&served, &buoy("one")).await.unwrap();
+    let query = WatchQuery::default();
+    let all = Target { served: &served, namespace: "", name: "" };
+    let (begin, _) = again.registry.watch(all, Selection::default(), &query).await.unwrap();
+    assert_eq!(begin.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn names_go_to_whoever_waits_for_them() {
+    let running = run(&store()).await;
+    running.define(definition(&json!({}))).await;
+    let mut other = definition(&json!({}));
+    other["metadata"]["name"] = json!("floats.sea.test");
+    other["spec"]["names"] = json!({"plural": "floats", "kind": "Buoy", "listKind": "FloatList"});
+    let served = running.definitions();
+    let target = Target { served: &served, namespace: "", name: "" };
+    running.registry.create(target, other, Writer::server()).await.unwrap();
+    let floats = Target { served: &served, namespace: "", name: "floats.sea.test" };
+    let accepted = |status: &str| {
+        let crd = running.registry.get(floats).unwrap().value();
+        let conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|found| found["type"] == "NamesAccepted" && found["status"] == *status)
+    };
+    running.until("the kind is taken", || accepted("False")).await;
+    assert!(running.registry.served.get("sea.test", "v1", "floats").is_none());
+    running.undefine().await;
+    running.until("the kind is free", || accepted("True")).await;
+    running.until("it is served", || running.registry.served.get("sea.test", "v1", "floats").is_some()).await;
+}

@@ -1,0 +1,431 @@
+//! The way of a build, from the first file to the last byte.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::config::{self, Config};
+use crate::documents;
+use crate::error::{Cause, Error, Result};
+use crate::files::{Fetcher, FileSystem, Runner};
+use crate::go_json::go_quoted;
+use crate::kustomization::{self, Kustomization, Var};
+use crate::loader::{Loader, Restriction};
+use crate::output::{self, Written};
+use crate::resource::{ConfiguredBy, Origin};
+use crate::resources::Resources;
+use crate::schema::{self, Schema};
+use crate::{generate, name_reference, repository, sort, transform, vars};
+
+/// What a build may reach.
+#[derive(Clone, Copy)]
+pub struct Environment<'a> {
+    pub files: &'a dyn FileSystem,
+    pub fetcher: &'a dyn Fetcher,
+    pub runner: &'a dyn Runner,
+}
+
+impl std::fmt::Debug for Environment<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Environment")
+    }
+}
+
+/// What the command line of a build can say.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// As the caller spelled the directory, for messages.
+    pub shown: String,
+    /// Absolute.
+    pub directory: PathBuf,
+    pub restriction: Restriction,
+    pub reorder: Option<Reorder>,
+    /// Label everything with what built it.
+    pub managed_by: bool,
+    /// What that label names.
+    pub version: String,
+    pub helm: HelmOptions,
+    pub plugins: PluginOptions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reorder {
+    Legacy,
+    None,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct HelmOptions {
+    pub enabled: bool,
+    pub command: String,
+    pub api_versions: Vec<String>,
+    pub kube_version: String,
+    pub debug: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct PluginOptions {
+    pub enabled: bool,
+    pub exec: bool,
+    pub network: bool,
+    pub network_name: String,
+    pub mounts: Vec<String>,
+    pub environment: Vec<String>,
+    /// `uid:gid` of containers; without it they are nobody's.
+    pub user: Option<String>,
+    /// Where the older plugins are: `KUSTOMIZE_PLUGIN_HOME`, `XDG_CONFIG_HOME`
+    /// and `HOME`, if set.
+    pub home: Option<PathBuf>,
+    pub config_home: Option<PathBuf>,
+    pub user_home: Option<PathBuf>,
+}
+
+/// The objects, and what to tell the user beside them.
+#[derive(Debug, Clone, Default)]
+pub struct Built {
+    pub objects: Vec<Written>,
+    /// A line each, for standard error.
+    pub warnings: Vec<String>,
+}
+
+impl Built {
+    /// All objects as one text.
+    pub fn yaml(&self) -> String {
+        let texts: Vec<&str> = self.objects.iter().map(|object| object.yaml.as_str()).collect();
+        texts.join("---\n")
+    }
+}
+
+/// A failure, and the warnings that came before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct Failed {
+    pub error: Error,
+    pub warnings: Vec<String>,
+}
+
+/// Builds a directory.
+pub fn build(environment: Environment<'_>, options: &Options) -> std::result::Result<Built, Failed> {
+    let mut build = Build {
+        environment,
+        options,
+        schema: schema::builtin(),
+        schema_chosen: false,
+        builtin_used: false,
+        metadata: BuildMetadata::default(),
+        namespaces: Vec::new(),
+        warnings: Vec::new(),
+    };
+    match build.run() {
+        Ok(objects) => Ok(Built { objects, warnings: build.warnings }),
+        Err(error) => Err(Failed { error, warnings: build.warnings }),
+    }
+}
+
+/// One build under way.
+pub(crate) struct Build<'a> {
+    pub(crate) environment: Environment<'a>,
+    pub(crate) options: &'a Options,
+    pub(crate) schema: Arc<Schema>,
+    /// Whether a kustomization has said which schema is used; the first wins.
+    schema_chosen: bool,
+    /// Whether an object so far was of a kind that only the whole built-in
+    /// schema could tell the scope of.
+    builtin_used: bool,
+    pub(crate) metadata: BuildMetadata,
+    /// Of the kustomizations that are open, outermost first.
+    namespaces: Vec<String>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What the root's `buildMetadata` asks for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct BuildMetadata {
+    pub(crate) origins: bool,
+    pub(crate) transformations: bool,
+    managed_by: bool,
+}
+
+/// One kustomization and where it is.
+pub(crate) struct Target<'a> {
+    pub(crate) kustomization: Kustomization,
+    pub(crate) loader: Loader<'a>,
+    /// `configuredIn` of what it makes and changes: its file, as seen from the
+    /// root of the build.
+    pub(crate) configured_in: String,
+    /// Its directory, as seen from there.
+    pub(crate) directory: PathBuf,
+}
+
+/// What has come together so far.
+#[derive(Debug, Default)]
+pub(crate) struct Accumulated {
+    pub(crate) resources: Resources,
+    pub(crate) config: Config,
+    pub(crate) vars: Vec<Var>,
+}
+
+impl<'a> Build<'a> {
+    fn run(&mut self) -> Result<Vec<Written>> {
+        let options = self.options;
+        let loader = Loader::at_directory(
+            self.environment.files,
+            self.environment.fetcher,
+            options.restriction,
+            &options.shown,
+            &options.directory,
+        )?;
+        let directory = loader.repository().map(|address| address.path.clone()).unwrap_or_default();
+        let root = self.target(loader, directory)?;
+        self.metadata = BuildMetadata::of(&root.kustomization);
+        self.choose_schema(&root)?;
+        let sort_order = sort::Order::of(&root.kustomization, options.reorder, &mut self.warnings)?;
+
+        let mut accumulated = Accumulated::default();
+        self.accumulate(&root, &mut accumulated)?;
+        let Accumulated { mut resources, config, vars } = accumulated;
+
+        // Names are final only now, so only now can references follow them.
+        generate::hash::add_suffixes(&mut resources)?;
+        name_reference::fix(&mut resources, &config)?;
+        vars::resolve(&mut resources, &config, &vars, &mut self.warnings)?;
+
+        output::drop_local(&mut resources);
+        sort_order.apply(&mut resources);
+        if self.metadata.managed_by || options.managed_by {
+            let label = format!("kustomize-{}", options.version);
+            for resource in resources.all_mut() {
+                resource.set_label("app.kubernetes.io/managed-by", &label);
+            }
+        }
+        output::write(resources, self.metadata)
+    }
+
+    pub(crate) fn target(&mut self, loader: Loader<'a>, directory: PathBuf) -> Result<Target<'a>> {
+        let (text, name) = loader.kustomization()?;
+        let read = kustomization::read(&text)?;
+        let errors = read.kustomization.type_errors();
+        if !errors.is_empty() {
+            let root = loader.root().display();
+            return Err(Error::new(format!(
+                "Failed to read kustomization file under {root}:\n{}",
+                errors.join("\n")
+            )));
+        }
+        self.warnings.extend(read.warnings);
+        let configured_in = directory.join(name).to_string_lossy().into_owned();
+        Ok(Target { kustomization: read.kustomization, loader, configured_in, directory })
+    }
+
+    /// The steps of one kustomization, on what its parent gives it: nothing,
+    /// or, for a component, all that the parent has.
+    pub(crate) fn accumulate(&mut self, target: &Target<'a>, into: &mut Accumulated) -> Result<()> {
+        let own = Some(&target.kustomization.namespace).filter(|namespace| !namespace.is_empty());
+        self.namespaces.extend(own.cloned());
+        self.resources(target, &target.kustomization.resources, into)
+            .map_err(|error| error.within("accumulating resources"))?;
+        self.configuration(target, into)?;
+        generate::run(self, target, into)?;
+        self.components(target, into).map_err(|error| error.within("accumulating components"))?;
+        transform::run(self, target, into)?;
+        self.namespaces.truncate(self.namespaces.len() - usize::from(own.is_some()));
+        vars::register(&target.kustomization.vars, into)
+    }
+
+    /// The nearest that a kustomization around here sets.
+    pub(crate) fn namespace(&self) -> &str {
+        self.namespaces.last().map_or("", String::as_str)
+    }
+
+    pub(crate) fn resources(
+        &mut self,
+        target: &Target<'a>,
+        paths: &[String],
+        into: &mut Accumulated,
+    ) -> Result<()> {
+        paths.iter().try_for_each(|path| self.resource(target, path, into))
+    }
+
+    /// A path is a file first, and only then a directory.
+    fn resource(&mut self, target: &Target<'a>, path: &str, into: &mut Accumulated) -> Result<()> {
+        let Err(as_file) = self.file(target, path, into) else { return Ok(()) };
+        if as_file.cause() == Cause::HttpStatus {
+            return Err(as_file);
+        }
+        self.warnings.extend(repository::parse(path).and_then(|address| address.warning).map(str::to_owned));
+        let as_directory = target.loader.enter(path).and_then(|loader| self.base(target, path, loader, into));
+        match as_directory {
+            Ok(()) => Ok(()),
+            Err(_) if as_file.cause() == Cause::MalformedYaml => Err(as_file),
+            Err(error) => Err(error.within(format!("accumulation err='{as_file}'"))),
+        }
+    }
+
+    fn file(&mut self, target: &Target<'a>, path: &str, into: &mut Accumulated) -> Result<()> {
+        let resources = self
+            .read_file(target, path)
+            .map_err(|error| error.within(format!("accumulating resources from '{path}'")))?;
+        let merging = |error: Error| error.within(format!("merging resources from '{path}'"));
+        into.resources.append_all(resources).map_err(merging)
+    }
+
+    fn read_file(&mut self, target: &Target<'a>, path: &str) -> Result<Resources> {
+        let bytes = target.loader.load(path)?;
+        let mut resources = documents::text(bytes)
+            .and_then(|text| documents::read(&self.schema, &text))
+            .map_err(|error| in_file(error, path))?;
+        if self.metadata.origins {
+            let origin = Origin {
+                path: crate::files::clean(&target.directory.join(path)).to_string_lossy().into_owned(),
+                ..target.origin()
+            };
+            resources.iter_mut().for_each(|resource| resource.origin = Some(origin.clone()));
+        }
+        self.builtin_used |= resources.iter().any(|resource| !self.schema.knows(&resource.id().gvk));
+        let mut read = Resources::default();
+        resources.into_iter().try_for_each(|resource| read.append(resource))?;
+        Ok(read)
+    }
+
+    /// A directory that builds by itself and is then added.
+    fn base(
+        &mut self,
+        target: &Target<'a>,
+        path: &str,
+        loader: Loader<'a>,
+        into: &mut Accumulated,
+    ) -> Result<()> {
+        let root = loader.root().display().to_string();
+        let directory = loader.directory_from(&target.directory, path);
+        let base = self
+            .target(loader, directory)
+            .map_err(|error| error.within(format!("couldn't make target for path '{root}'")))?;
+        if base.kustomization.kind == "Component" {
+            return Err(Error::new(format!("expected kind != 'Component' for path '{root}'")));
+        }
+        self.choose_schema(&base)?;
+        let mut inner = Accumulated::default();
+        self.accumulate(&base, &mut inner)
+            .map_err(|error| error.within(format!("recursed accumulation of path '{root}'")))?;
+        let merging = |error: Error| error.within(format!("recursed merging from path '{root}'"));
+        into.merge(inner).map_err(merging)
+    }
+
+    fn components(&mut self, target: &Target<'a>, into: &mut Accumulated) -> Result<()> {
+        for path in &target.kustomization.components {
+            let loader = target
+                .loader
+                .enter(path)
+                .map_err(|error| Error::new(format!("loader.New {}", go_quoted(&error.to_string()))))?;
+            self.component(target, path, loader, into).map_err(|error| {
+                Error::new(format!("accumulateDirectory: {}", go_quoted(&error.to_string())))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn component(
+        &mut self,
+        target: &Target<'a>,
+        path: &str,
+        loader: Loader<'a>,
+        into: &mut Accumulated,
+    ) -> Result<()> {
+        let root = loader.root().display().to_string();
+        let directory = loader.directory_from(&target.directory, path);
+        let component = self
+            .target(loader, directory)
+            .map_err(|error| error.within(format!("couldn't make target for path '{root}'")))?;
+        let kind = &component.kustomization.kind;
+        if kind != "Component" {
+            return Err(Error::new(format!("expected kind 'Component' for path '{root}' but got '{kind}'")));
+        }
+        self.choose_schema(&component)?;
+        self.accumulate(&component, into)
+            .map_err(|error| error.within(format!("recursed accumulation of path '{root}'")))
+    }
+
+    fn configuration(&self, target: &Target<'a>, into: &mut Accumulated) -> Result<()> {
+        for path in &target.kustomization.configurations {
+            let text = target.loader.load_text(path)?;
+            let tables = config::read(&text)?;
+            into.config.add(&tables)?;
+        }
+        let crds = &target.kustomization.crds;
+        if !crds.is_empty() {
+            let tables = config::crds::read(&target.loader, crds)
+                .map_err(|error| error.within(format!("loading CRDs [{}]", crds.join(" "))))?;
+            into.config.add(&tables)?;
+        }
+        Ok(())
+    }
+
+    fn choose_schema(&mut self, target: &Target<'a>) -> Result<()> {
+        let openapi = &target.kustomization.openapi;
+        let Some(chosen) = schema::openapi::read(&target.loader, openapi)? else { return Ok(()) };
+        if !self.schema_chosen {
+            // Whatever made upstream look into its own schema before keeps it.
+            let chosen = if self.builtin_used { chosen.with_builtin() } else { chosen };
+            self.schema = Arc::new(chosen.with_builtin_scopes());
+            self.schema_chosen = true;
+        }
+        Ok(())
+    }
+}
+
+impl BuildMetadata {
+    fn of(kustomization: &Kustomization) -> Self {
+        let asked = |what: &str| kustomization.build_metadata.iter().any(|option| option == what);
+        Self {
+            origins: asked("originAnnotations"),
+            transformations: asked("transformerAnnotations"),
+            managed_by: asked("managedByLabel"),
+        }
+    }
+}
+
+impl Accumulated {
+    fn merge(&mut self, other: Self) -> Result<()> {
+        self.resources.append_all(other.resources)?;
+        self.config.merge(&other.config)?;
+        vars::merge(&mut self.vars, other.vars)
+    }
+}
+
+impl Target<'_> {
+    /// Says that this kustomization makes or changes an object by itself.
+    pub(crate) fn configured_by(&self, plugin: &str) -> Origin {
+        Origin {
+            configured_in: self.configured_in.clone(),
+            configured_by: Some(ConfiguredBy {
+                api_version: "builtin".to_owned(),
+                kind: plugin.to_owned(),
+                ..ConfiguredBy::default()
+            }),
+            ..self.origin()
+        }
+    }
+
+    /// Where all of this kustomization comes from.
+    pub(crate) fn origin(&self) -> Origin {
+        let repository = self.loader.repository().map(|address| &address.repository);
+        Origin {
+            repo: repository.map(|repository| repository.url.clone()).unwrap_or_default(),
+            reference: repository.map(|repository| repository.reference.clone()).unwrap_or_default(),
+            ..Origin::default()
+        }
+    }
+}
+
+/// Names the file of a text that is no YAML.
+pub(crate) fn in_file(error: Error, path: impl AsRef<Path>) -> Error {
+    if error.cause() != Cause::MalformedYaml {
+        return error;
+    }
+    let path = path.as_ref().display();
+    let message = format!("MalformedYAMLError: {error} in File: {path}");
+    let named = Error::caused(Cause::MalformedYaml, message);
+    match error.hint() {
+        Some(hint) => named.with_hint(format!("{path}:{hint}")),
+        None => named,
+    }
+}

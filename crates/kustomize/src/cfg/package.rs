@@ -1,0 +1,218 @@
+//! Directories of resources, read with their comments.
+
+use std::path::{Path, PathBuf};
+
+use sternpost_yaml::commented::{self, Content, Document, Entry, Node};
+use sternpost_yaml::node::Style;
+
+use crate::command::Context;
+use crate::files::{self, Entry as Kind};
+
+/// A directory that has it is a package of its own.
+const PACKAGE_FILE: &str = "Krmfile";
+const EXTENSIONS: [&str; 2] = ["yaml", "yml"];
+/// How many directories may be in each other.
+pub(super) const MAX_DEPTH: usize = 64;
+
+const LOCAL_CONFIG: &str = "config.kubernetes.io/local-config";
+const INDEX: [&str; 2] = ["config.kubernetes.io/index", "internal.config.kubernetes.io/index"];
+const PATH: [&str; 2] = ["config.kubernetes.io/path", "internal.config.kubernetes.io/path"];
+
+/// The resources of a directory, without those of packages inside of it.
+#[derive(Debug)]
+pub(super) struct Package {
+    /// Its directory, as seen from the one that was asked for; empty for that.
+    pub(super) below: PathBuf,
+    pub(super) resources: Result<Vec<Resource>, String>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Resource {
+    pub(super) document: Document,
+    /// The file, as seen from the package.
+    pub(super) path: PathBuf,
+    /// Which document of the file it is.
+    pub(super) index: usize,
+}
+
+/// What a path holds, or the message why it holds nothing.
+pub(super) fn read(context: &Context<'_>, shown: &str, recurse: bool) -> Result<Vec<Package>, String> {
+    let (path, entry) = files::resolve(context.files(), &context.at(shown))
+        .map_err(|_| format!("lstat {shown}: no such file or directory"))?;
+    if entry == Kind::File {
+        let name = path.file_name().map(PathBuf::from).unwrap_or_default();
+        let resources = read_file(context, &path, &name);
+        return Ok(vec![Package { below: PathBuf::new(), resources }]);
+    }
+    let mut walk = Walk { context, packages: Vec::new(), recurse };
+    walk.package(&path, Path::new(""), 0)?;
+    Ok(walk.packages)
+}
+
+/// The items of a list, or every document there is.
+pub(super) fn read_text(text: &str) -> Result<Vec<Resource>, String> {
+    let documents = documents(text)?;
+    let [document] = documents.as_slice() else { return Ok(numbered(documents, Path::new(""))) };
+    let kind = document.root.get("kind").and_then(Node::as_text);
+    match (kind, document.root.get("items")) {
+        (Some("List" | "ResourceList"), Some(items)) => {
+            let item = |entry: &Entry| Document { root: entry.value.clone(), head: vec![], foot: vec![] };
+            Ok(numbered(items.entries().iter().map(item).collect(), Path::new("")))
+        }
+        _ => Ok(numbered(documents, Path::new(""))),
+    }
+}
+
+fn numbered(documents: Vec<Document>, path: &Path) -> Vec<Resource> {
+    let resource = |(index, document)| Resource { document, path: path.to_owned(), index };
+    documents.into_iter().enumerate().map(resource).collect()
+}
+
+struct Walk<'a, 'c> {
+    context: &'a Context<'c>,
+    packages: Vec<Package>,
+    recurse: bool,
+}
+
+impl Walk<'_, '_> {
+    fn package(&mut self, directory: &Path, below: &Path, depth: usize) -> Result<(), String> {
+        let mut inner = Vec::new();
+        let mut resources = Ok(Vec::new());
+        self.directory(directory, Path::new(""), depth, &mut resources, &mut inner)?;
+        self.packages.push(Package { below: below.to_owned(), resources });
+        if self.recurse {
+            for (path, depth) in inner {
+                self.package(&directory.join(&path), &below.join(&path), depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn directory(
+        &self,
+        package: &Path,
+        below: &Path,
+        depth: usize,
+        resources: &mut Result<Vec<Resource>, String>,
+        inner: &mut Vec<(PathBuf, usize)>,
+    ) -> Result<(), String> {
+        let directory = package.join(below);
+        if depth > MAX_DEPTH {
+            return Err(format!("{} is more than {MAX_DEPTH} directories deep", directory.display()));
+        }
+        let files = &self.context.surroundings.files;
+        let names = files.list(&directory);
+        let names = names.map_err(|error| format!("open {}: {}", directory.display(), files::reason(&error)))?;
+        for name in names {
+            let (path, full) = (below.join(&name), directory.join(&name));
+            match self.context.files().entry(&full) {
+                Ok(Kind::Directory) if self.context.files().entry(&full.join(PACKAGE_FILE)).is_ok() => {
+                    inner.push((path, depth + 1));
+                }
+                Ok(Kind::Directory) => self.directory(package, &path, depth + 1, resources, inner)?,
+                Ok(Kind::File) if has_resources(&path) => {
+                    if let Ok(known) = resources {
+                        match read_file(self.context, &full, &path) {
+                            Ok(more) => known.extend(more),
+                            Err(message) => *resources = Err(message),
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn has_resources(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| EXTENSIONS.iter().any(|known| extension == *known))
+}
+
+fn read_file(context: &Context<'_>, full: &Path, path: &Path) -> Result<Vec<Resource>, String> {
+    let shown = full.display();
+    let bytes = context.files().read(full);
+    let bytes = bytes.map_err(|error| format!("open {shown}: {}", files::reason(&error)))?;
+    let documents = documents(&String::from_utf8_lossy(&bytes)).map_err(|error| format!("{shown}: {error}"))?;
+    Ok(numbered(documents, path))
+}
+
+/// Each must be a mapping; those with nothing in them are left out.
+fn documents(text: &str) -> Result<Vec<Document>, String> {
+    let mut documents = Vec::new();
+    let mut part = String::new();
+    for line in text.replace("\r\n", "\n").split_inclusive('\n').chain(["---"]) {
+        if !line.starts_with("---") {
+            part.push_str(line);
+            continue;
+        }
+        let document = commented::read(&part).map_err(|error| format!("MalformedYAMLError: yaml: {}", error.upstream))?;
+        part.clear();
+        let Some(document) = document.filter(|document| !document.root.is_null()) else { continue };
+        let found = match &document.root.content {
+            Content::Mapping(_) => {
+                documents.push(document);
+                continue;
+            }
+            Content::Sequence(_) => "SequenceNode",
+            Content::Scalar { .. } | Content::Alias(_) => "ScalarNode",
+        };
+        return Err(wrong_kind(found, &document));
+    }
+    Ok(documents)
+}
+
+/// What is said of something that should be a mapping.
+pub(super) fn wrong_kind(found: &str, document: &Document) -> String {
+    let contents = commented::write(document);
+    format!("wrong node kind: expected MappingNode but got {found}: node contents:\n{contents}")
+}
+
+impl Resource {
+    pub(super) fn text(&self, path: &[&str]) -> &str {
+        let found = path.iter().try_fold(&self.document.root, |node, key| node.get(key));
+        found.and_then(Node::as_text).unwrap_or_default()
+    }
+
+    /// For the machine it is on, not for a cluster.
+    pub(super) fn is_local(&self) -> bool {
+        self.document.root.get("metadata").and_then(|metadata| metadata.get("annotations")).is_some_and(
+            |annotations| annotations.get(LOCAL_CONFIG).and_then(Node::as_text).is_some_and(|text| text != "false"),
+        )
+    }
+
+    /// Tells where it is from, in annotations.
+    pub(super) fn annotate(&mut self, with_index: bool) {
+        let path = self.path.to_string_lossy().into_owned();
+        let index = self.index.to_string();
+        let annotations = member(member(&mut self.document.root, "metadata"), "annotations");
+        for (index_key, path_key) in INDEX.into_iter().zip(PATH) {
+            if with_index {
+                set(annotations, index_key, &index);
+            }
+            set(annotations, path_key, &path);
+        }
+    }
+}
+
+/// The mapping under a key, made if there is none.
+fn member<'n>(node: &'n mut Node, key: &str) -> &'n mut Node {
+    if !node.is_mapping() {
+        *node = Node::mapping(Vec::new());
+    }
+    if node.get(key).is_none()
+        && let Some(entries) = node.entries_mut()
+    {
+        entries.push(Entry::pair(key, Node::mapping(Vec::new())));
+    }
+    let at = node.entries().iter().position(|entry| entry.is(key));
+    match at.filter(|at| node.entries().len() > *at) {
+        Some(_) if node.get(key).is_some() => {}
+        _ => return node,
+    }
+    let member = node.get_mut(key);
+    match member {
+        Some(member) => member,
+        None => unreachable_member(),
+    }
+}

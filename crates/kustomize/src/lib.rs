@@ -1,0 +1,54 @@
+//! `kustomize build` as a library: a directory with a kustomization file in,
+//! the YAML of its objects out, byte for byte as kustomize 5.8.1 writes it.
+//!
+//! Entry point: [`build`]. `build.rs` is the way of a build from top to bottom:
+//! load, accumulate (bases first), generate, transform, and at the root hash,
+//! fix references, sort, write. A field of the kustomization file that changes
+//! objects is a file of its own in `transform/`; one that makes objects, in
+//! `generate/`.
+//!
+//! Invariants: nothing is global, so builds may run side by side; the time
+//! grows with the number of objects, not with its square; no input panics; on
+//! failure there is no output at all. What an object was called before is kept
+//! beside its tree (`resource.rs`), never in it.
+//!
+//! Files, the network and programs are reached only through the traits of
+//! [`files`]. This crate does not know the server, HTTP, or the command line.
+
+mod build;
+mod cfg;
+pub mod command;
+mod config;
+mod create;
+mod documents;
+mod edit;
+mod error;
+mod field_spec;
+pub mod files;
+mod functions;
+mod generate;
+mod glob;
+mod go_json;
+mod id;
+mod kustomization;
+mod loader;
+mod localize;
+mod merge;
+mod name_reference;
+mod openapi;
+mod output;
+mod plugins;
+mod repository;
+mod resource;
+mod resources;
+mod schema;
+mod selector;
+mod sort;
+mod transform;
+mod vars;
+
+pub use build::{Built, Environment, Failed, HelmOptions, Options, PluginOptions, Reorder, build};
+pub use error::{Cause, Error};
+pub use id::{Gvk, ResId};
+pub use loader::Restriction;
+pub use output::Written;

@@ -1,0 +1,490 @@
+//! `generators`, `transformers` and `validators`: the built-in ones as objects
+//! with a configuration of their own.
+//!
+//! To add one: a variant of [`Transformer`], how it is configured in
+//! [`transformer`], what it does in [`Transformer::run`].
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+use sternpost_yaml::node::{Node, Scalar};
+
+use crate::build::{Accumulated, Build, Target};
+use crate::documents;
+use crate::error::{Error, Result};
+use crate::field_spec::{Create, FieldSpec};
+use crate::functions::Program;
+use crate::generate;
+use crate::kustomization::{
+    self, FieldSpecArgs, GeneratorArgs, Image, Patch, ReplacementField, Replica, TextMap,
+};
+use crate::resource::{ConfiguredBy, Origin, Resource};
+use crate::resources::Resources;
+use crate::schema::Schema;
+use crate::selector::Selector;
+use crate::transform::name_affix::Affix;
+use crate::transform::namespace::{self, Subjects};
+use crate::transform::patches::Ready;
+use crate::transform::{images, labels, name_affix, replacements, replicas};
+
+const BUILTIN: &str = "builtin";
+
+/// A transformer made ready, and what configured it.
+pub(crate) struct Configured<'a> {
+    transformer: Transformer<'a>,
+    pub(crate) origin: Origin,
+}
+
+enum Transformer<'a> {
+    Labels { pairs: TextMap, fields: Vec<FieldSpec> },
+    Namespace { namespace: String, fields: Vec<FieldSpec>, options: namespace::Options },
+    Affixes { prefix: String, suffix: String, fields: Vec<FieldSpec> },
+    Image { image: Image, fields: Vec<FieldSpec> },
+    Replica { replica: Replica, fields: Vec<FieldSpec> },
+    Patch(Ready),
+    Replacements(Vec<ReplacementField>),
+    ValueAdd(ValueAdd),
+    Hash,
+    Program(Program<'a>),
+}
+
+/// Objects that `generators` makes, in order.
+pub(crate) fn generators<'a>(
+    build: &mut Build<'a>,
+    target: &Target<'a>,
+    into: &mut Accumulated,
+) -> Result<()> {
+    let entries = &target.kustomization.generators;
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let loading = |error: Error| error.within("loading generator plugins");
+    for config in load(build, target, entries).map_err(loading)?.iter() {
+        let kind = config.id().gvk.kind.as_str();
+        let failing = |error: Error| loading(error.within("failed to load generator"));
+        let made = if check_builtin(build.options, config).map_err(failing)? == Builtin::No {
+            let options = &build.options.plugins;
+            let program =
+                Program::of(build.environment.runner, options, target, config).map_err(failing)?;
+            Some(program.generate(&build.schema, &mut build.warnings)?)
+        } else if kind == "IAMPolicyGenerator" {
+            Some(vec![Resource::new(&build.schema, iam_policy(config).map_err(loading)?)?])
+        } else if kind == "HelmChartInflationGenerator" {
+            Some(generate::charts::generate(build, target, chart_of(config)?)?)
+        } else {
+            None
+        };
+        if let Some(mut made) = made {
+            if build.metadata.origins {
+                made.iter_mut().for_each(|resource| resource.origin = Some(origin(target, config)));
+            }
+            into.resources
+                .absorb(Resources::from_iter(made))
+                .map_err(|error| error.within("merging from generator"))?;
+            continue;
+        }
+        let kind = match kind {
+            "ConfigMapGenerator" => generate::Kind::ConfigMap,
+            "SecretGenerator" => generate::Kind::Secret,
+            _ => {
+                let id = config.id();
+                let error = Error::new(format!("plugin {id} not a generator"));
+                return Err(loading(error.within("failed to load generator")));
+            }
+        };
+        let mut args: GeneratorArgs = arguments(config).map_err(loading)?;
+        if args.name.is_empty() {
+            config.name().clone_into(&mut args.name);
+        }
+        if args.namespace.is_empty() {
+            args.namespace.clone_from(&config.id().namespace);
+        }
+        let mut resource = generate::generate(build, target, kind, &args, None)?;
+        if build.metadata.origins {
+            resource.origin = Some(origin(target, config));
+        }
+        into.resources
+            .absorb(Resources::from_iter([resource]))
+            .map_err(|error| error.within("merging from generator"))?;
+    }
+    Ok(())
+}
+
+/// The arguments of a chart among the other fields of its object.
+fn chart_of(config: &Resource) -> Result<Value> {
+    let mut value = config.node.to_json().map_err(|error| Error::new(error.to_string()))?;
+    if let Some(fields) = value.as_object_mut() {
+        for field in ["apiVersion", "kind", "metadata"] {
+            fields.remove(field);
+        }
+    }
+    Ok(value)
+}
+
+/// A service account that stands for one of the cloud.
+fn iam_policy(config: &Resource) -> Result<Node> {
+    let text = |path: &[&str]| config.node.at(path).and_then(Node::as_text).unwrap_or_default();
+    let cloud = text(&["cloud"]);
+    if cloud != "gke" {
+        return Err(Error::new(format!("cloud provider {cloud} not supported")));
+    }
+    let (name, project) = (text(&["serviceAccount", "name"]), text(&["serviceAccount", "projectId"]));
+    let email = format!("{name}@{project}.iam.gserviceaccount.com");
+    let mut metadata = serde_json::json!({
+        "annotations": { "iam.gke.io/gcp-service-account": email },
+        "name": text(&["kubernetesService", "name"]),
+    });
+    let namespace = text(&["kubernetesService", "namespace"]);
+    if let Some(metadata) = metadata.as_object_mut().filter(|_| !namespace.is_empty()) {
+        metadata.insert("namespace".to_owned(), namespace.into());
+    }
+    Ok(Node::from_json(&serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata,
+    })))
+}
+
+/// What `transformers` or `validators` list, made ready.
+pub(crate) fn transformers<'a>(
+    build: &mut Build<'a>,
+    target: &Target<'a>,
+    entries: &[String],
+) -> Result<Vec<Configured<'a>>> {
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let configs = load(build, target, entries)?;
+    let schema = Arc::clone(&build.schema);
+    configs
+        .iter()
+        .map(|config| {
+            if check_builtin(build.options, config)? == Builtin::No {
+                let options = &build.options.plugins;
+                let program = Program::of(build.environment.runner, options, target, config)?;
+                let transformer = Transformer::Program(program);
+                return Ok(Configured { transformer, origin: origin(target, config) });
+            }
+            let failed = |error: Error| error.within(format!("plugin {} fails configuration", config.id()));
+            let Some(transformer) = transformer(&schema, target, config).map_err(failed)? else {
+                return Err(Error::new(format!("plugin {} not a transformer", config.id())));
+            };
+            Ok(Configured { transformer, origin: origin(target, config) })
+        })
+        .collect()
+}
+
+/// A validator may change nothing but the label that says that it was there.
+pub(crate) fn validate(
+    validators: &[Configured<'_>],
+    schema: &Schema,
+    resources: &mut Resources,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    for validator in validators {
+        let before: Vec<Resource> = resources.iter().cloned().collect();
+        validator.run(schema, resources, warnings)?;
+        let after: Vec<&Resource> = resources.iter().collect();
+        let modified = |problem: String| {
+            Err(Error::new(format!("validator shouldn't modify the resource map: {problem}")))
+        };
+        if before.len() != after.len() {
+            return modified(format!(
+                "lists have different number of entries: {} {}",
+                before.len(),
+                after.len()
+            ));
+        }
+        for (old, new) in before.iter().zip(after) {
+            if !old.id().same(new.id()) {
+                return modified(format!("id in self missing from other; id: {}", old.id()));
+            }
+            let mut unlabelled = new.node.clone();
+            if let Some(labels) = unlabelled.get_mut("metadata").and_then(|node| node.get_mut("labels")) {
+                labels.remove("validated-by");
+            }
+            if old.node.to_json() != unlabelled.to_json() && old.node.to_json() != without_labels(&unlabelled)
+            {
+                return modified(format!("kunstruct not equal: {}", old.id()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn without_labels(node: &Node) -> std::result::Result<Value, sternpost_yaml::node::JsonError> {
+    let mut node = node.clone();
+    if let Some(metadata) = node.get_mut("metadata")
+        && metadata.get("labels").is_some_and(|labels| labels.pairs().is_empty())
+    {
+        metadata.remove("labels");
+    }
+    node.to_json()
+}
+
+/// Entries are inline text, or files and directories as `resources` has them.
+fn load<'a>(build: &mut Build<'a>, target: &Target<'a>, entries: &[String]) -> Result<Resources> {
+    let mut accumulated = Accumulated::default();
+    let mut paths = Vec::new();
+    for entry in entries {
+        match documents::read(&build.schema, entry) {
+            Ok(resources) => {
+                for mut resource in resources {
+                    resource.origin = None;
+                    accumulated.resources.append(resource)?;
+                }
+            }
+            Err(_) => paths.push(entry.clone()),
+        }
+    }
+    let inline = accumulated.resources.len();
+    let origins = std::mem::replace(&mut build.metadata.origins, true);
+    let loaded = build.resources(target, &paths, &mut accumulated);
+    build.metadata.origins = origins;
+    loaded?;
+    debug_assert!(accumulated.resources.len() >= inline);
+    Ok(accumulated.resources)
+}
+
+fn origin(target: &Target<'_>, config: &Resource) -> Origin {
+    let id = config.id();
+    let file = config.origin.as_ref().map(|origin| origin.path.clone()).filter(|path| !path.is_empty());
+    Origin {
+        configured_in: file.unwrap_or_else(|| target.configured_in.clone()),
+        configured_by: Some(ConfiguredBy {
+            api_version: id.gvk.api_version(),
+            kind: id.gvk.kind.clone(),
+            name: id.name.clone(),
+            namespace: id.namespace.clone(),
+        }),
+        ..target.origin()
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Builtin {
+    Yes,
+    No,
+}
+
+fn check_builtin(options: &crate::build::Options, config: &Resource) -> Result<Builtin> {
+    let gvk = &config.id().gvk;
+    if gvk.api_version() != BUILTIN && options.plugins.enabled {
+        return Ok(Builtin::No);
+    }
+    if gvk.api_version() != BUILTIN {
+        return Err(Error::new(format!(
+            "external plugins disabled; unable to load external plugin '{}'",
+            gvk.kind
+        )));
+    }
+    if KINDS.contains(&gvk.kind.as_str()) {
+        return Ok(Builtin::Yes);
+    }
+    Err(Error::new(format!("unable to load builtin {gvk}")))
+}
+
+const KINDS: &[&str] = &[
+    "AnnotationsTransformer",
+    "ConfigMapGenerator",
+    "HashTransformer",
+    "HelmChartInflationGenerator",
+    "IAMPolicyGenerator",
+    "ImageTagTransformer",
+    "LabelTransformer",
+    "NamespaceTransformer",
+    "PatchJson6902Transformer",
+    "PatchStrategicMergeTransformer",
+    "PatchTransformer",
+    "PrefixSuffixTransformer",
+    "PrefixTransformer",
+    "ReplacementTransformer",
+    "ReplicaCountTransformer",
+    "SecretGenerator",
+    "SuffixTransformer",
+    "ValueAddTransformer",
+];
+
+/// Fields that a kind does not know are not looked at.
+fn arguments<T: serde::de::DeserializeOwned>(config: &Resource) -> Result<T> {
+    let value = config.node.to_json().map_err(|error| Error::new(error.to_string()))?;
+    kustomization::decode(value)
+}
+
+/// The arguments of all kinds; each uses its own.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Arguments {
+    annotations: serde_json::Map<String, Value>,
+    labels: serde_json::Map<String, Value>,
+    prefix: String,
+    suffix: String,
+    field_specs: Option<Vec<FieldSpecArgs>>,
+    image_tag: Image,
+    replica: Replica,
+    replacements: Vec<ReplacementField>,
+    path: String,
+    patch: String,
+    json_op: String,
+    target: Option<kustomization::Selector>,
+    options: kustomization::PatchOptions,
+    paths: Vec<String>,
+    patches: String,
+    unset_only: bool,
+    set_role_binding_subjects: String,
+    value: String,
+    targets: Vec<ValueTarget>,
+}
+
+fn texts(map: serde_json::Map<String, Value>) -> TextMap {
+    let text = |value: Value| match value {
+        Value::String(text) => text,
+        value => value.to_string(),
+    };
+    map.into_iter().map(|(key, value)| (key, text(value))).collect()
+}
+
+fn transformer<'a>(
+    schema: &Schema,
+    target: &Target<'_>,
+    config: &Resource,
+) -> Result<Option<Transformer<'a>>> {
+    let kind = config.id().gvk.kind.as_str();
+    if kind.ends_with("Generator") {
+        return Ok(None);
+    }
+    let arguments: Arguments = arguments(config)?;
+    let given = arguments.field_specs.is_some();
+    let fields: Vec<FieldSpec> =
+        arguments.field_specs.unwrap_or_default().iter().map(FieldSpec::from).collect();
+    let needs_fields = || {
+        if given { Ok(()) } else { Err(Error::new("fieldSpecs is not expected to be nil")) }
+    };
+    let entry = Patch {
+        path: arguments.path,
+        patch: if arguments.json_op.is_empty() { arguments.patch } else { arguments.json_op },
+        target: arguments.target,
+        options: arguments.options,
+    };
+    Ok(Some(match kind {
+        "AnnotationsTransformer" => Transformer::Labels { pairs: texts(arguments.annotations), fields },
+        "LabelTransformer" => Transformer::Labels { pairs: texts(arguments.labels), fields },
+        "NamespaceTransformer" => Transformer::Namespace {
+            namespace: config.id().namespace.clone(),
+            fields,
+            options: namespace::Options {
+                unset_only: arguments.unset_only,
+                subjects: Subjects::parse(&arguments.set_role_binding_subjects)?,
+            },
+        },
+        "PrefixTransformer" | "SuffixTransformer" | "PrefixSuffixTransformer" => {
+            needs_fields()?;
+            Transformer::Affixes { prefix: arguments.prefix, suffix: arguments.suffix, fields }
+        }
+        "ImageTagTransformer" => Transformer::Image { image: arguments.image_tag, fields },
+        "ReplicaCountTransformer" => Transformer::Replica { replica: arguments.replica, fields },
+        "PatchTransformer" => Transformer::Patch(Ready::configure(schema, target, &entry)?),
+        "PatchJson6902Transformer" => Transformer::Patch(Ready::configure_json6902(target, &entry)?),
+        "PatchStrategicMergeTransformer" => {
+            if arguments.paths.is_empty() && arguments.patches.is_empty() {
+                return Err(Error::new("empty file path and empty patch content"));
+            }
+            let inline = Some(arguments.patches).filter(|patches| !patches.is_empty());
+            let entries: Vec<String> = arguments.paths.into_iter().chain(inline).collect();
+            Transformer::Patch(Ready::configure_strategic_merge(schema, target, &entries)?)
+        }
+        "ReplacementTransformer" => {
+            Transformer::Replacements(replacements::load(target, &arguments.replacements)?)
+        }
+        "ValueAddTransformer" => {
+            Transformer::ValueAdd(ValueAdd { value: arguments.value, targets: arguments.targets })
+        }
+        _ => Transformer::Hash,
+    }))
+}
+
+impl Configured<'_> {
+    pub(crate) fn run(
+        &self,
+        schema: &Schema,
+        resources: &mut Resources,
+        warnings: &mut Vec<String>,
+    ) -> Result<()> {
+        match &self.transformer {
+            Transformer::Program(program) => program.transform(schema, resources, warnings),
+            Transformer::Labels { pairs, fields } => labels::add(pairs, fields, resources),
+            Transformer::Namespace { namespace, fields, options } => {
+                namespace::set(namespace, fields, *options, resources)
+            }
+            Transformer::Affixes { prefix, suffix, fields } => {
+                if !prefix.is_empty() {
+                    name_affix::add(Affix::Prefix, prefix, fields, schema, resources)?;
+                }
+                if !suffix.is_empty() {
+                    name_affix::add(Affix::Suffix, suffix, fields, schema, resources)?;
+                }
+                Ok(())
+            }
+            Transformer::Image { image, fields } => {
+                images::set(std::slice::from_ref(image), fields, resources)
+            }
+            Transformer::Replica { replica, fields } => replicas::set(replica, fields, resources),
+            Transformer::Patch(patch) => patch.run(schema, resources),
+            Transformer::Replacements(entries) => replacements::run(schema, entries, resources),
+            Transformer::ValueAdd(add) => add.run(resources),
+            Transformer::Hash => generate::hash::add_suffixes(resources),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct ValueAdd {
+    value: String,
+    targets: Vec<ValueTarget>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ValueTarget {
+    selector: Option<kustomization::Selector>,
+    field_path: String,
+    /// From 1; 0 sets the whole field.
+    file_path_position: usize,
+}
+
+impl ValueAdd {
+    fn run(&self, resources: &mut Resources) -> Result<()> {
+        for target in &self.targets {
+            let field = FieldSpec::new(crate::id::GvkPattern::default(), &target.field_path, true);
+            let selected = match &target.selector {
+                Some(selector) => Selector::new(selector)?.select(resources),
+                None => (0..resources.len()).collect(),
+            };
+            for at in selected {
+                let Some(resource) = resources.get_mut(at) else { continue };
+                field.apply(resource, Create::Scalar, &mut |node| {
+                    let old = node.as_text().unwrap_or_default().to_owned();
+                    let new = match target.file_path_position {
+                        0 => self.value.clone(),
+                        position => with_part(&old, &self.value, position),
+                    };
+                    *node = Scalar::string(new).into();
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts a part into a path of files, before the one at that position.
+fn with_part(path: &str, part: &str, position: usize) -> String {
+    let (root, rest) = match path.strip_prefix('/') {
+        Some(rest) => ("/", rest),
+        None => ("", path),
+    };
+    let mut parts: Vec<&str> = rest.split('/').collect();
+    parts.insert(position.saturating_sub(1).min(parts.len()), part);
+    format!("{root}{}", parts.join("/"))
+}

@@ -1,0 +1,281 @@
+//! Every recorded answer of kustomize against ours: `tests/cases/README.md`
+//! says how the files are laid out.
+//!
+//! `tests/cases/differences` lists cases whose answers differ on purpose, with
+//! the reason. A case that is not listed must be equal; one that is listed must
+//! not be, so that the list stays true. `KUSTOMIZE_CASE=part-of-a-name` runs some cases and shows both
+//! answers.
+
+// Helpers outside `#[test]` functions fail the test the same way.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::indexing_slicing)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use sternpost_kustomize::files::{MemoryFiles, Nothing};
+use sternpost_kustomize::{Environment, Options, Reorder, Restriction, build};
+
+const ROOT: &str = "/tmp/case/work";
+
+#[derive(Debug, Default)]
+struct Case {
+    name: String,
+    command: String,
+    directory: String,
+    managed_by: bool,
+    unstable: bool,
+    files: Vec<(String, String, String)>,
+    exit: i32,
+    stdout: String,
+    stderr: String,
+    writes_files: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    exit: i32,
+    stdout: String,
+    stderr: String,
+}
+
+#[test]
+fn answers_are_those_of_kustomize() {
+    let only = std::env::vars().find(|(name, _)| name == "KUSTOMIZE_CASE").map(|(_, value)| value);
+    let list = read("differences");
+    let differences: BTreeSet<&str> = list
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.split_once(": ").expect("a case and its reason").0)
+        .collect();
+    let (mut ran, mut wrong, mut same_again, mut different) = (0, Vec::new(), Vec::new(), 0);
+    for case in cases() {
+        if only.as_ref().is_some_and(|only| !case.name.contains(only.as_str())) {
+            continue;
+        }
+        let Some(options) = options(&case) else { continue };
+        ran += 1;
+        let ours = answer(&case, &options);
+        let same = if case.exit == 2 || case.exit == 124 || case.unstable {
+            (ours.exit != 0) == (case.exit != 0)
+        } else {
+            let stderr = without_go(&case.stderr);
+            ours == Answer { exit: case.exit, stdout: case.stdout.clone(), stderr }
+        };
+        if !same && only.is_some() {
+            println!("=== {}\n--- kustomize: {}\n{}{}", case.name, case.exit, case.stdout, case.stderr);
+            println!("--- ours: {}\n{}{}", ours.exit, ours.stdout, ours.stderr);
+        }
+        match (same, differences.contains(case.name.as_str())) {
+            (true, true) => same_again.push(case.name),
+            (false, true) => different += 1,
+            (false, false) => wrong.push(case.name),
+            (true, false) => {}
+        }
+    }
+    println!("{ran} cases, {different} different on purpose, {} wrong", wrong.len());
+    assert!(wrong.is_empty(), "answers differ:\n{}", wrong.join("\n"));
+    assert!(same_again.is_empty(), "no longer different:\n{}", same_again.join("\n"));
+    assert!(ran > 0, "no case was run");
+}
+
+/// Ours has no clock and no addresses of memory in its messages.
+fn without_go(stderr: &str) -> String {
+    stderr
+        .replace("$TIME ", "")
+        .replace("merging from generator &{0xPTR <nil>}: ", "merging from generator: ")
+}
+
+fn read(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name);
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn cases() -> Vec<Case> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let topic = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        name.strip_suffix(".case").filter(|name| name.starts_with("build-")).map(str::to_owned)
+    };
+    let mut cases = Vec::new();
+    for (path, topic) in paths.iter().filter_map(|path| Some((path, topic(path)?))) {
+        parse(&topic, &std::fs::read_to_string(path).unwrap(), &mut cases);
+    }
+    cases
+}
+
+/// Where the lines that follow belong.
+enum Into {
+    Head,
+    File,
+    Stdout(String),
+    Stderr(String),
+    Ignored,
+}
+
+fn parse(topic: &str, text: &str, cases: &mut Vec<Case>) {
+    let mut into = Into::Ignored;
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("=== ") {
+            let name = format!("{topic}/{name}");
+            cases.push(Case { name, directory: ROOT.to_owned(), ..Case::default() });
+            into = Into::Head;
+            continue;
+        }
+        let Some(case) = cases.last_mut() else { continue };
+        if let Some(marker) = line.strip_prefix("-- ").and_then(|line| line.strip_suffix(" --")) {
+            let (name, form) = match marker.rsplit_once(" (") {
+                Some((name, form)) => (name, form.trim_end_matches(')')),
+                None => (marker, ""),
+            };
+            case.files.push((name.to_owned(), form.to_owned(), String::new()));
+            into = Into::File;
+        } else if let Some(answer) = line.strip_prefix(">> ") {
+            let (what, form) = match answer.split_once(" (") {
+                Some((what, form)) => (what, form.trim_end_matches(')').to_owned()),
+                None => (answer, String::new()),
+            };
+            into = match what {
+                "stdout" => Into::Stdout(form),
+                "stderr" => Into::Stderr(form),
+                what => {
+                    if let Some(code) = what.strip_prefix("exit ") {
+                        case.exit = code.parse().unwrap();
+                    } else {
+                        case.writes_files = true;
+                    }
+                    Into::Ignored
+                }
+            };
+        } else {
+            let content = line.strip_prefix('\\').unwrap_or(line);
+            let (text, form) = match &into {
+                Into::Head => {
+                    head(case, line);
+                    continue;
+                }
+                Into::Ignored => continue,
+                Into::File => {
+                    let (_, form, text) = case.files.last_mut().unwrap();
+                    (text, form.clone())
+                }
+                Into::Stdout(form) => (&mut case.stdout, form.clone()),
+                Into::Stderr(form) => (&mut case.stderr, form.clone()),
+            };
+            match form.as_str() {
+                "json" => text.push_str(&serde_json::from_str::<String>(content).unwrap()),
+                "no newline" => {
+                    if !text.is_empty() {
+                        text.push('\n');
+                    }
+                    text.push_str(content);
+                }
+                _ => {
+                    text.push_str(content);
+                    text.push('\n');
+                }
+            }
+        }
+    }
+}
+
+fn head(case: &mut Case, line: &str) {
+    if let Some(command) = line.strip_prefix("$ ") {
+        command.clone_into(&mut case.command);
+    } else if let Some(directory) = line.strip_prefix("cwd ") {
+        case.directory = format!("{ROOT}/{directory}");
+    } else if line == "env KUSTOMIZE_ENABLE_MANAGEDBY_LABEL=on" {
+        case.managed_by = true;
+    } else if line.starts_with("unstable ") {
+        case.unstable = true;
+    }
+}
+
+/// `None` for commands that are about the command line alone.
+fn options(case: &Case) -> Option<Options> {
+    let mut words = case.command.split_whitespace();
+    if words.next() != Some("build") || case.writes_files {
+        return None;
+    }
+    let mut options =
+        Options { version: "v5.8.1".to_owned(), managed_by: case.managed_by, ..Options::default() };
+    let mut shown = None;
+    while let Some(word) = words.next() {
+        let (word, value) = word.split_once('=').unwrap_or((word, ""));
+        let mut value = || if value.is_empty() { words.next().unwrap_or_default() } else { value };
+        match word {
+            "--load-restrictor" => {
+                options.restriction = match value() {
+                    "LoadRestrictionsNone" => Restriction::None,
+                    "LoadRestrictionsRootOnly" => Restriction::RootOnly,
+                    _ => return None,
+                };
+            }
+            "--reorder" => {
+                options.reorder = match value() {
+                    "legacy" => Some(Reorder::Legacy),
+                    "none" => Some(Reorder::None),
+                    _ => return None,
+                };
+            }
+            "--enable-managedby-label" => options.managed_by = true,
+            word if word.starts_with('-') => return None,
+            word => {
+                if shown.replace(word.replace("$ROOT", ROOT)).is_some() {
+                    return None;
+                }
+            }
+        }
+    }
+    options.shown = shown.unwrap_or_else(|| ".".to_owned());
+    options.shown = options.shown.replace("''", "");
+    options.directory = Path::new(&case.directory).join(&options.shown);
+    Some(options)
+}
+
+fn answer(case: &Case, options: &Options) -> Answer {
+    let mut files = MemoryFiles::default();
+    files.add_directory(ROOT);
+    for (name, form, content) in &case.files {
+        let path = format!("{ROOT}/{name}");
+        let content = content.replace("$ROOT", ROOT);
+        match form.as_str() {
+            "link" => files.add_link(path, content.trim_end_matches('\n')),
+            "dir" => files.add_directory(path),
+            "base64" => {
+                let bytes = base64::engine::general_purpose::STANDARD.decode(content.trim_end()).unwrap();
+                files.add(path, bytes);
+            }
+            _ => files.add(path, content),
+        }
+    }
+    let environment = Environment { files: &files, fetcher: &Nothing, runner: &Nothing };
+    let (exit, stdout, warnings, error) = match build(environment, options) {
+        Ok(built) => (0, built.yaml(), built.warnings, None),
+        Err(failed) => (1, String::new(), failed.warnings, Some(failed.error.to_string())),
+    };
+    let mut stderr = String::new();
+    if case.command.contains("--reorder") {
+        stderr.push_str(
+            "Flag --reorder has been deprecated, use the new 'sortOptions' field in kustomization.yaml instead.\n",
+        );
+    }
+    if case.command.contains("--enable-managedby-label") {
+        stderr.push_str("Flag --enable-managedby-label has been deprecated, The flag `enable-managedby-label` has been deprecated. Use the `managedByLabel` option in the `buildMetadata` field instead.\n");
+    }
+    for warning in warnings {
+        stderr.push_str(&warning);
+        stderr.push('\n');
+    }
+    if let Some(error) = error {
+        stderr.push_str(&format!("Error: {error}\n"));
+    }
+    Answer {
+        exit,
+        stdout: stdout.replace(ROOT, "$ROOT"),
+        stderr: stderr.replace(ROOT, "$ROOT").replace("/tmp/case", "$TMP"),
+    }
+}

@@ -1,0 +1,392 @@
+//! `sternpost build` and `sternpost kustomize build`: the files of this machine
+//! in, YAML to stdout, a file or a directory.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use clap::{Args, Subcommand};
+use sternpost_kustomize::files::{Entry, FileSystem};
+use sternpost_kustomize::{
+    Built, Environment, HelmOptions, Options, PluginOptions, Reorder, Restriction,
+};
+
+use crate::error::Hinted;
+use crate::fetch::Network;
+use crate::programs::{Programs, Temporary};
+
+/// The version of kustomize whose output this is, for the managed-by label.
+const KUSTOMIZE_VERSION: &str = "v5.8.1";
+
+const ROOT_ONLY: &str = "LoadRestrictionsRootOnly";
+const UNRESTRICTED: &str = "LoadRestrictionsNone";
+
+const REORDER_DEPRECATED: &str =
+    "Flag --reorder has been deprecated, use the new 'sortOptions' field in kustomization.yaml instead.";
+const MANAGED_BY_DEPRECATED: &str = "Flag --enable-managedby-label has been deprecated, The flag `enable-managedby-label` has been deprecated. Use the `managedByLabel` option in the `buildMetadata` field instead.";
+
+pub const EXAMPLES: &str = "\
+Examples:
+  # Build the kustomization in the current directory
+  sternpost build
+
+  # Build an overlay into one file
+  sternpost build overlays/production -o production.yaml";
+
+#[derive(Debug, Args)]
+pub struct KustomizeArgs {
+    #[command(subcommand)]
+    pub command: KustomizeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum KustomizeCommand {
+    /// Build a kustomization
+    #[command(after_help = EXAMPLES)]
+    Build(BuildArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct BuildArgs {
+    /// Directory with a kustomization file, or its address in a git repository [default: .]
+    #[arg(value_name = "DIR|URL")]
+    places: Vec<String>,
+
+    /// Write to this file, or one file an object into this directory
+    #[arg(long, short, value_name = "FILE|DIR")]
+    output: Option<PathBuf>,
+
+    /// LoadRestrictionsNone lets files be read from outside of the kustomization's directory
+    #[arg(long, value_name = "RESTRICTION", default_value = ROOT_ONLY)]
+    load_restrictor: String,
+
+    /// Order of the objects, legacy or none (deprecated: set `sortOptions` in the kustomization)
+    #[arg(long, value_name = "ORDER")]
+    reorder: Option<String>,
+
+    /// Label every object with what built it (deprecated: set `buildMetadata`)
+    #[arg(long)]
+    enable_managedby_label: bool,
+
+    #[command(flatten, next_help_heading = "Charts")]
+    helm: HelmArgs,
+
+    #[command(flatten, next_help_heading = "Functions and plugins")]
+    plugins: PluginArgs,
+
+    #[command(flatten, next_help_heading = "Remote bases")]
+    remote: RemoteArgs,
+
+    /// Accepted and ignored
+    #[arg(long, hide = true)]
+    stack_trace: bool,
+}
+
+#[derive(Debug, Args)]
+struct HelmArgs {
+    /// Let `helmCharts` run the helm command
+    #[arg(long)]
+    enable_helm: bool,
+
+    /// The helm command
+    #[arg(long, value_name = "PROGRAM", default_value = "helm")]
+    helm_command: String,
+
+    /// API version that charts may count on; repeatable
+    #[arg(long, value_name = "VERSION", value_delimiter = ',')]
+    helm_api_versions: Vec<String>,
+
+    /// Version of Kubernetes that charts are made for
+    #[arg(long, value_name = "VERSION", default_value = "", hide_default_value = true)]
+    helm_kube_version: String,
+
+    /// Let helm tell what it does
+    #[arg(long)]
+    helm_debug: bool,
+}
+
+#[derive(Debug, Args)]
+struct PluginArgs {
+    /// Let generators, transformers and validators be functions and programs
+    #[arg(long)]
+    enable_alpha_plugins: bool,
+
+    /// Let functions be executables of this machine, too
+    #[arg(long)]
+    enable_exec: bool,
+
+    /// Let functions in containers have the network they ask for
+    #[arg(long)]
+    network: bool,
+
+    /// The network of functions in containers
+    #[arg(long, value_name = "NAME", default_value = "bridge")]
+    network_name: String,
+
+    /// Something for functions in containers to see: type=bind,src=PATH,dst=PATH[,rw=true]
+    #[arg(long, value_name = "MOUNT")]
+    mount: Vec<String>,
+
+    /// A variable for functions in containers: NAME=VALUE, or NAME for the value it has here
+    #[arg(long, short, value_name = "VARIABLE")]
+    env: Vec<String>,
+
+    /// Run containers as this user rather than nobody
+    #[arg(long)]
+    as_current_user: bool,
+}
+
+#[derive(Debug, Args)]
+struct RemoteArgs {
+    /// Keep what is fetched from git repositories in this directory, a commit once
+    #[arg(long, value_name = "DIR")]
+    git_cache: Option<PathBuf>,
+
+    /// Keep in this file which commits branches and tags stand for, and use those from then on
+    #[arg(long, value_name = "FILE")]
+    git_lock: Option<PathBuf>,
+}
+
+/// Switches, which may be written `--enable-helm=true`.
+const SWITCHES: &[&str] = &[
+    "--as-current-user",
+    "--enable-alpha-plugins",
+    "--enable-exec",
+    "--enable-helm",
+    "--enable-managedby-label",
+    "--helm-debug",
+    "--network",
+    "--stack-trace",
+];
+
+/// The command line with its switches written in one way, or what is wrong
+/// with one of them.
+pub fn plain_switches(words: Vec<OsString>) -> Result<Vec<OsString>, String> {
+    let mut plain = Vec::with_capacity(words.len());
+    for word in words {
+        let split = word.to_str().and_then(|word| word.split_once('='));
+        match split.filter(|(name, _)| SWITCHES.contains(name)) {
+            None => plain.push(word),
+            Some((name, "1" | "t" | "T" | "true" | "TRUE" | "True")) => plain.push(name.into()),
+            Some((_, "0" | "f" | "F" | "false" | "FALSE" | "False")) => {}
+            Some((name, value)) => {
+                return Err(format!(
+                    "invalid argument {value:?} for \"{name}\" flag: strconv.ParseBool: parsing {value:?}: invalid syntax"
+                ));
+            }
+        }
+    }
+    Ok(plain)
+}
+
+/// What is wrong with a command line of kustomize, in its words. `None` leaves
+/// the answer, such as help, to clap.
+pub fn usage_problem(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ErrorKind};
+    let text = |kind: ContextKind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let argument = text(ContextKind::InvalidArg);
+    // Without the placeholder of its value.
+    let flag = argument.split([' ', '[', '=']).next().unwrap_or_default();
+    let value = text(ContextKind::InvalidValue);
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        | ErrorKind::InvalidSubcommand => None,
+        ErrorKind::UnknownArgument => Some(match flag.strip_prefix('-').filter(|rest| !rest.starts_with('-')) {
+            Some(short) => {
+                let first = short.chars().next().unwrap_or_default();
+                format!("unknown shorthand flag: '{first}' in -{short}")
+            }
+            None => format!("unknown flag: {flag}"),
+        }),
+        ErrorKind::InvalidValue | ErrorKind::NoEquals if value.is_empty() => {
+            Some(format!("flag needs an argument: {flag}"))
+        }
+        _ => Some(error.to_string().trim_start_matches("error: ").lines().next().unwrap_or_default().to_owned()),
+    }
+}
+
+/// Says what is wrong with the command line.
+pub fn refuse(problem: &str) -> ExitCode {
+    warn(&format!("Error: {problem}"));
+    ExitCode::FAILURE
+}
+
+/// Exit codes as kustomize has them: 0, or 1 for whatever went wrong.
+pub fn run(args: &BuildArgs) -> ExitCode {
+    match build(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            warn(&format!("Error: {error:#}"));
+            if let Some(hinted) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
+                warn(&format!("hint: {}", hinted.hint));
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build(args: &BuildArgs) -> anyhow::Result<()> {
+    if args.reorder.is_some() {
+        warn(REORDER_DEPRECATED);
+    }
+    if args.enable_managedby_label {
+        warn(MANAGED_BY_DEPRECATED);
+    }
+    let temporary = Temporary::default();
+    let network =
+        Network::new(&temporary, args.remote.git_cache.clone(), args.remote.git_lock.clone())?;
+    let programs = Programs { temporary: &temporary };
+    let environment = Environment { files: &Disk, fetcher: &network, runner: &programs };
+    let built = match sternpost_kustomize::build(environment, &options(args)?) {
+        Ok(built) => built,
+        Err(failed) => {
+            failed.warnings.iter().for_each(|warning| warn(warning));
+            let message = failed.error.to_string();
+            return Err(match failed.error.hint() {
+                Some(hint) => Hinted { message, hint: hint.to_owned() }.into(),
+                None => anyhow!(message),
+            });
+        }
+    };
+    built.warnings.iter().for_each(|warning| warn(warning));
+    match &args.output {
+        None => io::stdout().write_all(built.yaml().as_bytes()).context("standard output"),
+        Some(path) if path.is_dir() => write_files(&built, path),
+        Some(path) => write_file(path, &built.yaml()),
+    }
+}
+
+fn options(args: &BuildArgs) -> anyhow::Result<Options> {
+    let shown = match args.places.as_slice() {
+        [] => ".".to_owned(),
+        [place] => place.clone(),
+        _ => return Err(anyhow!("specify one path to kustomization.yaml")),
+    };
+    let restriction = match args.load_restrictor.as_str() {
+        ROOT_ONLY => Restriction::RootOnly,
+        UNRESTRICTED => Restriction::None,
+        other => {
+            return Err(anyhow!(
+                "illegal flag value --load-restrictor {other}; legal values: [{ROOT_ONLY} {UNRESTRICTED}]"
+            ));
+        }
+    };
+    let reorder = match args.reorder.as_deref() {
+        None => None,
+        Some("legacy") => Some(Reorder::Legacy),
+        Some("none") => Some(Reorder::None),
+        Some(other) => {
+            return Err(anyhow!("illegal flag value --reorder {other}; legal values: [legacy none]"));
+        }
+    };
+    let directory = std::env::current_dir().context("current directory")?.join(&shown);
+    let variable = |wanted: &str| {
+        let found = std::env::vars_os().find(|(name, _)| name == wanted);
+        found.map(|(_, value)| value).filter(|value| !value.is_empty())
+    };
+    let managed_by = variable("KUSTOMIZE_ENABLE_MANAGEDBY_LABEL").is_some_and(|value| value == "on");
+    Ok(Options {
+        shown,
+        directory,
+        restriction,
+        reorder,
+        managed_by: args.enable_managedby_label || managed_by,
+        version: KUSTOMIZE_VERSION.to_owned(),
+        helm: HelmOptions {
+            enabled: args.helm.enable_helm,
+            command: args.helm.helm_command.clone(),
+            api_versions: args.helm.helm_api_versions.clone(),
+            kube_version: args.helm.helm_kube_version.clone(),
+            debug: args.helm.helm_debug,
+        },
+        plugins: PluginOptions {
+            enabled: args.plugins.enable_alpha_plugins,
+            exec: args.plugins.enable_exec,
+            network: args.plugins.network,
+            network_name: args.plugins.network_name.clone(),
+            mounts: args.plugins.mount.clone(),
+            environment: args.plugins.env.clone(),
+            user: args.plugins.as_current_user.then(current_user).flatten(),
+            home: variable("KUSTOMIZE_PLUGIN_HOME").map(PathBuf::from),
+            config_home: variable("XDG_CONFIG_HOME").map(PathBuf::from),
+            user_home: variable("HOME").map(PathBuf::from),
+        },
+        ..Options::default()
+    })
+}
+
+/// `uid:gid` of this process.
+#[cfg(unix)]
+fn current_user() -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let own = std::fs::metadata("/proc/self").ok()?;
+    Some(format!("{}:{}", own.uid(), own.gid()))
+}
+
+#[cfg(not(unix))]
+fn current_user() -> Option<String> {
+    None
+}
+
+fn warn(text: &str) {
+    // With stderr gone there is nobody left to tell.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// One file an object; its namespace is in the name if there are several.
+fn write_files(built: &Built, directory: &Path) -> anyhow::Result<()> {
+    let namespace = |id: &sternpost_kustomize::ResId| match id.namespace.as_str() {
+        _ if id.gvk.cluster_scoped => "",
+        "" => "default",
+        namespace => namespace,
+    }
+    .to_owned();
+    let namespaces: BTreeSet<String> = built
+        .objects
+        .iter()
+        .map(|object| namespace(&object.id))
+        .filter(|namespace| !namespace.is_empty())
+        .collect();
+    for object in &built.objects {
+        let id = &object.id;
+        let namespace = if namespaces.len() > 1 { namespace(id) } else { String::new() };
+        let parts = [&namespace, &id.gvk.group, &id.gvk.version, &id.gvk.kind, &id.name];
+        let parts: Vec<String> =
+            parts.iter().filter(|part| !part.is_empty()).map(|part| part.to_lowercase()).collect();
+        write_file(&directory.join(format!("{}.yaml", parts.join("_"))), &object.yaml)?;
+    }
+    Ok(())
+}
+
+fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).map_err(|error| {
+        let reason = match error.kind() {
+            io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+            io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+            _ => error.to_string(),
+        };
+        anyhow!("open {}: {reason}", path.display())
+    })
+}
+
+/// The files of this machine.
+pub struct Disk;
+
+impl FileSystem for Disk {
+    fn entry(&self, path: &Path) -> io::Result<Entry> {
+        let metadata = std::fs::symlink_metadata(path)?;
+        if metadata.is_symlink() {
+            return std::fs::read_link(path).map(Entry::Link);
+        }
+        Ok(if metadata.is_dir() { Entry::Directory } else { Entry::File })
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+}

@@ -1,0 +1,271 @@
+//! The server in a process of its own, and one client of it.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    body::Incoming,
+    client::conn::http2::{self, SendRequest},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, RootCertStore,
+        pki_types::{CertificateDer, ServerName, pem::PemObject},
+    },
+};
+
+pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub const MERGE: &str = "application/merge-patch+json";
+pub const JSON_PATCH: &str = "application/json-patch+json";
+pub const APPLY: &str = "application/apply-patch+yaml";
+
+/// Long after everything that a loaded machine still does.
+pub const AT_LAST: Duration = Duration::from_secs(120);
+
+pub struct Server {
+    child: Child,
+    log: Option<JoinHandle<String>>,
+    address: String,
+    token: String,
+    sender: SendRequest<Full<Bytes>>,
+    dir: PathBuf,
+}
+
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub code: u16,
+    pub headers: HeaderMap,
+    pub body: Value,
+}
+
+impl Answer {
+    pub fn message(&self) -> &str {
+        self.body["message"].as_str().unwrap_or_default()
+    }
+
+    /// The body, if the code is this.
+    #[track_caller]
+    pub fn expect(self, code: u16) -> Value {
+        assert_eq!(self.code, code, "{}", short(&self.body));
+        self.body
+    }
+}
+
+/// Enough of a value to see what it is.
+pub fn short(value: &Value) -> String {
+    value.to_string().chars().take(600).collect()
+}
+
+impl Server {
+    /// Keeps nothing; returns when it is ready.
+    pub async fn start(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("sternpost-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        let kubeconfig = dir.join("kubeconfig");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sternpost"))
+            .args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig"])
+            .arg(&kubeconfig)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut log = String::new();
+        let address = loop {
+            let mut line = String::new();
+            assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "no ready line in:\n{log}");
+            if let Some(rest) = line.strip_prefix("sternpost is ready on https://") {
+                break rest.split_whitespace().next().unwrap().to_owned();
+            }
+            log += &line;
+        };
+        // Read on, so that the server never waits for us.
+        let log = std::thread::spawn(move || {
+            let _ = stderr.read_to_string(&mut log);
+            log
+        });
+        let config = fs::read_to_string(&kubeconfig).unwrap();
+        let field = |name: &str| {
+            let line = config.lines().find_map(|line| line.trim().strip_prefix(name)).unwrap();
+            line.trim().trim_matches('"').to_owned()
+        };
+        let token = field("token:");
+        let authority = STANDARD.decode(field("certificate-authority-data:")).unwrap();
+        let sender = connect(&address, &authority).await;
+        Self { child, log: Some(log), address, token, sender, dir }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, "application/json", "").await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send("POST", path, "application/json", body.to_string()).await
+    }
+
+    pub async fn put(&self, path: &str, body: &Value) -> Answer {
+        self.send("PUT", path, "application/json", body.to_string()).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.send("DELETE", path, "application/json", "").await
+    }
+
+    pub async fn patch(&self, path: &str, media: &str, body: &Value) -> Answer {
+        self.send("PATCH", path, media, body.to_string()).await
+    }
+
+    /// A request that is never answered fails the test.
+    pub async fn send(&self, method: &str, path: &str, media: &str, body: impl Into<Bytes>) -> Answer {
+        let asked = async {
+            let (code, headers, body) = self.open(method, path, media, body.into()).await;
+            let body = body.collect().await.unwrap().to_bytes();
+            let body = serde_json::from_slice(&body)
+                .unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into());
+            Answer { code, headers, body }
+        };
+        match tokio::time::timeout(AT_LAST, asked).await {
+            Ok(answer) => answer,
+            Err(_) => panic!("{method} {path} is not answered"),
+        }
+    }
+
+    async fn open(&self, method: &str, path: &str, media: &str, body: Bytes) -> (u16, HeaderMap, Incoming) {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("https://{}{path}", self.address))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", media)
+            .body(Full::new(body))
+            .unwrap();
+        let mut sender = self.sender.clone();
+        sender.ready().await.unwrap();
+        let (parts, body) = sender.send_request(request).await.unwrap().into_parts();
+        (parts.status.as_u16(), parts.headers, body)
+    }
+
+    pub async fn watch(&self, path: &str) -> Watch {
+        let (code, _, body) = self.open("GET", path, "application/json", Bytes::new()).await;
+        assert_eq!(code, 200, "{path}");
+        Watch { body, read: BytesMut::new() }
+    }
+
+    /// Creates a definition and waits until it serves.
+    pub async fn define(&self, crd: &Value) -> Value {
+        let made = self.post(DEFINITIONS, crd).await.expect(201);
+        self.established(made["metadata"]["name"].as_str().unwrap()).await
+    }
+
+    pub async fn established(&self, name: &str) -> Value {
+        loop {
+            let crd = self.get(&format!("{DEFINITIONS}/{name}")).await.expect(200);
+            let conditions = crd["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+            if conditions.iter().any(|it| it["type"] == "Established" && it["status"] == "True") {
+                return crd;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub async fn namespace(&self, name: &str) {
+        self.post("/api/v1/namespaces", &json!({"metadata": {"name": name}})).await.expect(201);
+    }
+
+    /// The memory that the process has, in bytes.
+    pub fn memory(&self) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        let kilobytes = line.split_whitespace().next().and_then(|number| number.parse::<usize>().ok());
+        kilobytes.unwrap_or_default() * 1024
+    }
+
+    /// Ends the server; nothing in it may have panicked.
+    pub fn stop(mut self) {
+        let _ = self.child.kill();
+        let log = self.log.take().unwrap().join().unwrap();
+        assert!(!log.contains("panicked"), "{log}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+async fn connect(address: &str, authority: &[u8]) -> SendRequest<Full<Bytes>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority).unwrap()).unwrap();
+    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(8 << 20)
+        .initial_connection_window_size(64 << 20)
+        .handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+/// The events of a watch.
+pub struct Watch {
+    body: Incoming,
+    read: BytesMut,
+}
+
+impl Watch {
+    /// The next event; `None` at the end.
+    pub async fn next(&mut self) -> Option<Value> {
+        match tokio::time::timeout(AT_LAST, self.read()).await {
+            Ok(event) => event,
+            Err(_) => panic!("a watch has nothing to say"),
+        }
+    }
+
+    /// The type of the next event, and the object's name and spec.
+    pub async fn told(&mut self) -> Option<(String, String, Value)> {
+        let event = self.next().await?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let object = &event["object"];
+        Some((text(&event["type"]), text(&object["metadata"]["name"]), object["spec"].clone()))
+    }
+
+    /// Whether nothing comes for a while.
+    pub async fn is_silent(&mut self, while_: Duration) -> bool {
+        tokio::time::timeout(while_, self.read()).await.is_err()
+    }
+
+    async fn read(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line = self.read.split_to(end + 1);
+                return Some(serde_json::from_slice(&line).unwrap());
+            }
+            let frame = self.body.frame().await?.ok()?;
+            if let Ok(data) = frame.into_data() {
+                self.read.extend_from_slice(&data);
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Custom resources: how objects of a CustomResourceDefinition are served.
+//!
+//! [`Customs`] is the table of what is served now; whoever watches definitions
+//! installs and removes them. [`Custom`] is one version of one definition.
+//!
+//! Objects are stored in the storage version of the time, whose name is kept
+//! with them, and handled in the version that a request names: read from the
+//! store they are converted, pruned and defaulted, unless the stored bytes are
+//! known to be just that already.
+
+mod table;
+mod versions;
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use bytes::Bytes;
+use serde_json::Value;
+use sternpost_cache::{Object, encode_in};
+use sternpost_crd::{
+    definition::{Conversion, Definition, Version},
+    object,
+    rules::Outcome,
+};
+use sternpost_meta::{field::Errors, status::Status};
+use sternpost_registry::object::FieldsMut;
+use sternpost_schema::topology::Type;
+use sternpost_store::{Compare, Revision};
+use tokio::sync::watch;
+
+pub use table::{Change, Customs, Installed};
+pub use versions::{Called, Callouts, NoCallouts};
+
+use crate::{
+    registry::Registry,
+    served::Served,
+    typed::{DecodeError, Decoded},
+};
+
+/// One version of a definition, as it serves.
+#[derive(Debug)]
+pub struct Custom {
+    pub definition: Arc<Definition>,
+    pub version: Arc<Version>,
+    /// What objects are stored as.
+    pub storage: Arc<Version>,
+    pub life: Arc<Life>,
+    /// Objects written behind this revision have the form that the schema gives them.
+    since: Revision,
+    topology: Arc<OnceLock<Type>>,
+}
+
+/// The time for which a definition is as it is.
+#[derive(Debug)]
+pub struct Life {
+    /// Of the definition in the store.
+    key: Bytes,
+    /// The last revision that changed nothing about how it serves.
+    seen: AtomicU64,
+    is_over: AtomicBool,
+    /// Turns true when its objects are shown otherwise, or not at all.
+    shown_otherwise: Arc<watch::Sender<bool>>,
+}
+
+impl Life {
+    fn new(key: Bytes, seen: Revision) -> Self {
+        Self {
+            key,
+            seen: AtomicU64::new(seen.get()),
+            is_over: AtomicBool::new(false),
+            shown_otherwise: Arc::new(watch::Sender::new(false)),
+        }
+    }
+
+    /// Another one, in which objects are shown as before.
+    fn next(&self, seen: Revision) -> Self {
+        Self { shown_otherwise: self.shown_otherwise.clone(), ..Self::new(self.key.clone(), seen) }
+    }
+
+    /// Holds as long as the definition is what a write was checked against.
+    pub(crate) fn holds(&self) -> Compare {
+        let revision = Revision::new(self.seen.load(Ordering::Acquire)).unwrap_or(Revision::FIRST);
+        Compare::Modified { key: self.key.clone(), revision }
+    }
+
+    /// True from when another definition, or none, has taken its place.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Turns true when objects are shown otherwise than before, or not at all.
+    pub fn shown_otherwise(&self) -> watch::Receiver<bool> {
+        self.shown_otherwise.subscribe()
+    }
+}
+
+impl Custom {
+    /// Whether an object's stored bytes are what this version shows.
+    pub fn shows_stored(&self, object: &Object) -> bool {
+        object.revision > self.since
+            && object.stored_version() == Some(&self.version.name)
+            && !self.version.defaults_status
+    }
+
+    pub fn calls_webhook(&self) -> bool {
+        matches!(self.definition.conversion, Conversion::Webhook(_))
+    }
+
+    /// As [`Registry::shown`], where no webhook is needed: for one it makes do with what the
+    /// schema says.
+    pub fn shown_plainly(&self, object: &Object) -> Value {
+        self.in_version_plainly(raw(self, object))
+    }
+
+    pub(crate) fn in_version_plainly(&self, mut object: Value) -> Value {
+        object::convert(&self.definition, &self.version, &mut object);
+        object
+    }
+
+    pub fn topology(&self) -> &Type {
+        self.topology.get_or_init(|| sternpost_builtin::topologies().of_schema(&self.version.merge_schema()))
+    }
+
+    pub fn api_version(&self) -> String {
+        self.definition.api_version(&self.version)
+    }
+
+    pub(crate) fn decode(&self, bytes: &[u8]) -> Result<Decoded, DecodeError> {
+        let json = object::read_json(bytes).map_err(|error| DecodeError(error.to_string()))?;
+        self.read(json)
+    }
+
+    pub(crate) fn decode_value(&self, value: Value) -> Result<Decoded, DecodeError> {
+        self.read(object::Json { value, duplicates: Vec::new() })
+    }
+
+    /// What came of an apply, whose fields were found to be known.
+    pub(crate) fn complete_applied(&self, mut object: Value) -> Result<Decoded, DecodeError> {
+        object::complete_applied(&self.version, &mut object)
+            .map_err(|error| DecodeError(error.to_string()))?;
+        Ok(Decoded { object, complaints: Vec::new() })
+    }
+
+    fn read(&self, json: object::Json) -> Result<Decoded, DecodeError> {
+        let decoded = object::decode(&self.definition, &self.version, json)
+            .map_err(|error| DecodeError(error.to_string()))?;
+        Ok(Decoded { object: decoded.object, complaints: decoded.complaints })
+    }
+}
+
+impl Registry {
+    /// An object as it is stored, in the form that the kind's rules know.
+    pub(crate) async fn loaded(&self, served: &Served, object: &Object) -> Result<Value, Status> {
+        let Some(custom) = served.custom() else { return Ok(object.value()) };
+        let mut shown = self.in_version(custom, vec![raw(custom, object)]).await?;
+        Ok(shown.pop().unwrap_or_default())
+    }
+
+    /// Stored objects of a custom resource as its version shows them, in full.
+    pub async fn shown(&self, custom: &Custom, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
+        self.in_version(custom, objects.iter().map(|object| raw(custom, object)).collect()).await
+    }
+
+    /// What the store is to keep of an object, and what it will show of it.
+    pub(crate) async fn kept(&self, served: &Served, object: Value) -> Result<(Bytes, Value), Status> {
+        let Some(custom) = served.custom() else { return Ok((sternpost_cache::encode(&object), object)) };
+        if custom.storage.name == custom.version.name {
+            return Ok((encode_in(&object, &custom.version.name), object));
+        }
+        let mut object = object;
+        object.set("kind", served.kind());
+        object.set("apiVersion", custom.api_version());
+        let mut stored = self.to_storage(custom, object).await?;
+        // As it would be read: what is stored is shown as it is.
+        object::convert(&custom.definition, &custom.storage, &mut stored);
+        let kept = encode_in(&stored, &custom.storage.name);
+        let mut shown = self.in_version(custom, vec![stored]).await?;
+        Ok((kept, shown.pop().unwrap_or_default()))
+    }
+}
+
+/// In full, in the version it is stored in.
+fn raw(custom: &Custom, object: &Object) -> Value {
+    let mut value = object.value();
+    let version = object.stored_version().unwrap_or(&custom.storage.name);
+    value.set("apiVersion", format!("{}/{version}", custom.definition.group));
+    value.set("kind", custom.definition.names.kind.as_str());
+    value
+}
+
+impl Custom {
+    /// Adds what is wrong with an object beside its metadata; returns texts for `Warning` headers.
+    pub(crate) fn check(&self, object: &Value, old: Option<&Value>, errors: &mut Errors) -> Vec<String> {
+        let outcome = object::validate(&self.definition, &self.version, object, old);
+        take(outcome, errors)
+    }
+
+    /// As [`Custom::check`], of a write of the status.
+    pub(crate) fn check_status(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        errors: &mut Errors,
+    ) -> Vec<String> {
+        let outcome = object::validate_status(&self.definition, &self.version, object, old);
+        take(outcome, errors)
+    }
+}
+
+fn take(outcome: Outcome, errors: &mut Errors) -> Vec<String> {
+    errors.extend(outcome.errors);
+    outcome.warnings
+}

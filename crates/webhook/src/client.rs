@@ -1,0 +1,157 @@
+//! One call.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use http::{
+    HeaderMap, HeaderValue, Request, StatusCode, Uri,
+    header::{ACCEPT, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT},
+};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::{
+    config::{ClientConfig, ClusterDns, Resolve, Target},
+    error::{CallError, Cause},
+};
+
+/// The most bytes of an answer, ten times the largest object that can be written. Upstream has no
+/// limit.
+pub const MAX_ANSWER: usize = 32 * 1024 * 1024;
+/// How much of the answer of a webhook that failed is read: its text goes into an error.
+pub const MAX_FAILURE: usize = 16 * 1024;
+
+/// How often a webhook that asks for it (`Retry-After`) is called again, within the time of the call.
+pub const MAX_RETRIES: u32 = 10;
+
+/// Webhooks see the name under which upstream calls all of them.
+const AGENT: &str = "kube-apiserver-admission";
+
+/// Calls webhooks. Clones are the same client.
+#[derive(Debug, Clone)]
+pub struct Client {
+    resolver: Arc<dyn Resolve>,
+}
+
+impl Client {
+    pub fn new(resolver: Arc<dyn Resolve>) -> Self {
+        Self { resolver }
+    }
+
+    /// Posts a review and reads the answer. The time is for all of it: finding the service,
+    /// connecting, sending, waiting and reading.
+    pub async fn post(
+        &self,
+        config: &ClientConfig,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<Bytes, CallError> {
+        let end = Instant::now() + timeout;
+        let query = format!("{}?timeout={}s", config.path(), whole_seconds(timeout));
+        let failed = |cause| CallError::Transport { url: format!("https://{}{query}", config.host()), cause };
+        let mut retries = 0;
+        loop {
+            let request = self.request(config, &query, body.clone()).map_err(failed)?;
+            let answer = match timeout_at(end, config.http().request(request)).await {
+                Err(_) => return Err(failed(Cause::Deadline)),
+                Ok(Err(error)) => return Err(failed(Cause::of_http(&error))),
+                Ok(Ok(answer)) => answer,
+            };
+            let (head, body) = answer.into_parts();
+            if let Some(pause) = asked_to_wait(head.status, &head.headers)
+                && retries < MAX_RETRIES
+            {
+                retries += 1;
+                if timeout_at(end, sleep(pause)).await.is_err() {
+                    return Err(failed(Cause::Deadline));
+                }
+                continue;
+            }
+            return match timeout_at(end, finish(head.status, &head.headers, body)).await {
+                Err(_) => Err(CallError::Body(Cause::BodyDeadline)),
+                Ok(answer) => answer,
+            };
+        }
+    }
+
+    fn request(
+        &self,
+        config: &ClientConfig,
+        query: &str,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, Cause> {
+        // A service is looked up for each call: the key of the pool is where it was found, so a
+        // service that moved is found where it is now.
+        let address = match config.target() {
+            Target::Url(address) => address.clone(),
+            Target::Service { namespace, name, port } => {
+                self.resolver.service(namespace, name, *port).map_err(Cause::Service)?
+            }
+        };
+        let invalid = |_| Cause::Other(format!("invalid address {address}"));
+        let uri: Uri = format!("https://{address}{query}").parse().map_err(invalid)?;
+        let host = HeaderValue::try_from(config.host())
+            .map_err(|_| Cause::Other(format!("invalid host {:?}", config.host())))?;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = http::Method::POST;
+        *request.uri_mut() = uri;
+        let headers = request.headers_mut();
+        headers.insert(HOST, host);
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*"));
+        Ok(request)
+    }
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self::new(Arc::new(ClusterDns))
+    }
+}
+
+/// The body of an answer, or what its code says.
+async fn finish(status: StatusCode, headers: &HeaderMap, body: Incoming) -> Result<Bytes, CallError> {
+    let code = status.as_u16();
+    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !status.is_success() {
+        let said = read(body, MAX_FAILURE).await.map_err(CallError::Body)?;
+        return Err(CallError::of_answer(code, media, said.get(..MAX_FAILURE).unwrap_or(&said)));
+    }
+    let answer = read(body, MAX_ANSWER).await.map_err(CallError::Body)?;
+    match answer.len() {
+        0 => Err(CallError::Empty { code, media: media.to_owned() }),
+        1..=MAX_ANSWER => Ok(answer),
+        _ => Err(CallError::TooLarge { limit: MAX_ANSWER }),
+    }
+}
+
+/// Reads at most one byte more than `limit`, so that the caller sees that there was more.
+async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Cause> {
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Cause::of_body(&error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let room = (limit + 1).saturating_sub(bytes.len());
+        bytes.extend_from_slice(data.get(..room).unwrap_or(&data));
+        if bytes.len() > limit {
+            break;
+        }
+    }
+    Ok(bytes.freeze())
+}
+
+/// How long a webhook that is busy asks to be left alone.
+fn asked_to_wait(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
+        return None;
+    }
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// Webhooks are told the time they have in whole seconds, rounded up.
+fn whole_seconds(timeout: Duration) -> u64 {
+    timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0)
+}

@@ -1,0 +1,151 @@
+//! From an address to a connection that speaks TLS.
+
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::{
+    client::legacy::connect::{Connected, Connection},
+    rt::TokioIo,
+};
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use tower_service::Service;
+
+use crate::error::Cause;
+
+/// How long a handshake may take, as upstream has it.
+pub const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long one of several addresses of a name is tried before the next; the last one has all the
+/// time that is left.
+const ADDRESS: Duration = Duration::from_secs(2);
+
+/// Connects for one configuration.
+#[derive(Clone)]
+pub struct Connector {
+    tls: TlsConnector,
+    name: ServerName<'static>,
+}
+
+/// A connection that says whether it speaks HTTP/2.
+pub struct Stream {
+    io: TokioIo<TlsStream<TcpStream>>,
+}
+
+impl Connector {
+    pub fn new(tls: ClientConfig, name: ServerName<'static>) -> Self {
+        Self { tls: TlsConnector::from(Arc::new(tls)), name }
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = Cause;
+    type Future = Pin<Box<dyn Future<Output = Result<Stream, Cause>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Cause>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, address: Uri) -> Self::Future {
+        let Self { tls, name } = self.clone();
+        Box::pin(async move {
+            let tcp = dial(&address).await?;
+            let shake = timeout(HANDSHAKE, tls.connect(name, tcp));
+            let stream =
+                shake.await.map_err(|_| Cause::HandshakeTimeout)?.map_err(|error| Cause::of_tls(&error))?;
+            Ok(Stream { io: TokioIo::new(stream) })
+        })
+    }
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        let is_http2 = self.io.inner().get_ref().1.alpn_protocol() == Some(b"h2");
+        if is_http2 { Connected::new().negotiated_h2() } else { Connected::new() }
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_read(context, buffer)
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write_vectored(context, slices)
+    }
+}
+
+/// Tries the addresses of a host one after the other; the first failure is the one that is told.
+async fn dial(address: &Uri) -> Result<TcpStream, Cause> {
+    let host = address.host().unwrap_or_default();
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let addresses = lookup(host, address.port_u16().unwrap_or(443)).await?;
+    let mut failure = None;
+    let mut left = addresses.len();
+    for address in addresses {
+        left -= 1;
+        let connect = TcpStream::connect(address);
+        let connected = if left == 0 {
+            connect.await
+        } else {
+            timeout(ADDRESS, connect).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        };
+        match connected {
+            Ok(stream) => {
+                // A review is one small message that waits for its answer. A socket that cannot be
+                // told so still works.
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Err(error) => failure = failure.or_else(|| Some(Cause::of_dial(address, &error))),
+        }
+    }
+    Err(failure.unwrap_or_else(|| Cause::Lookup { host: host.to_owned(), problem: "no such host".into() }))
+}
+
+async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, Cause> {
+    if let Ok(address) = host.parse() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    match tokio::net::lookup_host((host, port)).await {
+        Ok(addresses) => Ok(addresses.collect()),
+        // getaddrinfo's reasons differ from machine to machine.
+        Err(_) => Err(Cause::Lookup { host: host.to_owned(), problem: "no such host".into() }),
+    }
+}
