@@ -335,6 +335,9 @@ def document(value, group, version):
     for schema in value.get("components", {}).get("schemas", {}).values():
         gvks = schema.get("x-kubernetes-group-version-kind") or []
         ours = any(kind.get("kind") in own and kind.get("group") == group for kind in gvks)
+        for name in ("apiVersion", "kind", "metadata"):
+            # The author's rules about these are lost upstream.
+            schema.get("properties", {}).get(name, {}).pop("anyOf", None)
         if not ours:
             drop_descriptions(schema)
             schema.pop("x-kubernetes-group-version-kind", None)

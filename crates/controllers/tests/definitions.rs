@@ -249,7 +249,8 @@ async fn objects_show_what_the_schema_says_now() {
 #[tokio::test]
 async fn a_status_that_is_a_default_is_shown_and_not_stored() {
     let running = run(&store()).await;
-    let status = json!({"type": "object", "default": {"phase": "new"}, "properties": {"phase": {"type": "string"}}});
+    let status =
+        json!({"type": "object", "default": {"phase": "new"}, "properties": {"phase": {"type": "string"}}});
     let mut crd = definition(&json!({"a": {"type": "string"}, "status": status}));
     let version = &mut crd["spec"]["versions"][0];
     version["subresources"] = json!({"status": {}});

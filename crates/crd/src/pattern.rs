@@ -11,6 +11,10 @@ use std::{
 };
 
 use regex::bytes::{Regex, RegexBuilder};
+use regex_syntax::{
+    ParserBuilder,
+    hir::{Class, Hir, HirKind},
+};
 
 /// A repetition may ask for no more than this, nested ones multiplied.
 const MAX_REPEAT: u64 = 1000;
@@ -20,6 +24,13 @@ const MAX_NESTING: usize = 1000;
 
 /// Memory that one compiled pattern may take.
 pub const MAX_COMPILED: usize = 16 << 20;
+
+/// Up to this weight a pattern certainly fits [`MAX_COMPILED`] and is compiled in no time.
+const LIGHT: usize = 20_000;
+
+/// What the patterns of one schema that are not light may weigh together: about a fifth of a second
+/// of compiling.
+pub const MAX_WEIGHT: usize = 1_000_000;
 
 /// What Go says of a pattern that it does not take.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +56,25 @@ impl Pattern {
             .map_err(|_| PatternError { problem: "expression too large", what: pattern.into() })
     }
 
+    /// Checks a pattern as [`Pattern::compile`] does, and compiles only what is large. What it weighs is
+    /// taken from `left`; where that is not enough, a pattern is too large as well.
+    pub fn check(pattern: &str, left: &mut usize) -> Result<(), PatternError> {
+        let too_large = || PatternError { problem: "expression too large", what: pattern.into() };
+        let translated = translate(pattern)?;
+        let parsed = ParserBuilder::new()
+            .utf8(false)
+            .nest_limit(u32::try_from(2 * MAX_NESTING).unwrap_or(u32::MAX))
+            .build()
+            .parse(&translated)
+            .map_err(|_| too_large())?;
+        let weight = weight(&parsed);
+        if weight <= LIGHT {
+            return Ok(());
+        }
+        *left = left.checked_sub(weight).ok_or_else(too_large)?;
+        Self::compile(pattern).map(|_| ())
+    }
+
     /// As [`Pattern::compile`], but one for all that have it at the time: a compiled pattern takes
     /// tens of kilobytes, and definitions have many in common.
     pub fn shared(pattern: &str) -> Result<Arc<Self>, PatternError> {
@@ -67,6 +97,26 @@ impl Pattern {
     /// Whether the pattern is found anywhere in the text.
     pub fn is_match(&self, text: &str) -> bool {
         self.0.is_match(text.as_bytes())
+    }
+}
+
+/// About how many states a pattern has when it is compiled.
+fn weight(pattern: &Hir) -> usize {
+    match pattern.kind() {
+        HirKind::Empty | HirKind::Look(_) => 1,
+        HirKind::Literal(text) => text.0.len(),
+        HirKind::Class(class) => match class {
+            Class::Unicode(class) => class.ranges().len().max(1),
+            Class::Bytes(class) => class.ranges().len().max(1),
+        },
+        HirKind::Repetition(repeated) => {
+            let times = repeated.max.unwrap_or(repeated.min.saturating_add(1)).max(1);
+            weight(&repeated.sub).saturating_mul(usize::try_from(times).unwrap_or(usize::MAX))
+        }
+        HirKind::Capture(capture) => weight(&capture.sub).saturating_add(1),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().fold(0, |sum: usize, part| sum.saturating_add(weight(part)))
+        }
     }
 }
 
@@ -536,6 +586,28 @@ mod tests {
         drop(first);
         assert!(gone.upgrade().is_none());
         assert!(Pattern::shared("^shared-[a-z]+$").unwrap().is_match("shared-x"));
+    }
+
+    #[test]
+    fn heavy_patterns_share_what_a_schema_may_weigh() {
+        let mut left = MAX_WEIGHT;
+        for light in ["^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", r"\pL", "^(a+)+$", &"x".repeat(LIGHT)] {
+            assert_eq!(Pattern::check(light, &mut left), Ok(()));
+        }
+        assert_eq!(left, MAX_WEIGHT);
+        let heavy = r"^\pL{100}$";
+        let before = left;
+        assert_eq!(Pattern::check(heavy, &mut left), Ok(()));
+        let weight = before - left;
+        assert!(weight > LIGHT, "{weight}");
+        let mut left = weight;
+        assert_eq!(Pattern::check(heavy, &mut left), Ok(()));
+        assert_eq!(left, 0);
+        let mut left = weight - 1;
+        assert!(Pattern::check(heavy, &mut left).unwrap_err().to_string().contains("expression too large"));
+        // Far past it nothing is compiled, and little is done.
+        let bomb = r"(\pL{1000}|\pN{1000})".repeat(2_000);
+        assert!(Pattern::check(&bomb, &mut MAX_WEIGHT.clone()).is_err());
     }
 
     #[test]

@@ -45,6 +45,18 @@ pub struct Options {
     pub version: String,
     pub helm: HelmOptions,
     pub plugins: PluginOptions,
+    pub schema: SchemaOptions,
+}
+
+/// What a build knows of types beyond what kustomize does.
+#[derive(Debug, Clone, Default)]
+pub struct SchemaOptions {
+    /// Schemas are merged with the built-in one, CustomResourceDefinitions among
+    /// the objects are schemas, and kinds that are not known are taken for what
+    /// most are.
+    pub auto: bool,
+    /// Texts of OpenAPI documents and CustomResourceDefinitions to merge.
+    pub texts: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,6 +179,13 @@ pub(crate) struct Accumulated {
 impl<'a> Build<'a> {
     fn run(&mut self) -> Result<Vec<Written>> {
         let options = self.options;
+        if options.schema.auto {
+            self.schema = Arc::new((*self.schema).clone().with_fallback());
+        }
+        for text in &options.schema.texts {
+            schema::openapi::add(Arc::make_mut(&mut self.schema), text)?;
+            self.schema_chosen = true;
+        }
         let loader = Loader::at_directory(
             self.environment.files,
             self.environment.fetcher,
@@ -223,6 +242,9 @@ impl<'a> Build<'a> {
         self.namespaces.extend(own.cloned());
         self.resources(target, &target.kustomization.resources, into)
             .map_err(|error| error.within("accumulating resources"))?;
+        if self.options.schema.auto {
+            self.learn(&mut into.resources);
+        }
         self.configuration(target, into)?;
         generate::run(self, target, into)?;
         self.components(target, into).map_err(|error| error.within("accumulating components"))?;
@@ -359,9 +381,27 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
+    /// Definitions among the objects say how objects of their kinds merge.
+    fn learn(&mut self, resources: &mut Resources) {
+        let definitions: Vec<serde_json::Value> = resources
+            .iter()
+            .filter(|resource| resource.id().gvk.kind == "CustomResourceDefinition")
+            .filter_map(|resource| resource.node.to_json().ok())
+            .collect();
+        if definitions.is_empty() {
+            return;
+        }
+        let schema = Arc::make_mut(&mut self.schema);
+        definitions.iter().for_each(|definition| schema::openapi::add_definition(schema, definition));
+        for resource in resources.all_mut() {
+            resource.look_up_scope(schema);
+        }
+    }
+
     fn choose_schema(&mut self, target: &Target<'a>) -> Result<()> {
         let openapi = &target.kustomization.openapi;
-        let Some(chosen) = schema::openapi::read(&target.loader, openapi)? else { return Ok(()) };
+        let auto = self.options.schema.auto;
+        let Some(chosen) = schema::openapi::read(&target.loader, openapi, auto)? else { return Ok(()) };
         if !self.schema_chosen {
             // Whatever made upstream look into its own schema before keeps it.
             let chosen = if self.builtin_used { chosen.with_builtin() } else { chosen };

@@ -112,6 +112,8 @@ pub(crate) fn add_all(to: &mut Vec<FieldSpec>, specs: &[FieldSpec]) -> Result<()
             None => to.push(spec.clone()),
         }
     }
+    // Fields of one kind come before those of any.
+    to.sort_by_key(|spec| spec.gvk.kind.is_empty());
     Ok(())
 }
 

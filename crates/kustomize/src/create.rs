@@ -37,7 +37,8 @@ pub(crate) fn run(context: &mut Context<'_>, words: &Words) -> Outcome {
         return Err("kustomization file already exists".into());
     }
     if words.on("autodetect") {
-        let mut search = Search { schema: &schema::builtin(), recursive: words.on("recursive"), found: Vec::new() };
+        let mut search =
+            Search { schema: &schema::builtin(), recursive: words.on("recursive"), found: Vec::new() };
         search.directory(context, Path::new(""))?;
         for path in search.found {
             if !resources.contains(&path) {
@@ -47,7 +48,9 @@ pub(crate) fn run(context: &mut Context<'_>, words: &Words) -> Outcome {
     }
     let mut file = File::new(context.at(FILE_NAMES.first().copied().unwrap_or_default()));
     file::extend(&mut file.fields, "resources", resources.into_iter().map(Value::from));
-    for (flag, field) in [("namespace", "namespace"), ("nameprefix", "namePrefix"), ("namesuffix", "nameSuffix")] {
+    for (flag, field) in
+        [("namespace", "namespace"), ("nameprefix", "namePrefix"), ("namesuffix", "nameSuffix")]
+    {
         file.fields.insert(field.to_owned(), words.text(flag).into());
     }
     for (flag, texts) in [("labels", crate::edit::LABELS), ("annotations", crate::edit::ANNOTATIONS)] {
@@ -75,7 +78,8 @@ impl Search<'_> {
             match context.files().entry(&directory.join(&name)) {
                 Ok(Entry::Directory) if self.recursive => {
                     let at = context.directory().join(&path);
-                    let has_file = FILE_NAMES.iter().any(|name| context.files().entry(&at.join(name)).is_ok());
+                    let has_file =
+                        FILE_NAMES.iter().any(|name| context.files().entry(&at.join(name)).is_ok());
                     if has_file {
                         self.found.push(path.to_string_lossy().into_owned());
                     } else {

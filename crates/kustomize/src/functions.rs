@@ -41,7 +41,10 @@ enum Kind {
     /// Why the function cannot run, told once it should.
     Refused(String),
     /// The older kind, with the arguments after its configuration.
-    Plugin { path: PathBuf, arguments: Vec<String> },
+    Plugin {
+        path: PathBuf,
+        arguments: Vec<String>,
+    },
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -92,8 +95,9 @@ impl<'a> Program<'a> {
         let spec = FUNCTION.iter().find_map(|key| Some((key, config.annotation(key)?)));
         let kind = match spec {
             Some((key, text)) => {
-                let spec = spec_of(text)
-                    .map_err(|error| error.within(format!("loader: failed to get FunctionSpec: {key} unmarshal error")))?;
+                let spec = spec_of(text).map_err(|error| {
+                    error.within(format!("loader: failed to get FunctionSpec: {key} unmarshal error"))
+                })?;
                 function(options, &root, spec)?
             }
             None => plugin(options, target, config)?,
@@ -174,7 +178,13 @@ impl<'a> Program<'a> {
         input.push_str(if items.is_empty() { "items: []\n" } else { "items:\n" });
         for item in items {
             for (at, line) in item.lines().enumerate() {
-                input.push_str(if at == 0 { "- " } else if line.is_empty() { "" } else { "  " });
+                input.push_str(if at == 0 {
+                    "- "
+                } else if line.is_empty() {
+                    ""
+                } else {
+                    "  "
+                });
                 input.push_str(line);
                 input.push('\n');
             }
@@ -235,10 +245,8 @@ impl<'a> Program<'a> {
             let message = format!("failure in plugin configured via {shown}; {problem} ");
             Error::new(if said.is_empty() { message } else { format!("{said}: {message}") })
         };
-        let ran = self
-            .runner
-            .run(&command)
-            .map_err(|error| failed("", &not_started(&command.program, &error)))?;
+        let ran =
+            self.runner.run(&command).map_err(|error| failed("", &not_started(&command.program, &error)))?;
         if let Some(problem) = exit_problem(&ran) {
             return Err(failed(&String::from_utf8_lossy(&ran.errors), &problem));
         }
@@ -366,7 +374,8 @@ fn plugin(options: &PluginOptions, target: &Target<'_>, config: &Resource) -> Re
         let tried: Vec<String> = places
             .iter()
             .map(|(place, name)| {
-                let place = place.as_ref().map_or("<no value>".to_owned(), |place| place.display().to_string());
+                let place =
+                    place.as_ref().map_or("<no value>".to_owned(), |place| place.display().to_string());
                 format!("('{place}'; homed in {name})")
             })
             .collect();

@@ -169,10 +169,27 @@ pub(crate) fn go_quoted(text: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
             '\r' => quoted.push_str("\\r"),
-            char if char.is_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(char))),
+            '\u{7}' => quoted.push_str("\\a"),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{b}' => quoted.push_str("\\v"),
+            '\u{c}' => quoted.push_str("\\f"),
+            char if char.is_ascii_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(char))),
+            char if is_hidden(char) => quoted.push_str(&format!("\\u{:04x}", u32::from(char))),
             char => quoted.push(char),
         }
     }
     quoted.push('"');
     quoted
+}
+
+/// Characters that Go does not print: control and format characters, spaces
+/// but the plain one, and what is not assigned to anybody.
+fn is_hidden(char: char) -> bool {
+    char.is_control()
+        || (char.is_whitespace() && char != ' ')
+        || matches!(
+            char,
+            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+                | '\u{e000}'..='\u{f8ff}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}'
+        )
 }

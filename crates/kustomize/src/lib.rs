@@ -12,8 +12,12 @@
 //! failure there is no output at all. What an object was called before is kept
 //! beside its tree (`resource.rs`), never in it.
 //!
+//! [`command::run`] answers the other commands (`create`, `edit`, `cfg`,
+//! `localize`, `openapi`, `version`), each in a file or folder of its name.
+//!
 //! Files, the network and programs are reached only through the traits of
-//! [`files`]. This crate does not know the server, HTTP, or the command line.
+//! [`files`]. This crate does not know the server or HTTP, and standard streams
+//! only as values.
 
 mod build;
 mod cfg;
@@ -47,7 +51,9 @@ mod sort;
 mod transform;
 mod vars;
 
-pub use build::{Built, Environment, Failed, HelmOptions, Options, PluginOptions, Reorder, build};
+pub use build::{
+    Built, Environment, Failed, HelmOptions, Options, PluginOptions, Reorder, SchemaOptions, build,
+};
 pub use error::{Cause, Error};
 pub use id::{Gvk, ResId};
 pub use loader::Restriction;

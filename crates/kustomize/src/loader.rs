@@ -78,9 +78,8 @@ impl<'a> Loader<'a> {
         address: Address,
         referrer: Option<Rc<Place>>,
     ) -> Result<Self> {
-        let copied = fetcher
-            .clone_repository(&address.repository)
-            .map_err(|error| Error::new(error.to_string()))?;
+        let copied =
+            fetcher.clone_repository(&address.repository).map_err(|error| Error::new(error.to_string()))?;
         let (copied, _) = files::resolve(files, &copied).map_err(|error| Error::new(error.0))?;
         let target = copied.join(&address.path);
         let root = directory(files, &target.to_string_lossy(), &target)?;
@@ -169,8 +168,13 @@ impl<'a> Loader<'a> {
         }
         let target = files::clean(&self.root().join(path));
         let shown = target.display();
-        let (resolved, entry) = files::resolve(self.files, &target)
-            .map_err(|error| Error::new(format!("evalsymlink failure on '{shown}' : {error}")))?;
+        let (resolved, entry) = files::resolve(self.files, &target).map_err(|error| {
+            // Without a restriction nobody looks where links lead.
+            match (self.restriction, error.0.rsplit_once(": ")) {
+                (Restriction::None, Some((_, reason))) => Error::new(format!("open {shown}: {reason}")),
+                _ => Error::new(format!("evalsymlink failure on '{shown}' : {error}")),
+            }
+        })?;
         if entry == Entry::Directory {
             return Err(Error::new(format!("'{shown}' must resolve to a file")));
         }

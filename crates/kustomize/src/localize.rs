@@ -14,7 +14,7 @@ use crate::command::flags::Words;
 use crate::command::{Context, Fault, Outcome};
 use crate::documents;
 use crate::edit::file::{Fields, written};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::files::{self, Entry, WritableFiles};
 use crate::go_json::go_quoted;
 use crate::kustomization::{self, KUSTOMIZATION};
@@ -89,9 +89,10 @@ fn localized(
 
 fn scope_of(context: &Context<'_>, scope: &str, target: &str, root: &Path) -> Result<PathBuf> {
     let unable = "unable to establish localize scope";
-    let (path, entry) = files::resolve(context.files(), &context.directory().join(scope)).map_err(|error| {
-        Error::new(format!("{unable}: not a valid directory: evalsymlink failure on '{scope}' : {error}"))
-    })?;
+    let (path, entry) =
+        files::resolve(context.files(), &context.directory().join(scope)).map_err(|error| {
+            Error::new(format!("{unable}: not a valid directory: evalsymlink failure on '{scope}' : {error}"))
+        })?;
     if entry != Entry::Directory {
         return Err(Error::new(format!("{unable}: '{scope}': file is not directory")));
     }
@@ -156,13 +157,15 @@ impl<'a> Localizer<'a> {
             return Err(Error::new("kustomization.yaml is empty"));
         };
         self.fields(at, &mut fields)?;
-        let text = sternpost_yaml::write(&Value::Object(written(fields, &KUSTOMIZATION)));
+        let text = sternpost_yaml::write(&Value::Object(written(&fields, &KUSTOMIZATION)));
         self.copied.insert(at.copy_of(&at.loader.root().join(name)), text.into_bytes());
         Ok(())
     }
 
     fn fields(&mut self, at: &Place<'a>, fields: &mut Fields) -> Result<()> {
-        if let Some(Value::String(path)) = fields.get_mut("openapi").and_then(|openapi| openapi.get_mut("path")) {
+        if let Some(Value::String(path)) =
+            fields.get_mut("openapi").and_then(|openapi| openapi.get_mut("path"))
+        {
             *path = self.file(at, path).map_err(|error| error.within("unable to localize openapi path"))?;
         }
         for field in ["configurations", "crds"] {
@@ -311,7 +314,7 @@ impl<'a> Localizer<'a> {
     }
 
     fn resource(&mut self, at: &Place<'a>, path: &str) -> Result<String> {
-        let as_file = match self.file(at, path) {
+        let as_file = match self.manifest(at, path) {
             Ok(localized) => return Ok(localized),
             Err(error) => error,
         };
@@ -321,6 +324,16 @@ impl<'a> Localizer<'a> {
                 "could not localize path {shown} as file: {as_file}; could not localize path {shown} as directory: {as_directory}"
             ))
         })
+    }
+
+    fn manifest(&mut self, at: &Place<'a>, path: &str) -> Result<String> {
+        let (localized, copy, content) = self.load(at, path)?;
+        let text = documents::text(content.clone())?;
+        documents::read(&schema::builtin(), &text).map_err(|error| {
+            malformed(error).within(format!("invalid resource at file {}", go_quoted(path)))
+        })?;
+        self.copied.insert(copy, content);
+        Ok(localized)
     }
 
     fn directory(&mut self, at: &Place<'a>, path: &str) -> Result<String> {
@@ -339,7 +352,9 @@ impl<'a> Localizer<'a> {
                 let host = match url.split_once("://") {
                     Some(("file", path)) => Path::new("file-schemed").join(below(path)),
                     Some((_, rest)) => below(rest.rsplit_once('@').map_or(rest, |(_, rest)| rest)),
-                    None => below(&url.rsplit_once('@').map_or(url.as_str(), |(_, rest)| rest).replacen(':', "/", 1)),
+                    None => below(
+                        &url.rsplit_once('@').map_or(url.as_str(), |(_, rest)| rest).replacen(':', "/", 1),
+                    ),
                 };
                 let host = host.to_string_lossy().trim_end_matches(".git").to_owned();
                 let copy = Path::new(REMOTE_FILES).join(host).join(&address.repository.reference);
@@ -380,10 +395,14 @@ impl<'a> Localizer<'a> {
             Ok(_) => return self.configured(at, entry),
             Err(error) => error,
         };
-        let loaded = self.load(at, entry);
-        let (localized, copy, content) =
+        let loaded = self.load(at, entry).and_then(|loaded| {
+            let text = String::from_utf8_lossy(&loaded.2).into_owned();
+            documents::read(&schema::builtin(), &text)?;
+            Ok((loaded.0, loaded.1, text))
+        });
+        let (localized, copy, text) =
             loaded.map_err(|as_file| neither(entry, &as_text, &as_file).within(unable()))?;
-        let text = self.configured(at, &String::from_utf8_lossy(&content))?;
+        let text = self.configured(at, &text)?;
         self.copied.insert(copy, text.into_bytes());
         Ok(localized)
     }
@@ -395,8 +414,9 @@ impl<'a> Localizer<'a> {
             let Value::Object(mut fields) = json else { continue };
             if fields.get("apiVersion").and_then(Value::as_str) == Some("builtin") {
                 let id = resource.id();
-                let within =
-                    |field: &str, error: Error| error.within(format!("considering field '{field}' of object {id}"));
+                let within = |field: &str, error: Error| {
+                    error.within(format!("considering field '{field}' of object {id}"))
+                };
                 for field in ["path", "env", "valuesFile"] {
                     self.text(at, &mut fields, field).map_err(|error| within(field, error))?;
                 }
@@ -415,6 +435,14 @@ impl<'a> Localizer<'a> {
             texts.push(sternpost_yaml::write(&Value::Object(fields)));
         }
         Ok(texts.join("---\n"))
+    }
+}
+
+/// Says of a text that is no YAML that it is not.
+fn malformed(error: Error) -> Error {
+    match error.cause() {
+        Cause::MalformedYaml => error.within("MalformedYAMLError"),
+        _ => error,
     }
 }
 
@@ -459,7 +487,8 @@ fn write(files: &mut dyn WritableFiles, copy: &Copy) -> Result<()> {
         Error::new(format!("unable to write {}: {}", path.display(), files::reason(error)))
     };
     for (path, content) in &copy.files {
-        let parents: Vec<&Path> = path.ancestors().skip(1).take_while(|at| at.starts_with(&copy.directory)).collect();
+        let parents: Vec<&Path> =
+            path.ancestors().skip(1).take_while(|at| at.starts_with(&copy.directory)).collect();
         for parent in parents.into_iter().rev() {
             if files.entry(parent).is_err() {
                 files.make_directory(parent).map_err(|error| problem(parent, &error))?;

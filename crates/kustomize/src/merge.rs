@@ -3,7 +3,7 @@
 //! Lists are merged only where the schema says so; `$patch` is the only
 //! directive; nothing else that starts with `$` means anything.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use sternpost_yaml::node::{Content, Node, Scalar, Style};
 
@@ -104,7 +104,8 @@ fn block(node: &Node, indent: usize, text: &mut String) {
                 next(text, &mut first);
                 text.push_str(&flow(key));
                 text.push(':');
-                let nested = |value: &Node| !value.flow && !(value.items().is_empty() && value.pairs().is_empty());
+                let nested =
+                    |value: &Node| !(value.flow || value.items().is_empty() && value.pairs().is_empty());
                 if !nested(value) {
                     text.push(' ');
                     block(value, indent + 2, text);
@@ -219,8 +220,13 @@ fn merge_mapping(
     let known: HashSet<String> =
         pairs.iter().filter_map(|(key, _)| Some(key.as_text()?.to_owned())).collect();
     let mut added = HashSet::new();
+    let mut changes: HashMap<&str, &Node> = HashMap::new();
+    for (key, value) in patched.map(Node::pairs).unwrap_or_default() {
+        // Of keys that repeat the first counts.
+        changes.entry(key.as_text().unwrap_or_default()).or_insert(value);
+    }
     for (key, value) in std::mem::take(pairs) {
-        let change = patched.and_then(|patch| patch.get(key.as_text().unwrap_or_default()));
+        let change = changes.get(key.as_text().unwrap_or_default()).copied();
         if let Some(value) = merge(schema, Some(value), change, field(&key))? {
             merged.push((key, value));
         }
@@ -300,21 +306,101 @@ fn merge_sequence(
 /// The patch's values first.
 fn merge_whole(dest: Vec<Node>, patch: &[Node]) -> Vec<Node> {
     let mut merged: Vec<Node> = Vec::new();
+    let mut known: HashSet<Option<String>> = HashSet::new();
     for item in patch.iter().cloned().chain(dest) {
-        if !item.is_null() && !merged.iter().any(|known| known.as_text() == item.as_text()) {
+        if !item.is_null() && known.insert(item.as_text().map(str::to_owned)) {
             merged.push(item);
         }
     }
     merged
 }
 
+/// The texts of an element's keys; what is not there is empty.
 type Tuple = Vec<String>;
+
+fn tuple<'k>(item: &Node, keys: impl IntoIterator<Item = &'k String>) -> Tuple {
+    let text = |key: &String| item.get(key).and_then(Node::as_text).unwrap_or_default().to_owned();
+    keys.into_iter().map(text).collect()
+}
+
+fn is_full(tuple: &Tuple) -> bool {
+    tuple.iter().all(|text| !text.is_empty())
+}
+
+/// An element without any key is like others without, and no other.
+fn is_empty(tuple: &Tuple) -> bool {
+    tuple.iter().all(String::is_empty)
+}
+
+/// Elements by their tuples, so that lists of any length merge in the time it
+/// takes to read them. Only tuples with gaps are compared one by one.
+struct Places {
+    tuples: Vec<Tuple>,
+    by_tuple: HashMap<Tuple, Vec<usize>>,
+}
+
+impl Places {
+    fn of(items: &[Node], keys: &[String]) -> Self {
+        let tuples: Vec<Tuple> = items.iter().map(|item| tuple(item, keys)).collect();
+        let mut by_tuple: HashMap<Tuple, Vec<usize>> = HashMap::new();
+        for (at, tuple) in tuples.iter().enumerate() {
+            by_tuple.entry(tuple.clone()).or_default().push(at);
+        }
+        Self { tuples, by_tuple }
+    }
+
+    /// Those that have all that the tuple has.
+    fn matching(&self, wanted: &Tuple) -> Vec<usize> {
+        if is_full(wanted) || is_empty(wanted) {
+            return self.by_tuple.get(wanted).cloned().unwrap_or_default();
+        }
+        let fits = |held: &Tuple| wanted.iter().zip(held).all(|(text, held)| text.is_empty() || text == held);
+        self.tuples.iter().enumerate().filter(|(_, held)| fits(held)).map(|(at, _)| at).collect()
+    }
+}
 
 /// An element of the new list: one of the old list, which may have been
 /// changed, or one of its own.
 enum Slot {
     Old(usize),
     New(Node),
+}
+
+/// The new list in its order, with what is taken out of it left as a gap.
+#[derive(Default)]
+struct Slots {
+    list: Vec<Option<(Tuple, Slot)>>,
+    by_tuple: HashMap<Tuple, usize>,
+}
+
+impl Slots {
+    fn push(&mut self, place: Tuple, slot: Slot) {
+        self.by_tuple.insert(place.clone(), self.list.len());
+        self.list.push(Some((place, slot)));
+    }
+
+    fn set(&mut self, place: Tuple, slot: Slot) {
+        let known = self.by_tuple.get(&place).and_then(|at| self.list.get_mut(*at));
+        match known.and_then(Option::as_mut) {
+            Some((_, known)) => *known = slot,
+            None => self.push(place, slot),
+        }
+    }
+
+    /// Keys that the element does not have are not compared.
+    fn like(&self, place: &Tuple) -> Option<usize> {
+        if is_full(place) || is_empty(place) {
+            return self.by_tuple.get(place).copied();
+        }
+        let same = |known: &Tuple| known.iter().zip(place).all(|(a, b)| a == b || b.is_empty());
+        self.list.iter().position(|slot| slot.as_ref().is_some_and(|(known, _)| same(known)))
+    }
+
+    fn take(&mut self, at: usize) {
+        if let Some((place, _)) = self.list.get_mut(at).and_then(Option::take) {
+            self.by_tuple.remove(&place);
+        }
+    }
 }
 
 fn merge_keyed(
@@ -324,16 +410,10 @@ fn merge_keyed(
     keys: &[String],
     inner: Option<TypeId>,
 ) -> Result<Vec<Node>> {
-    let tuple = |item: &Node, keys: &[String]| -> Tuple {
-        keys.iter().map(|key| item.get(key).and_then(Node::as_text).unwrap_or_default().to_owned()).collect()
-    };
-    let mut tuples: Vec<Tuple> = Vec::new();
-    for item in patch.iter().chain(&dest) {
-        let tuple = tuple(item, keys);
-        if !tuples.contains(&tuple) {
-            tuples.push(tuple);
-        }
-    }
+    let (dest_places, patch_places) = (Places::of(&dest, keys), Places::of(patch, keys));
+    let mut known = HashSet::new();
+    let all = patch_places.tuples.iter().chain(&dest_places.tuples);
+    let mut tuples: Vec<Tuple> = all.filter(|tuple| known.insert((*tuple).clone())).cloned().collect();
     if keys.len() > 1 {
         complete(&mut tuples);
     }
@@ -344,18 +424,13 @@ fn merge_keyed(
     }
     let effective_keys: Vec<String> = effective.iter().filter_map(|at| keys.get(*at).cloned()).collect();
 
-    let mut slots: Vec<(Tuple, Slot)> = Vec::new();
+    let mut slots = Slots::default();
     let mut removed = vec![false; dest.len()];
     let item_schema = FieldSchema { inner, list: None };
     for wanted in &tuples {
-        let matches = |item: &Node| {
-            keys.iter()
-                .zip(wanted)
-                .filter(|(_, text)| !text.is_empty())
-                .all(|(key, text)| item.get(key).and_then(Node::as_text) == Some(text))
-        };
-        let old = dest.iter().zip(&removed).position(|(item, removed)| !removed && matches(item));
-        let change = patch.iter().find(|item| matches(item));
+        let matching = dest_places.matching(wanted);
+        let old = matching.iter().copied().find(|at| removed.get(*at) == Some(&false));
+        let change = patch_places.matching(wanted).first().and_then(|at| patch.get(*at));
         let replaces = change.is_some_and(|change| matches!(strategy(change), Ok(Strategy::Replace)));
         let merged = match old.and_then(|at| dest.get_mut(at)) {
             // The old element stays as it is, and comes back below.
@@ -367,11 +442,10 @@ fn merge_keyed(
             .as_ref()
             .is_none_or(|item| item.is_null() || (item.is_mapping() && item.pairs().is_empty()));
         if empty {
-            if let Some(gone) = old.and_then(|at| removed.get_mut(at)) {
-                *gone = true;
-            }
-            for (item, removed) in dest.iter().zip(&mut removed) {
-                *removed |= matches(item);
+            for at in matching {
+                if let Some(gone) = removed.get_mut(at) {
+                    *gone = true;
+                }
             }
             continue;
         }
@@ -391,30 +465,24 @@ fn merge_keyed(
             }
             _ => Slot::New(merged),
         };
-        match slots.iter_mut().find(|(known, _)| *known == place) {
-            Some((_, known)) => *known = slot,
-            None => slots.push((place, slot)),
-        }
+        slots.set(place, slot);
     }
     for (at, item) in dest.iter().enumerate() {
         if removed.get(at) == Some(&true) {
             continue;
         }
         let place = tuple(item, &effective_keys);
-        // Keys that the element does not have are not compared.
-        let same = |known: &Tuple| known.iter().zip(&place).all(|(a, b)| a == b || b.is_empty());
-        let known = slots.iter().position(|(known, _)| same(known));
-        match known {
+        match slots.like(&place) {
             Some(known) if effective_keys.len() == 1 => {
-                if let Some((_, slot)) = slots.get_mut(known) {
+                if let Some((_, slot)) = slots.list.get_mut(known).and_then(Option::as_mut) {
                     *slot = Slot::Old(at);
                 }
             }
             Some(known) => {
-                slots.remove(known);
-                slots.push((place, Slot::Old(at)));
+                slots.take(known);
+                slots.push(place, Slot::Old(at));
             }
-            None => slots.push((place, Slot::Old(at))),
+            None => slots.push(place, Slot::Old(at)),
         }
     }
     let mut dest: Vec<Option<Node>> = dest.into_iter().map(Some).collect();
@@ -422,13 +490,21 @@ fn merge_keyed(
         Slot::Old(at) => dest.get_mut(at).and_then(Option::take),
         Slot::New(node) => Some(node),
     };
-    Ok(slots.into_iter().filter_map(node).collect())
+    Ok(slots.list.into_iter().flatten().filter_map(node).collect())
 }
 
 /// Tuples that say the same as far as both say something fill each other in.
+/// Two that lack nothing have nothing to say to each other.
 fn complete(tuples: &mut [Tuple]) {
+    let mut gaps: Vec<usize> = (0..tuples.len()).collect();
+    gaps.retain(|at| tuples.get(*at).is_some_and(|tuple| !is_full(tuple)));
+    if gaps.is_empty() {
+        return;
+    }
     for first in 0..tuples.len() {
-        for second in 0..tuples.len() {
+        let seconds: Vec<usize> =
+            if gaps.contains(&first) { (0..tuples.len()).collect() } else { gaps.clone() };
+        for second in seconds {
             if first == second {
                 continue;
             }

@@ -65,8 +65,7 @@ pub(crate) fn generators<'a>(
         let failing = |error: Error| loading(error.within("failed to load generator"));
         let made = if check_builtin(build.options, config).map_err(failing)? == Builtin::No {
             let options = &build.options.plugins;
-            let program =
-                Program::of(build.environment.runner, options, target, config).map_err(failing)?;
+            let program = Program::of(build.environment.runner, options, target, config).map_err(failing)?;
             Some(program.generate(&build.schema, &mut build.warnings)?)
         } else if kind == "IAMPolicyGenerator" {
             Some(vec![Resource::new(&build.schema, iam_policy(config).map_err(loading)?)?])

@@ -51,7 +51,9 @@ pub(crate) fn parse(raw: &str) -> Option<Address> {
             "ref" => value.clone_into(&mut repository.reference),
             "version" => version = value,
             "timeout" => repository.timeout = timeout(value).unwrap_or(DEFAULT_TIMEOUT),
-            "submodules" => repository.submodules = !matches!(value, "0" | "f" | "F" | "false" | "False" | "FALSE"),
+            "submodules" => {
+                repository.submodules = !matches!(value, "0" | "f" | "F" | "false" | "False" | "FALSE");
+            }
             _ => {}
         }
     }
@@ -63,9 +65,9 @@ pub(crate) fn parse(raw: &str) -> Option<Address> {
 
 /// The part up to the path, as git wants it, and the path.
 fn split_host(address: &str) -> Option<(String, &str)> {
-    let scheme = SCHEMES.iter().find(|scheme| {
-        address.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-    });
+    let scheme = SCHEMES
+        .iter()
+        .find(|scheme| address.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
     let rest = address.get(scheme.map_or(0, |scheme| scheme.len())..)?;
     if scheme == Some(&"file://") {
         return Some(("file://".to_owned(), rest));
@@ -185,7 +187,12 @@ mod tests {
     #[test]
     fn addresses_are_taken_apart() {
         check("https://github.com/org/repo", "https://github.com/org/repo", "", "");
-        check("https://github.com/org/repo/deep/path?ref=v1", "https://github.com/org/repo", "deep/path", "v1");
+        check(
+            "https://github.com/org/repo/deep/path?ref=v1",
+            "https://github.com/org/repo",
+            "deep/path",
+            "v1",
+        );
         check("https://github.com/org/repo.git/a", "https://github.com/org/repo.git", "a", "");
         check("github.com/org/repo//a?version=v2", "https://github.com/org/repo", "a", "v2");
         check("github.com:org/repo", "https://github.com/org/repo", "", "");
@@ -202,9 +209,15 @@ mod tests {
 
     #[test]
     fn other_texts_are_not_addresses() {
-        for text in
-            ["../base", "base", "github.com/only", "https://host/a.yaml", "git@host", "a/b/c", "file:///r//../../x"]
-        {
+        for text in [
+            "../base",
+            "base",
+            "github.com/only",
+            "https://host/a.yaml",
+            "git@host",
+            "a/b/c",
+            "file:///r//../../x",
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

@@ -150,6 +150,11 @@ impl Resource {
         self.id.namespace = namespace;
     }
 
+    /// After the schema has learned of kinds.
+    pub(crate) fn look_up_scope(&mut self, schema: &Schema) {
+        self.id.gvk = schema.gvk(&self.id.gvk.api_version(), &self.id.gvk.kind);
+    }
+
     fn text_at(&self, path: &[&str]) -> &str {
         let node = self.node.at(path).filter(|node| !node.is_null());
         node.and_then(Node::as_text).unwrap_or_default()

@@ -19,6 +19,8 @@ pub(crate) struct Schema {
     /// By kind, then api version: kinds are looked up for every object.
     kinds: HashMap<String, Vec<Kind>>,
     types: Vec<Type>,
+    /// Of kinds that are not known.
+    fallback: Option<TypeId>,
 }
 
 #[derive(Debug, Clone)]
@@ -98,7 +100,7 @@ impl Schema {
     pub(crate) fn with_builtin_scopes(mut self) -> Self {
         for (name, kinds) in &builtin().kinds {
             for kind in kinds.iter().filter(|kind| kind.cluster_scoped) {
-                let root = self.root_of(&kind.api_version, name);
+                let root = self.kind(&kind.api_version, name).and_then(|kind| kind.root);
                 self.add_kind(&kind.api_version, name, true, root);
             }
         }
@@ -106,7 +108,33 @@ impl Schema {
     }
 
     pub(crate) fn root_of(&self, api_version: &str, kind: &str) -> Option<TypeId> {
-        self.kind(api_version, kind)?.root
+        match self.kind(api_version, kind) {
+            Some(kind) => kind.root,
+            None => self.fallback,
+        }
+    }
+
+    /// Takes kinds that are not known for what most of them are: an object
+    /// with metadata and, if there is a `spec.template`, pods made of it.
+    pub(crate) fn with_fallback(mut self) -> Self {
+        let deployment = self.root_of("apps/v1", "Deployment");
+        let inner = |schema: &Self, of: Option<TypeId>, field: &str| schema.field(of, field)?.inner;
+        let metadata = inner(&self, deployment, "metadata");
+        let template = inner(&self, inner(&self, deployment, "spec"), "template");
+        let (root, spec) = (self.add_type(), self.add_type());
+        let of = |inner: Option<TypeId>| FieldSchema { inner, list: None };
+        self.add_field(root, "metadata", of(metadata));
+        self.add_field(root, "spec", of(Some(spec)));
+        self.add_field(spec, "template", of(template));
+        self.fallback = Some(root);
+        self
+    }
+
+    /// The built-in types of metadata and of the specification of a pod.
+    fn common_types(&self) -> (Option<TypeId>, Option<TypeId>) {
+        let pod = self.kind("v1", "Pod").and_then(|pod| pod.root);
+        let inner = |field: &str| self.field(pod, field).and_then(|field| field.inner);
+        (inner("metadata"), inner("spec"))
     }
 
     fn kind(&self, api_version: &str, kind: &str) -> Option<&Kind> {

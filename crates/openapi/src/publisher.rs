@@ -463,7 +463,7 @@ impl Published {
 
     fn v2(&self, merge_keys: MergeKeys) -> &[Piece; 2] {
         self.v2.get_or_init(|| {
-            v2::custom_fields(&self.resource, merge_keys).map(|fields| Piece::new(&fields, Speed::Small))
+            v2::custom_fields(&self.resource, merge_keys).map(|fields| Piece::new(&fields, Speed::Fast))
         })
     }
 
@@ -479,7 +479,7 @@ impl Published {
             let document =
                 json!({"swagger": "2.0", "info": info, "definitions": definitions, "paths": paths});
             let parts = protobuf_parts::take_apart(&gnostic::encode_v2(&document)?);
-            Ok([parts.paths, parts.definitions].map(|part| Piece::new(&part, Speed::Small)))
+            Ok([parts.paths, parts.definitions].map(|part| Piece::new(&part, Speed::Fast)))
         });
         encoded.as_ref().map_err(Clone::clone)
     }
@@ -714,7 +714,8 @@ impl Rendition {
 
     fn json(&self) -> &Kept {
         if let Origin::Unwritten(inputs, naming) = &self.origin {
-            self.json.gzip.get_or_init(|| pack(&inputs.write(*naming)));
+            // There may be many of these, and each is asked for a few times.
+            self.json.gzip.get_or_init(|| pack_at(Speed::Fast, &inputs.write(*naming)));
         }
         &self.json
     }
@@ -768,7 +769,11 @@ impl fmt::Debug for Rendition {
 }
 
 fn pack(bytes: &[u8]) -> Bytes {
-    packed::gzip(std::iter::once(&Piece::new(bytes, Speed::Small)))
+    pack_at(Speed::Small, bytes)
+}
+
+fn pack_at(speed: Speed, bytes: &[u8]) -> Bytes {
+    packed::gzip(std::iter::once(&Piece::new(bytes, speed)))
 }
 
 fn hex(hasher: Sha512) -> String {

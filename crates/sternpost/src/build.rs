@@ -8,18 +8,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use sternpost_kustomize::files::{Entry, FileSystem};
 use sternpost_kustomize::{
-    Built, Environment, HelmOptions, Options, PluginOptions, Reorder, Restriction,
+    Built, Environment, HelmOptions, Options, PluginOptions, Reorder, Restriction, SchemaOptions,
 };
 
 use crate::error::Hinted;
 use crate::fetch::Network;
+use crate::kustomize::Words;
 use crate::programs::{Programs, Temporary};
 
 /// The version of kustomize whose output this is, for the managed-by label.
-const KUSTOMIZE_VERSION: &str = "v5.8.1";
+pub const KUSTOMIZE_VERSION: &str = "v5.8.1";
 
 const ROOT_ONLY: &str = "LoadRestrictionsRootOnly";
 const UNRESTRICTED: &str = "LoadRestrictionsNone";
@@ -46,7 +47,20 @@ pub struct KustomizeArgs {
 pub enum KustomizeCommand {
     /// Build a kustomization
     #[command(after_help = EXAMPLES)]
-    Build(BuildArgs),
+    Build(Box<BuildArgs>),
+    /// Read files of resources: cat, count, grep, tree
+    Cfg(Words),
+    /// Make a kustomization file in the current directory
+    #[command(alias = "init")]
+    Create(Words),
+    /// Change the kustomization file of the current directory: add, set, remove, fix
+    Edit(Words),
+    /// Copy a kustomization with all that it refers to
+    Localize(Words),
+    /// The OpenAPI data that builds go by: info, fetch
+    Openapi(Words),
+    /// Print which version of kustomize this is one of
+    Version(Words),
 }
 
 #[derive(Debug, Args)]
@@ -71,6 +85,9 @@ pub struct BuildArgs {
     #[arg(long)]
     enable_managedby_label: bool,
 
+    #[command(flatten, next_help_heading = "Schemas")]
+    schema: SchemaArgs,
+
     #[command(flatten, next_help_heading = "Charts")]
     helm: HelmArgs,
 
@@ -83,6 +100,26 @@ pub struct BuildArgs {
     /// Accepted and ignored
     #[arg(long, hide = true)]
     stack_trace: bool,
+}
+
+#[derive(Debug, Args)]
+struct SchemaArgs {
+    /// What is known of types: what kustomize knows, or that and all there is to find out
+    #[arg(long, value_name = "SOURCE", default_value = "kustomize")]
+    schema: SchemaSource,
+
+    /// Merge an OpenAPI document or CustomResourceDefinitions with the built-in schema; repeatable
+    #[arg(long, value_name = "FILE")]
+    schema_file: Vec<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SchemaSource {
+    /// The built-in schema, or what `openapi` in the kustomization puts in its place
+    Kustomize,
+    /// The built-in schema, what `openapi` adds, CustomResourceDefinitions among the objects,
+    /// and pods in other kinds
+    Auto,
 }
 
 #[derive(Debug, Args)]
@@ -196,17 +233,21 @@ pub fn usage_problem(error: &clap::Error) -> Option<String> {
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
         | ErrorKind::InvalidSubcommand => None,
-        ErrorKind::UnknownArgument => Some(match flag.strip_prefix('-').filter(|rest| !rest.starts_with('-')) {
-            Some(short) => {
-                let first = short.chars().next().unwrap_or_default();
-                format!("unknown shorthand flag: '{first}' in -{short}")
-            }
-            None => format!("unknown flag: {flag}"),
-        }),
+        ErrorKind::UnknownArgument => {
+            Some(match flag.strip_prefix('-').filter(|rest| !rest.starts_with('-')) {
+                Some(short) => {
+                    let first = short.chars().next().unwrap_or_default();
+                    format!("unknown shorthand flag: '{first}' in -{short}")
+                }
+                None => format!("unknown flag: {flag}"),
+            })
+        }
         ErrorKind::InvalidValue | ErrorKind::NoEquals if value.is_empty() => {
             Some(format!("flag needs an argument: {flag}"))
         }
-        _ => Some(error.to_string().trim_start_matches("error: ").lines().next().unwrap_or_default().to_owned()),
+        _ => Some(
+            error.to_string().trim_start_matches("error: ").lines().next().unwrap_or_default().to_owned(),
+        ),
     }
 }
 
@@ -238,8 +279,7 @@ fn build(args: &BuildArgs) -> anyhow::Result<()> {
         warn(MANAGED_BY_DEPRECATED);
     }
     let temporary = Temporary::default();
-    let network =
-        Network::new(&temporary, args.remote.git_cache.clone(), args.remote.git_lock.clone())?;
+    let network = Network::new(&temporary, args.remote.git_cache.clone(), args.remote.git_lock.clone())?;
     let programs = Programs { temporary: &temporary };
     let environment = Environment { files: &Disk, fetcher: &network, runner: &programs };
     let built = match sternpost_kustomize::build(environment, &options(args)?) {
@@ -289,6 +329,13 @@ fn options(args: &BuildArgs) -> anyhow::Result<Options> {
         let found = std::env::vars_os().find(|(name, _)| name == wanted);
         found.map(|(_, value)| value).filter(|value| !value.is_empty())
     };
+    let text = |path: &PathBuf| {
+        std::fs::read_to_string(path).with_context(|| format!("--schema-file {}", path.display()))
+    };
+    let schema = SchemaOptions {
+        auto: args.schema.schema == SchemaSource::Auto,
+        texts: args.schema.schema_file.iter().map(text).collect::<anyhow::Result<_>>()?,
+    };
     let managed_by = variable("KUSTOMIZE_ENABLE_MANAGEDBY_LABEL").is_some_and(|value| value == "on");
     Ok(Options {
         shown,
@@ -316,7 +363,7 @@ fn options(args: &BuildArgs) -> anyhow::Result<Options> {
             config_home: variable("XDG_CONFIG_HOME").map(PathBuf::from),
             user_home: variable("HOME").map(PathBuf::from),
         },
-        ..Options::default()
+        schema,
     })
 }
 
@@ -340,12 +387,14 @@ fn warn(text: &str) {
 
 /// One file an object; its namespace is in the name if there are several.
 fn write_files(built: &Built, directory: &Path) -> anyhow::Result<()> {
-    let namespace = |id: &sternpost_kustomize::ResId| match id.namespace.as_str() {
-        _ if id.gvk.cluster_scoped => "",
-        "" => "default",
-        namespace => namespace,
-    }
-    .to_owned();
+    let namespace = |id: &sternpost_kustomize::ResId| {
+        match id.namespace.as_str() {
+            _ if id.gvk.cluster_scoped => "",
+            "" => "default",
+            namespace => namespace,
+        }
+        .to_owned()
+    };
     let namespaces: BTreeSet<String> = built
         .objects
         .iter()

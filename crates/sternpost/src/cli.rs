@@ -27,7 +27,7 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Build a kustomization, as `kustomize build` does
     #[command(after_help = crate::build::EXAMPLES)]
-    Build(BuildArgs),
+    Build(Box<BuildArgs>),
     /// The commands of kustomize
     Kustomize(KustomizeArgs),
     /// Tell what the fields of a resource are and mean

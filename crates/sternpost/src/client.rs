@@ -14,7 +14,7 @@ use tokio::{net::TcpStream, task::JoinHandle, time::timeout};
 use tokio_rustls::{
     TlsConnector,
     rustls::{
-        ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+        ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
         client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
         crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
         pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
@@ -170,7 +170,7 @@ impl ServerCertVerifier for AnyServer {
         _: &ServerName<'_>,
         _: &[u8],
         _: UnixTime,
-    ) -> Result<ServerCertVerified, tokio_rustls::rustls::Error> {
+    ) -> Result<ServerCertVerified, TlsError> {
         Ok(ServerCertVerified::assertion())
     }
 
@@ -179,7 +179,7 @@ impl ServerCertVerifier for AnyServer {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, tokio_rustls::rustls::Error> {
+    ) -> Result<HandshakeSignatureValid, TlsError> {
         verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 
@@ -188,7 +188,7 @@ impl ServerCertVerifier for AnyServer {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, tokio_rustls::rustls::Error> {
+    ) -> Result<HandshakeSignatureValid, TlsError> {
         verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 

@@ -55,9 +55,12 @@ impl<'t> Network<'t> {
         cache: Option<PathBuf>,
         lock: Option<PathBuf>,
     ) -> anyhow::Result<Self> {
-        if let Some(cache) = &cache {
-            std::fs::create_dir_all(cache).with_context(|| cache.display().to_string())?;
-        }
+        let made = |cache: PathBuf| {
+            std::fs::create_dir_all(&cache)
+                .and_then(|()| cache.canonicalize())
+                .with_context(|| cache.display().to_string())
+        };
+        let cache = cache.map(made).transpose()?;
         Ok(Self { temporary, cache, lock: lock.map(LockFile::read).transpose()? })
     }
 
@@ -83,7 +86,8 @@ impl<'t> Network<'t> {
             return Ok(directory);
         };
         let submodules = if repository.submodules { "" } else { "-without-submodules" };
-        let kept = cache.join(hexadecimal(&Sha256::digest(&repository.url))).join(commit.clone() + submodules);
+        let kept =
+            cache.join(hexadecimal(&Sha256::digest(&repository.url))).join(commit.clone() + submodules);
         if kept.is_dir() {
             return Ok(kept);
         }
@@ -137,7 +141,8 @@ async fn get(url: &str) -> anyhow::Result<(StatusCode, Bytes)> {
     let mut url: Uri = url.parse().context("this is no URL")?;
     for _ in 0..=MAX_REDIRECTS {
         let response = get_once(&url).await?;
-        let location = response.headers().get(header::LOCATION).filter(|_| response.status().is_redirection());
+        let location =
+            response.headers().get(header::LOCATION).filter(|_| response.status().is_redirection());
         let Some(location) = location else {
             let status = response.status();
             let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
@@ -217,7 +222,8 @@ impl<'r> Git<'r> {
         }
         let paths = std::env::vars_os().find(|(name, _)| name == "PATH").map(|(_, paths)| paths);
         let found = paths.iter().flat_map(std::env::split_paths).map(|path| path.join("git"));
-        let program = found.into_iter().find(|program| program.is_file()).context("no 'git' program on path")?;
+        let program =
+            found.into_iter().find(|program| program.is_file()).context("no 'git' program on path")?;
         Ok(Self { program: program.to_string_lossy().into_owned(), repository })
     }
 
@@ -247,9 +253,9 @@ impl<'r> Git<'r> {
         // Of a tag that is an object of its own, the commit it names.
         let (named, tags): (Vec<_>, Vec<_>) = lines.partition(|(_, name)| !name.ends_with("^{}"));
         let found = tags.first().or(named.first()).map(|(commit, _)| (*commit).to_owned());
-        found.filter(|commit| is_commit(commit)).with_context(|| {
-            format!("{} has no branch, tag or commit `{reference}`", self.repository.url)
-        })
+        found
+            .filter(|commit| is_commit(commit))
+            .with_context(|| format!("{} has no branch, tag or commit `{reference}`", self.repository.url))
     }
 
     fn run(&self, directory: &Path, arguments: &[&str]) -> anyhow::Result<Ran> {
@@ -260,12 +266,13 @@ impl<'r> Git<'r> {
             ..Command::default()
         };
         let shown = format!("'{} {}'", self.program, arguments.join(" "));
-        let ran = programs::run(&command, Some(self.repository.timeout)).map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => {
-                anyhow!("hit {} timeout running {shown}", self.repository.timeout_text())
-            }
-            _ => anyhow!("failed to run {shown}: {error}"),
-        })?;
+        let ran =
+            programs::run(&command, Some(self.repository.timeout)).map_err(|error| match error.kind() {
+                io::ErrorKind::TimedOut => {
+                    anyhow!("hit {} timeout running {shown}", self.repository.timeout_text())
+                }
+                _ => anyhow!("failed to run {shown}: {error}"),
+            })?;
         match ran.status {
             Some(0) => Ok(ran),
             status => {
@@ -289,7 +296,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-const LOCK_HEADER: &str = "# Commits of remote bases: address, reference, commit. Take a line out to fetch anew.\n";
+const LOCK_HEADER: &str =
+    "# Commits of remote bases: address, reference, commit. Take a line out to fetch anew.\n";
 
 impl LockFile {
     fn read(path: PathBuf) -> anyhow::Result<Self> {

@@ -24,6 +24,7 @@ mod error;
 mod explain;
 mod fetch;
 mod kubeconfig;
+mod kustomize;
 mod logging;
 mod objects;
 mod programs;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Build(args) => return build::run(&args),
         Command::Kustomize(args) => match args.command {
             build::KustomizeCommand::Build(args) => return build::run(&args),
+            _ => return kustomize::run(),
         },
         Command::Serve(args) => serve::run(&args, started),
         Command::Explain(args) => explain::run(&args),

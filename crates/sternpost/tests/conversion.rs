@@ -31,9 +31,6 @@ use webhook::{Call, Identity, Reply, Signer};
 const GROUP: &str = "hooks.example.com";
 const WIDGETS: &str = "widgets.hooks.example.com";
 
-/// Runs the calls too long for a default run: a webhook gets all its thirty seconds.
-const LONG: &str = "STERNPOST_LONG_TESTS";
-
 /// What a webhook does with a review; changed while it runs.
 type Behaviour = Arc<dyn Fn(&Value) -> Reply + Send + Sync>;
 
@@ -44,7 +41,7 @@ struct Hook {
 
 impl Hook {
     async fn start() -> Self {
-        let behaviour: Arc<Mutex<Behaviour>> = Arc::new(Mutex::new(Arc::new(|review| good(review))));
+        let behaviour: Arc<Mutex<Behaviour>> = Arc::new(Mutex::new(Arc::new(good)));
         let current = Arc::clone(&behaviour);
         let reply = move |call: &Call| {
             let review = serde_json::from_slice(&call.body).unwrap();
@@ -414,7 +411,7 @@ const LIES: [Lie; 24] = [
         "too many objects",
         |answer| {
             let first = first(answer).clone();
-            answer["response"]["convertedObjects"] = json!([first, first])
+            answer["response"]["convertedObjects"] = json!([first, first]);
         },
         "returned 2 objects, expected 1",
     ),
@@ -706,10 +703,8 @@ async fn a_webhook_that_hangs_holds_up_only_who_needs_it() {
 }
 
 #[tokio::test]
+#[ignore = "takes as long as it says"]
 async fn a_webhook_has_thirty_seconds() {
-    if std::env::var_os(LONG).is_none() {
-        return;
-    }
     let (server, hook) = started("conversion-deadline").await;
     let (v1, v2) = (widgets("v1"), widgets("v2"));
     server.post(&v1, &widget("v1", "a", &json!({"color": "red"}))).await.expect(201);

@@ -14,6 +14,9 @@ use crate::parse::{MAX_DEPTH, Parser};
 /// How far each level is indented.
 const INDENT: usize = 2;
 
+/// Longer keys are written with `? ` before them, in bytes.
+const MAX_SIMPLE_KEY: usize = 128;
+
 /// One document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
@@ -111,6 +114,20 @@ impl Node {
 
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
         self.entries_mut()?.iter_mut().find(|entry| entry.is(key)).map(|entry| &mut entry.value)
+    }
+
+    /// The mapping under a key of a mapping, made if there is none.
+    pub fn mapping_at(&mut self, key: &str) -> Option<&mut Self> {
+        let Content::Mapping(entries) = &mut self.content else { return None };
+        let at = entries.iter().position(|entry| entry.is(key)).unwrap_or(entries.len());
+        if at == entries.len() {
+            entries.push(Entry::pair(key, Self::mapping(Vec::new())));
+        }
+        let value = &mut entries.get_mut(at)?.value;
+        if !value.is_mapping() {
+            *value = Self::mapping(Vec::new());
+        }
+        Some(value)
     }
 
     /// Takes every comment off.
@@ -335,9 +352,10 @@ fn attach(text: &str, spans: &[Span], places: &mut [Place]) -> (Vec<String>, Vec
             continue;
         }
         // Lines that belong together.
-        let joined = rest.iter().zip(rest.iter().skip(1)).take_while(|(a, b)| {
-            b.own_line && b.line == a.line + 1 && a.column == b.column
-        });
+        let joined = rest
+            .iter()
+            .zip(rest.iter().skip(1))
+            .take_while(|(a, b)| b.own_line && b.line == a.line + 1 && a.column == b.column);
         let size = joined.count() + 1;
         let (group, after) = rest.split_at_checked(size).unwrap_or((rest, &[]));
         rest = after;
@@ -346,9 +364,10 @@ fn attach(text: &str, spans: &[Span], places: &mut [Place]) -> (Vec<String>, Vec
         let last = group.last().map(|comment| comment.line).unwrap_or_default();
         let blank_after = last + 1 < lines.len() && is_blank(Some(last + 1));
         let outer = outward(places, previous);
-        let innermost = outer.iter().copied().find(|id| {
-            places.get(*id).is_some_and(|place| !place.in_flow && place.column <= first.column)
-        });
+        let innermost = outer
+            .iter()
+            .copied()
+            .find(|id| places.get(*id).is_some_and(|place| !place.in_flow && place.column <= first.column));
         let Some(below) = places.get(next) else {
             if let Some(place) = innermost.filter(|_| first.column > 0).and_then(|id| places.get_mut(id)) {
                 place.comments.foot.extend(group_lines());
@@ -526,8 +545,15 @@ impl Writer {
             let line = entry.comments.line.as_deref();
             match &entry.key {
                 Some(key) => {
-                    self.out.push_str(properties(key).trim_start());
-                    self.flow(key, indent);
+                    let long = key.as_text().is_some_and(|text| text.len() > MAX_SIMPLE_KEY);
+                    if long {
+                        self.out.push_str("? ");
+                    }
+                    self.key(key, indent);
+                    if long {
+                        self.out.push('\n');
+                        self.pad(indent);
+                    }
                     self.out.push(':');
                     self.value(&entry.value, indent, line, false);
                 }
@@ -541,6 +567,21 @@ impl Writer {
             if !foot.is_empty() && index + 1 < entries.len() {
                 self.out.push('\n');
             }
+        }
+    }
+
+    fn key(&mut self, key: &Node, indent: usize) {
+        let properties = properties(key);
+        if !properties.is_empty() {
+            self.out.push_str(properties.trim_start());
+            self.out.push(' ');
+        }
+        match &key.content {
+            // Its end would be taken for that of the key.
+            Content::Scalar { text, style: Style::Plain } if text.ends_with(':') => {
+                self.scalar(text, Style::SingleQuoted, indent);
+            }
+            _ => self.flow(key, indent),
         }
     }
 
@@ -673,6 +714,11 @@ impl Writer {
                 self.pad(inside);
             }
             if let Some(key) = &entry.key {
+                let properties = properties(key);
+                if !properties.is_empty() {
+                    self.out.push_str(properties.trim_start());
+                    self.out.push(' ');
+                }
                 self.in_flow(key, inside);
                 self.out.push_str(": ");
             }
@@ -702,7 +748,10 @@ impl Writer {
     /// Between brackets fewer texts may stand without quotes.
     fn in_flow(&mut self, node: &Node, indent: usize) {
         match &node.content {
-            Content::Scalar { text, style: Style::Plain } if text.contains([',', '?', '[', ']', '{', '}', ':']) => {
+            Content::Scalar { text, style: Style::Plain } if text.is_empty() => self.out.push_str("''"),
+            Content::Scalar { text, style: Style::Plain }
+                if text.contains([',', '?', '[', ']', '{', '}', ':']) =>
+            {
                 self.scalar(text, Style::SingleQuoted, indent);
             }
             Content::Scalar { text, style: Style::Literal | Style::Folded } => {
@@ -790,6 +839,11 @@ mod tests {
             "- - a\n  - b\n- c: 1\n  d: 2\n",
         ] {
             check(text, text);
+        }
+        for (size, mark) in [(MAX_SIMPLE_KEY, ""), (MAX_SIMPLE_KEY + 1, "? ")] {
+            let key = "k".repeat(size);
+            let written = write(&read(&format!("? {key}\n: v\n")).unwrap().unwrap());
+            assert!(written.starts_with(&format!("{mark}{key}")), "{written}");
         }
         check("a: b\n  c\nd:\n    - e\n", "a: b c\nd:\n- e\n");
         check("a: >\n  b\n\n   c\n  d\n", "a: >\n  b\n\n\n   c\n  d\n\n");

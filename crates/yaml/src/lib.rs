@@ -19,7 +19,7 @@
 //!   byte order mark within the text are read; `{a:}`, `[!t, a]`, `"\'"` are not.
 //!
 //! [`node`] reads by yaml.v3's rules instead, into trees that keep styles and
-//! places. [`write()`] is the way back, byte for byte as upstream writes. Work
+//! places; [`commented`] keeps comments too. [`write()`] is the way back, byte for byte as upstream writes. Work
 //! and memory are bounded by the input's size and those limits; no input
 //! panics. This crate does not know Kubernetes or files.
 

@@ -327,9 +327,8 @@ fn reread(text: String) -> Result<String, JsonError> {
     if text.is_ascii() && !text.contains('\u{7f}') {
         return Ok(text);
     }
-    let forbidden = |char: char| {
-        char != NEXT_LINE && matches!(char, '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}')
-    };
+    let forbidden =
+        |char: char| char != NEXT_LINE && matches!(char, '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}');
     if text.contains(forbidden) {
         return Err(JsonError::Control);
     }

@@ -1,5 +1,7 @@
 //! Structural schemas: every place has a type, logic only narrows it.
 
+use std::ops::{Deref, DerefMut};
+
 use serde_json::Value;
 use sternpost_meta::field::Errors;
 
@@ -29,10 +31,10 @@ pub(super) fn unsupported(schema: &Value) -> Option<&'static str> {
 
 /// What is wrong, sorted by its text as upstream sorts it.
 pub(super) fn check(schema: &Value, path: &str) -> Errors {
-    let mut errors = Errors::default();
-    check_node(schema, Level::Root, path, &mut errors);
-    check_complete(schema, path, &mut errors);
-    let mut causes = errors.into_causes();
+    let mut found = Found { errors: Errors::default(), left: pattern::MAX_WEIGHT };
+    check_node(schema, Level::Root, path, &mut found);
+    check_complete(schema, path, &mut found);
+    let mut causes = found.errors.into_causes();
     causes.sort_by_key(|cause| format!("{}: {}", cause.field, cause.message));
     let mut sorted = Errors::default();
     for cause in causes {
@@ -43,6 +45,26 @@ pub(super) fn check(schema: &Value, path: &str) -> Errors {
     sorted
 }
 
+/// What is wrong, and what the schema's patterns may still weigh.
+struct Found {
+    errors: Errors,
+    left: usize,
+}
+
+impl Deref for Found {
+    type Target = Errors;
+
+    fn deref(&self) -> &Errors {
+        &self.errors
+    }
+}
+
+impl DerefMut for Found {
+    fn deref_mut(&mut self) -> &mut Errors {
+        &mut self.errors
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -50,7 +72,7 @@ enum Level {
     Item,
 }
 
-fn check_node(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
+fn check_node(schema: &Value, level: Level, path: &str, errors: &mut Found) {
     let kind = text(schema, "type");
     let is_set = |name: &str| schema.get(name) == Some(&Value::Bool(true));
     let object = schema.get("items").filter(|items| items.is_object());
@@ -95,7 +117,7 @@ fn check_node(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
     check_logic(schema, level, path, errors);
 }
 
-fn check_type(schema: &Value, kind: &str, level: Level, path: &str, errors: &mut Errors) {
+fn check_type(schema: &Value, kind: &str, level: Level, path: &str, errors: &mut Found) {
     let is_set = |name: &str| schema.get(name) == Some(&Value::Bool(true));
     let path = format!("{path}.type");
     if is_set(EMBEDDED) && kind != "object" && level != Level::Root {
@@ -121,7 +143,7 @@ fn check_type(schema: &Value, kind: &str, level: Level, path: &str, errors: &mut
 }
 
 /// The fields that every object has, at the root and in embedded resources.
-fn check_object_fields(properties: &Value, level: Level, path: &str, errors: &mut Errors) {
+fn check_object_fields(properties: &Value, level: Level, path: &str, errors: &mut Found) {
     for (name, wanted) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
         let Some(schema) = properties.get(name) else { continue };
         let kind = text(schema, "type");
@@ -142,19 +164,19 @@ fn check_object_fields(properties: &Value, level: Level, path: &str, errors: &mu
     }
 }
 
-fn check_pattern(schema: &Value, path: &str, errors: &mut Errors) {
+fn check_pattern(schema: &Value, path: &str, errors: &mut Found) {
     let text = text(schema, "pattern");
     if text.is_empty() {
         return;
     }
-    if let Err(error) = pattern::Pattern::compile(&text) {
+    if let Err(error) = pattern::Pattern::check(&text, &mut errors.left) {
         let detail = format!("must be a valid regular expression, but isn't: {error}");
         errors.invalid(format!("{path}.pattern"), text, &detail);
     }
 }
 
 /// Two ways of spelling int-or-string may name types within logic.
-fn check_logic(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
+fn check_logic(schema: &Value, level: Level, path: &str, errors: &mut Found) {
     let (skip_any, skip_first) =
         (is_int_or_string(schema), items(schema, "allOf").first().is_some_and(is_int_or_string));
     for name in ["allOf", "anyOf", "oneOf"] {
@@ -192,7 +214,7 @@ fn is_int_or_string(schema: &Value) -> bool {
     matches!(items(schema, "anyOf"), [first, second] if only(first, "integer") && only(second, "string"))
 }
 
-fn check_nested(schema: &Value, types: Types, level: Level, path: &str, errors: &mut Errors) {
+fn check_nested(schema: &Value, types: Types, level: Level, path: &str, errors: &mut Found) {
     let mut forbid = |names: &[&str], detail: &str| {
         for name in names.iter().filter(|name| schema.get(name).is_some()) {
             errors.forbidden(format!("{path}.{name}"), detail);
@@ -235,11 +257,11 @@ fn check_nested(schema: &Value, types: Types, level: Level, path: &str, errors: 
 }
 
 /// What the logic at the root speaks of must be declared. Upstream looks at no other place.
-fn check_complete(schema: &Value, path: &str, errors: &mut Errors) {
+fn check_complete(schema: &Value, path: &str, errors: &mut Found) {
     check_declared(schema, schema, path, path, errors);
 }
 
-fn check_declared(nested: &Value, declared: &Value, at: &str, path: &str, errors: &mut Errors) {
+fn check_declared(nested: &Value, declared: &Value, at: &str, path: &str, errors: &mut Found) {
     let is_root = std::ptr::eq(nested, declared);
     if !is_root {
         for (name, child) in field(nested, "properties").as_object().into_iter().flatten() {

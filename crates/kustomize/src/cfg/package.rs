@@ -102,7 +102,8 @@ impl Walk<'_, '_> {
         }
         let files = &self.context.surroundings.files;
         let names = files.list(&directory);
-        let names = names.map_err(|error| format!("open {}: {}", directory.display(), files::reason(&error)))?;
+        let names =
+            names.map_err(|error| format!("open {}: {}", directory.display(), files::reason(&error)))?;
         for name in names {
             let (path, full) = (below.join(&name), directory.join(&name));
             match self.context.files().entry(&full) {
@@ -133,7 +134,8 @@ fn read_file(context: &Context<'_>, full: &Path, path: &Path) -> Result<Vec<Reso
     let shown = full.display();
     let bytes = context.files().read(full);
     let bytes = bytes.map_err(|error| format!("open {shown}: {}", files::reason(&error)))?;
-    let documents = documents(&String::from_utf8_lossy(&bytes)).map_err(|error| format!("{shown}: {error}"))?;
+    let documents =
+        documents(&String::from_utf8_lossy(&bytes)).map_err(|error| format!("{shown}: {error}"))?;
     Ok(numbered(documents, path))
 }
 
@@ -146,7 +148,12 @@ fn documents(text: &str) -> Result<Vec<Document>, String> {
             part.push_str(line);
             continue;
         }
-        let document = commented::read(&part).map_err(|error| format!("MalformedYAMLError: yaml: {}", error.upstream))?;
+        let after = line.trim_start_matches('-').trim();
+        if !after.is_empty() && !after.starts_with('#') {
+            return Err(format!("invalid document separator: {}", line.trim_end()));
+        }
+        let document = commented::read(&part)
+            .map_err(|error| format!("MalformedYAMLError: yaml: {}", error.upstream))?;
         part.clear();
         let Some(document) = document.filter(|document| !document.root.is_null()) else { continue };
         let found = match &document.root.content {
@@ -176,43 +183,36 @@ impl Resource {
 
     /// For the machine it is on, not for a cluster.
     pub(super) fn is_local(&self) -> bool {
-        self.document.root.get("metadata").and_then(|metadata| metadata.get("annotations")).is_some_and(
-            |annotations| annotations.get(LOCAL_CONFIG).and_then(Node::as_text).is_some_and(|text| text != "false"),
-        )
+        let annotations = self.document.root.get("metadata").and_then(|metadata| metadata.get("annotations"));
+        annotations.is_some_and(|annotations| annotations.get(LOCAL_CONFIG).is_some())
+    }
+
+    /// As upstream, which adds annotations while it reads and takes them off
+    /// again: nothing remains where there are none.
+    pub(super) fn drop_empty_annotations(&mut self) {
+        let Some(metadata) = self.document.root.get_mut("metadata").and_then(Node::entries_mut) else {
+            return;
+        };
+        metadata.retain(|entry| {
+            let empty =
+                entry.value.is_null() || (entry.value.is_mapping() && entry.value.entries().is_empty());
+            !(entry.is("annotations") && empty)
+        });
     }
 
     /// Tells where it is from, in annotations.
     pub(super) fn annotate(&mut self, with_index: bool) {
         let path = self.path.to_string_lossy().into_owned();
         let index = self.index.to_string();
-        let annotations = member(member(&mut self.document.root, "metadata"), "annotations");
+        let metadata = self.document.root.mapping_at("metadata");
+        let annotations = metadata.and_then(|metadata| metadata.mapping_at("annotations"));
+        let Some(annotations) = annotations.and_then(Node::entries_mut) else { return };
         for (index_key, path_key) in INDEX.into_iter().zip(PATH) {
-            if with_index {
-                set(annotations, index_key, &index);
+            let wanted = [with_index.then_some((index_key, &index)), Some((path_key, &path))];
+            for (key, value) in wanted.into_iter().flatten() {
+                annotations.retain(|entry| !entry.is(key));
+                annotations.push(Entry::pair(key, Node::scalar(value, Style::SingleQuoted)));
             }
-            set(annotations, path_key, &path);
         }
-    }
-}
-
-/// The mapping under a key, made if there is none.
-fn member<'n>(node: &'n mut Node, key: &str) -> &'n mut Node {
-    if !node.is_mapping() {
-        *node = Node::mapping(Vec::new());
-    }
-    if node.get(key).is_none()
-        && let Some(entries) = node.entries_mut()
-    {
-        entries.push(Entry::pair(key, Node::mapping(Vec::new())));
-    }
-    let at = node.entries().iter().position(|entry| entry.is(key));
-    match at.filter(|at| node.entries().len() > *at) {
-        Some(_) if node.get(key).is_some() => {}
-        _ => return node,
-    }
-    let member = node.get_mut(key);
-    match member {
-        Some(member) => member,
-        None => unreachable_member(),
     }
 }

@@ -103,9 +103,7 @@ impl Words {
         let value = match (value, flag.takes) {
             (Some(value), _) => value,
             (None, Takes::Switch(_)) => "true".to_owned(),
-            (None, _) => {
-                words.next().cloned().ok_or_else(|| format!("flag needs an argument: --{name}"))?
-            }
+            (None, _) => words.next().cloned().ok_or_else(|| format!("flag needs an argument: --{name}"))?,
         };
         self.set(flag, value)
     }

@@ -90,8 +90,8 @@ pub(crate) struct Fault {
 
 impl Fault {
     /// For what is no matter of usage.
-    pub(crate) fn plain(error: impl ToString) -> Self {
-        Self { message: error.to_string(), shows_usage: false }
+    pub(crate) fn plain(fault: impl Into<Self>) -> Self {
+        Self { shows_usage: false, ..fault.into() }
     }
 }
 
@@ -533,10 +533,7 @@ static COMMANDS: &[Command] = &[
         "version",
         "",
         "Print which kustomize this is one of",
-        &[
-            Flag::text("output", "yaml or json").short('o'),
-            Flag::switch("short", "Deprecated: on one line")
-        ],
+        &[Flag::text("output", "yaml or json").short('o'), Flag::switch("short", "Deprecated: on one line")],
         version
     ),
 ];

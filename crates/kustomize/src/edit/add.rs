@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::file::{self, Fields, File};
 use super::{
-    ANNOTATIONS, CONFIG_MAPS, Generator, LABELS, SECRETS, Texts, is_generator, metadata_options,
-    pairs, same, set_texts, text_map,
+    ANNOTATIONS, CONFIG_MAPS, Generator, LABELS, SECRETS, Texts, is_generator, metadata_options, pairs,
+    read_for_generator, same, set_texts, text_map,
 };
 use crate::command::flags::Words;
 use crate::command::{Context, Fault, Outcome};
@@ -38,11 +38,7 @@ fn common_texts(context: &mut Context<'_>, words: &Words, texts: Texts) -> Outco
     file.write(context)
 }
 
-fn refuse_present(
-    there: Option<&mut Map<String, Value>>,
-    pairs: &[(String, String)],
-    name: &str,
-) -> Outcome {
+fn refuse_present(there: Option<&mut Map<String, Value>>, pairs: &[(String, String)], name: &str) -> Outcome {
     match there.and_then(|there| pairs.iter().find(|(key, _)| there.contains_key(key))) {
         Some((key, _)) => {
             Err(format!("{name} {key} already in kustomization file. Use --force to override.").into())
@@ -112,11 +108,8 @@ pub(crate) fn resource(context: &mut Context<'_>, words: &Words) -> Outcome {
     if words.arguments.is_empty() {
         return Err("must specify a resource file".into());
     }
-    let paths = if words.on("no-verify") {
-        words.arguments.clone()
-    } else {
-        existing(context, &words.arguments)?
-    };
+    let paths =
+        if words.on("no-verify") { words.arguments.clone() } else { existing(context, &words.arguments)? };
     add_paths(context, "resources", "resource", paths)
 }
 
@@ -202,7 +195,8 @@ pub(crate) fn patch(context: &mut Context<'_>, words: &Words) -> Outcome {
     let mut file = File::read(context)?;
     let there = file.fields.get("patches").and_then(Value::as_array);
     if there.is_some_and(|there| there.iter().any(|other| same(other, &patch, &kustomization::PATCH))) {
-        let target = if patch.get("target").is_some() { "0xPTR" } else { "nil" };
+        // Where upstream shows an address in memory, the target itself.
+        let target = patch.get("target").map_or("nil".to_owned(), Value::to_string);
         context.log(&format!(
             "patch types.Patch{{Path:{}, Patch:{}, Target:(*types.Selector)({target}), Options:(*types.PatchArgs)(nil)}} already in kustomization file",
             go_quoted(super::text_of(&patch, "path")),
@@ -224,8 +218,9 @@ pub(crate) fn secret(context: &mut Context<'_>, words: &Words) -> Outcome {
 
 fn add_generator(context: &mut Context<'_>, words: &Words, generator: Generator) -> Outcome {
     let sources = file_sources(context, words.all("from-file"))?;
-    let name = validated(words, &sources).map_err(|message| format!("failed to validate flags: {message}"))?;
-    let mut file = File::read(context)?;
+    let name =
+        validated(words, &sources).map_err(|message| format!("failed to validate flags: {message}"))?;
+    let mut file = read_for_generator(context)?;
     let namespace = words.text("namespace");
     let there = file::items_mut(&mut file.fields, generator.field)
         .and_then(|items| items.iter_mut().find(|item| is_generator(item, name, namespace)))

@@ -1,7 +1,7 @@
 //! The kustomization file that is edited: its fields as values, and what of its
 //! text survives, which is the order of the fields and the comments above them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -69,27 +69,19 @@ struct Commented {
 impl File {
     /// Reads the one of the working directory.
     pub(crate) fn read(context: &Context<'_>) -> Result<Self> {
-        let is_file = |name: &&str| {
-            let found = files::resolve(context.files(), &context.directory().join(name));
-            matches!(found, Ok((_, Entry::File)))
-        };
-        let names: Vec<&str> = FILE_NAMES.iter().copied().filter(is_file).collect();
-        let path = match names.as_slice() {
-            [] => {
-                let wanted = FILE_NAMES.first().copied().unwrap_or_default();
-                return Err(Error::new(format!("Missing kustomization file '{wanted}'.\n")));
-            }
-            [name] => context.directory().join(name),
-            names => {
-                return Err(Error::new(format!(
-                    "Found multiple kustomization file: [{}]\n",
-                    names.join(" ")
-                )));
-            }
-        };
+        Self::load(context, &find(context)?)
+    }
+
+    /// The same, with words of the caller's before what goes wrong while it is
+    /// looked for and while it is read.
+    pub(crate) fn read_within(context: &Context<'_>, finding: &str, reading: &str) -> Result<Self> {
+        let path = find(context).map_err(|error| error.within(finding))?;
+        Self::load(context, &path).map_err(|error| error.within(reading))
+    }
+
+    fn load(context: &Context<'_>, path: &Path) -> Result<Self> {
         let problem = |problem: String| Error::new(format!("open {}: {problem}", path.display()));
-        let (real, _) =
-            files::resolve(context.files(), &path).map_err(|error| problem(error.to_string()))?;
+        let (real, _) = files::resolve(context.files(), path).map_err(|error| problem(error.to_string()))?;
         let bytes = context.files().read(&real).map_err(|error| problem(files::reason(&error)))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let mut fields = match kustomization::read_fields(&text)? {
@@ -114,7 +106,7 @@ impl File {
     }
 
     pub(crate) fn text(&self) -> String {
-        let fields = written(self.fields.clone(), &KUSTOMIZATION);
+        let fields = written(&self.fields, &KUSTOMIZATION);
         let mut text = String::new();
         for Commented { field, lines } in &self.layout {
             for line in lines {
@@ -128,6 +120,23 @@ impl File {
             write_field(&fields, field, &mut text);
         }
         text
+    }
+}
+
+/// The path of the one kustomization file of the working directory.
+fn find(context: &Context<'_>) -> Result<PathBuf> {
+    let at = |name: &str| files::resolve(context.files(), &context.directory().join(name));
+    let names: Vec<&str> = FILE_NAMES.iter().copied().filter(|name| at(name).is_ok()).collect();
+    match names.as_slice() {
+        [] => {
+            let wanted = FILE_NAMES.first().copied().unwrap_or_default();
+            Err(Error::new(format!("Missing kustomization file '{wanted}'.\n")))
+        }
+        [name] if !matches!(at(name), Ok((_, Entry::File))) => {
+            Err(Error::new(format!("{name} should be a file")))
+        }
+        [name] => Ok(context.directory().join(name)),
+        names => Err(Error::new(format!("Found multiple kustomization file: [{}]\n", names.join(" ")))),
     }
 }
 
@@ -197,12 +206,7 @@ fn modernise_charts(fields: &mut Fields) {
 }
 
 /// Takes the items of a field and adds what becomes of each to another.
-pub(crate) fn move_items(
-    fields: &mut Fields,
-    from: &str,
-    to: &str,
-    change: impl Fn(Value) -> Option<Value>,
-) {
+pub(crate) fn move_items(fields: &mut Fields, from: &str, to: &str, change: impl Fn(Value) -> Option<Value>) {
     if let Some(Value::Array(items)) = fields.remove(from) {
         extend(fields, to, items.into_iter().filter_map(change));
     }
@@ -257,16 +261,16 @@ enum Absent {
 }
 
 /// What Go writes of a struct: without fields that have nothing in them.
-pub(crate) fn written(object: Fields, shape: &'static Struct) -> Fields {
+pub(crate) fn written(object: &Fields, shape: &'static Struct) -> Fields {
     let mut result = Fields::new();
     for field in shape.fields {
         let always = ALWAYS.iter().find(|always| always.0 == shape.name && always.1 == field.0);
-        let value = object.get(field.0).cloned().map(|value| written_value(value, &field.2));
+        let value = object.get(field.0).map(|value| written_value(value, &field.2));
         let value = match (value, always.map(|always| always.2)) {
             (Some(value), None) if is_nothing(&value, &field.2) => None,
             (Some(value), _) => Some(value),
             (None, Some(Absent::Text)) => Some(json!("")),
-            (None, Some(Absent::Struct)) => Some(written_value(json!({}), &field.2)),
+            (None, Some(Absent::Struct)) => Some(written_value(&json!({}), &field.2)),
             (None, Some(Absent::Zero)) => Some(json!(0)),
             (None, Some(Absent::Null)) => Some(Value::Null),
             (None, Some(Absent::Nothing) | None) => None,
@@ -278,13 +282,13 @@ pub(crate) fn written(object: Fields, shape: &'static Struct) -> Fields {
     result
 }
 
-fn written_value(value: Value, shape: &'static Shape) -> Value {
+fn written_value(value: &Value, shape: &'static Shape) -> Value {
     match (shape, value) {
         (Shape::Struct(shape), Value::Object(object)) => Value::Object(written(object, shape)),
         (Shape::List(element) | Shape::NamedList(_, element), Value::Array(items)) => {
-            items.into_iter().map(|item| written_value(item, element)).collect()
+            items.iter().map(|item| written_value(item, element)).collect()
         }
-        (_, value) => value,
+        (_, value) => value.clone(),
     }
 }
 

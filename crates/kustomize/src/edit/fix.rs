@@ -30,7 +30,8 @@ pub(crate) fn run(context: &mut Context<'_>, words: &Words) -> Outcome {
     let mut file = File::read(context)?;
     let before = built(context);
     file::move_items(&mut file.fields, "patchesJson6902", "patches", Some);
-    let is_file = |path: &str| matches!(files::resolve(context.files(), &context.at(path)), Ok((_, Entry::File)));
+    let is_file =
+        |path: &str| matches!(files::resolve(context.files(), &context.at(path)), Ok((_, Entry::File)));
     file::move_items(&mut file.fields, "patchesStrategicMerge", "patches", |patch| {
         let field = if is_file(patch.as_str()?) { "path" } else { "patch" };
         Some(json!({ field: patch }))
@@ -110,7 +111,8 @@ fn vars(context: &Context<'_>, fields: &mut Fields) -> Result<Vec<Changed>, Faul
         let use_of = format!("$({})", text_of(var, "name"));
         let mut targets = Vec::new();
         for source in &texts {
-            let found = source.targets(&use_of).map_err(|error| format!("error with {}: {error}", source.shown))?;
+            let found =
+                source.targets(&use_of).map_err(|error| format!("error with {}: {error}", source.shown))?;
             targets.extend(found);
         }
         for source in &mut texts {

@@ -45,8 +45,7 @@ pub(crate) struct Generator {
 
 pub(crate) const CONFIG_MAPS: Generator =
     Generator { field: "configMapGenerator", name: "configmap", kind: "ConfigMap" };
-pub(crate) const SECRETS: Generator =
-    Generator { field: "secretGenerator", name: "secret", kind: "Secret" };
+pub(crate) const SECRETS: Generator = Generator { field: "secretGenerator", name: "secret", kind: "Secret" };
 
 pub(crate) fn list_plugins(context: &mut Context<'_>, _: &Words) -> Outcome {
     const PLUGINS: &[&str] = &[
@@ -152,8 +151,13 @@ fn patch(words: &Words) -> Fields {
 
 /// Whether two items say the same, absent and empty being one.
 fn same(a: &Value, b: &Value, shape: &'static Struct) -> bool {
-    let written = |value: &Value| value.as_object().map(|fields| file::written(fields.clone(), shape));
+    let written = |value: &Value| value.as_object().map(|fields| file::written(fields, shape));
     written(a) == written(b)
+}
+
+/// The file, for the commands that add to or set a generator.
+fn read_for_generator(context: &Context<'_>) -> crate::error::Result<file::File> {
+    file::File::read_within(context, "failed to load kustomization file", "failed to read kustomization file")
 }
 
 /// The text of a field of an item, empty if absent.

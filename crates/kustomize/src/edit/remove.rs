@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::file::{self, File};
 use super::{
-    ANNOTATIONS, CONFIG_MAPS, Generator, LABELS, SECRETS, Texts, is_generator, metadata_options, same, text_map,
+    ANNOTATIONS, CONFIG_MAPS, Generator, LABELS, SECRETS, Texts, is_generator, metadata_options, same,
+    text_map,
 };
 use crate::command::flags::Words;
 use crate::command::{Context, Outcome};
@@ -122,7 +123,11 @@ fn generators(context: &mut Context<'_>, words: &Words, generator: Generator) ->
             many => format!("too many arguments: [{}]; to provide multiple {name}s to remove, please separate {name} names by commas", many.join(" ")).into(),
         });
     };
-    let mut file = File::read(context)?;
+    let mut file = File::read_within(
+        context,
+        "could not read kustomization file",
+        "could not read kustomization file contents",
+    )?;
     let mut found = Vec::new();
     if let Some(there) = file::items_mut(&mut file.fields, generator.field) {
         there.retain(|item| {

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::file::{self, File};
 use super::{
-    ANNOTATIONS, CONFIG_MAPS, Generator, LABELS, SECRETS, is_generator, metadata_options, pairs, set_texts,
-    text_of,
+    ANNOTATIONS, CONFIG_MAPS, Generator, LABELS, SECRETS, is_generator, metadata_options, pairs,
+    read_for_generator, set_texts, text_of,
 };
 use crate::command::flags::Words;
 use crate::command::{Context, Outcome};
@@ -75,7 +75,8 @@ pub(crate) fn image(context: &mut Context<'_>, words: &Words) -> Outcome {
     if words.arguments.is_empty() {
         return Err("no image specified".into());
     }
-    let changes: Option<Vec<NewImage>> = words.arguments.iter().map(|argument| NewImage::read(argument)).collect();
+    let changes: Option<Vec<NewImage>> =
+        words.arguments.iter().map(|argument| NewImage::read(argument)).collect();
     let changes = changes.ok_or(FORMATS)?;
     let mut file = File::read(context)?;
     // By name, as they are written; of several with one name the first counts.
@@ -85,9 +86,7 @@ pub(crate) fn image(context: &mut Context<'_>, words: &Words) -> Outcome {
     }
     for change in changes {
         let old = images.get(&change.name).cloned().unwrap_or_default();
-        let kept = |new: &str, field: &str| {
-            Value::from(if new == KEEP { text_of(&old, field) } else { new })
-        };
+        let kept = |new: &str, field: &str| Value::from(if new == KEEP { text_of(&old, field) } else { new });
         let image = json!({
             "name": change.name,
             "newName": kept(&change.new_name, "newName"),
@@ -162,8 +161,7 @@ pub(crate) fn replicas(context: &mut Context<'_>, words: &Words) -> Outcome {
         Some((name.to_owned(), count.parse::<i64>().ok()?))
     };
     let changes: Option<Vec<(String, i64)>> = words.arguments.iter().map(read).collect();
-    let changes =
-        changes.ok_or("invalid format of replica, use the following format: <name>=<count>")?;
+    let changes = changes.ok_or("invalid format of replica, use the following format: <name>=<count>")?;
     let mut file = File::read(context)?;
     let mut replicas: BTreeMap<String, Value> = BTreeMap::new();
     for replica in file::items_mut(&mut file.fields, "replicas").map(std::mem::take).unwrap_or_default() {
@@ -190,9 +188,12 @@ fn set_generator(context: &mut Context<'_>, words: &Words, generator: Generator)
     };
     let literals = words.all("from-literal");
     if literals.is_empty() && words.text("new-namespace").is_empty() {
-        return Err("failed to validate flags: at least one of [--from-literal, --new-namespace] must be specified".into());
+        return Err(
+            "failed to validate flags: at least one of [--from-literal, --new-namespace] must be specified"
+                .into(),
+        );
     }
-    let mut file = File::read(context)?;
+    let mut file = read_for_generator(context)?;
     let args = file::items_mut(&mut file.fields, generator.field)
         .and_then(|items| items.iter_mut().find(|item| is_generator(item, name, words.text("namespace"))))
         .and_then(Value::as_object_mut);

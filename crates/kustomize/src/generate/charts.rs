@@ -10,7 +10,7 @@ use crate::documents;
 use crate::error::{Error, Result};
 use crate::files::{self, Command, Runner};
 use crate::functions::{exit_problem, not_started};
-use crate::kustomization::decode;
+use crate::kustomization::{HelmGlobals, decode};
 use crate::resources::Resources;
 
 const DEFAULT_HOME: &str = "charts";
@@ -50,8 +50,7 @@ pub(crate) fn run<'a>(build: &mut Build<'a>, target: &Target<'a>, into: &mut Acc
     let mut charts = k.helm_charts.clone();
     for old in &k.helm_chart_inflation_generator {
         let text = |name: &str| old.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        for (home, global) in
-            [("chartHome", &mut globals.chart_home), ("helmHome", &mut globals.config_home)]
+        for (home, global) in [("chartHome", &mut globals.chart_home), ("helmHome", &mut globals.config_home)]
         {
             let home = text(home);
             if !home.is_empty() {
@@ -60,16 +59,15 @@ pub(crate) fn run<'a>(build: &mut Build<'a>, target: &Target<'a>, into: &mut Acc
         }
         charts.push(converted(old));
     }
-    for shown in charts {
+    for mut shown in charts {
+        complete(build, &globals, &mut shown);
         let trouble = |error: Error| {
             let config = sternpost_yaml::write(&shown);
             error.within(format!(
                 "trouble configuring builtin HelmChartInflationGenerator with config: `\n{config}`"
             ))
         };
-        let mut chart: Chart = decode(shown.clone())?;
-        chart.chart_home.clone_from(&globals.chart_home);
-        chart.config_home.clone_from(&globals.config_home);
+        let chart: Chart = decode(shown.clone())?;
         configure(build, &chart).map_err(trouble)?;
         let mut made = inflate(build, target, chart)?;
         if build.metadata.origins {
@@ -81,6 +79,23 @@ pub(crate) fn run<'a>(build: &mut Build<'a>, target: &Target<'a>, into: &mut Acc
             .map_err(|error| error.within("merging from generator"))?;
     }
     Ok(())
+}
+
+/// What a chart takes from its surroundings, as far as it says nothing itself.
+fn complete(build: &Build<'_>, globals: &HelmGlobals, chart: &mut Value) {
+    let Some(chart) = chart.as_object_mut() else { return };
+    let mut set = |field: &str, text: &str| {
+        if !text.is_empty() {
+            chart.insert(field.to_owned(), text.into());
+        }
+    };
+    set("chartHome", &globals.chart_home);
+    set("configHome", &globals.config_home);
+    if chart.get("namespace").and_then(Value::as_str).is_none_or(str::is_empty)
+        && !build.namespace().is_empty()
+    {
+        chart.insert("namespace".to_owned(), build.namespace().into());
+    }
 }
 
 /// A chart that stands under `generators`.
@@ -159,9 +174,8 @@ struct Helm<'b> {
 impl<'b> Helm<'b> {
     fn new(build: &'b Build<'_>, target: &'b Target<'_>, chart: &Chart) -> Result<Self> {
         let runner = build.environment.runner;
-        let temporary = runner
-            .temporary_directory("kustomize-helm-")
-            .map_err(|error| Error::new(error.to_string()))?;
+        let temporary =
+            runner.temporary_directory("kustomize-helm-").map_err(|error| Error::new(error.to_string()))?;
         let config = match chart.config_home.as_str() {
             "" => temporary.join("helm"),
             home => target.loader.root().join(home),
@@ -280,7 +294,8 @@ impl<'b> Helm<'b> {
             self.target.loader.load(file)?;
             option("-f", &text(&files::clean(&self.target.loader.root().join(file))));
         }
-        let versions = if chart.api_versions.is_empty() { &self.options.api_versions } else { &chart.api_versions };
+        let versions =
+            if chart.api_versions.is_empty() { &self.options.api_versions } else { &chart.api_versions };
         versions.iter().for_each(|version| option("--api-versions", version));
         let own = chart.kube_version.as_str();
         option("--kube-version", if own.is_empty() { &self.options.kube_version } else { own });

@@ -311,7 +311,9 @@ fn walk(
     let Some((segment, rest)) = path.split_first() else { return set(node, held).map_err(Stop::Value) };
     if segment == "*" {
         return match &mut node.content {
-            Content::Sequence(items) => items.iter_mut().try_for_each(|item| walk(item, held, rest, create, set)),
+            Content::Sequence(items) => {
+                items.iter_mut().try_for_each(|item| walk(item, held, rest, create, set))
+            }
             _ => Err(Stop::Path(wrong_kind("SequenceNode", node))),
         };
     }
