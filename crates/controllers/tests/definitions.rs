@@ -304,3 +304,34 @@ async fn names_go_to_whoever_waits_for_them() {
     running.until("the kind is free", || accepted("True")).await;
     running.until("it is served", || running.registry.served.get("sea.test", "v1", "floats").is_some()).await;
 }
+
+#[tokio::test]
+async fn a_definition_ends_with_two_writes_and_its_object_with_one() {
+    let running = run(&store()).await;
+    let served = running.definitions();
+    let name = |number: usize| format!("buoys{number}.sea.test");
+    for number in 0..50 {
+        let mut crd = definition(&json!({"a": {"type": "string"}}));
+        crd["metadata"]["name"] = json!(name(number));
+        crd["spec"]["names"] = json!({"plural": format!("buoys{number}"), "kind": format!("Buoy{number}")});
+        let target = Target { served: &served, namespace: "", name: "" };
+        running.registry.create(target, crd, Writer::server()).await.unwrap();
+    }
+    let of = |number: usize| running.registry.served.get("sea.test", "v1", &format!("buoys{number}"));
+    running.until("all are served", || (0..50).all(|number| of(number).is_some())).await;
+    for number in 0..50 {
+        let mut object = buoy("one");
+        object["kind"] = json!(format!("Buoy{number}"));
+        running.create(&of(number).unwrap(), &object).await.unwrap();
+    }
+    let began = running.registry.cache.revision().get();
+    for number in 0..50 {
+        let name = name(number);
+        let target = Target { served: &served, namespace: "", name: &name };
+        running.registry.delete(target, &DeleteOptions::default()).await.unwrap();
+    }
+    running.until("none is served", || (0..50).all(|number| of(number).is_none())).await;
+    // The mark, the object and the definition; the group's APIService goes once.
+    let writes = running.registry.cache.revision().get() - began;
+    assert!(writes <= 3 * 50 + 1, "{writes}");
+}

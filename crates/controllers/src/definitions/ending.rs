@@ -21,7 +21,7 @@ pub(super) async fn run(registry: Arc<Registry>, served: Arc<Served>, name: Stri
         match problem {
             Unfinished::Gone => return,
             Unfinished::Waiting => {}
-            Unfinished::Failed(status) if status.code == 409 => {}
+            Unfinished::Failed(status) if status.code == 409 || status.is_superseded => {}
             Unfinished::Failed(status) => {
                 tracing::warn!(name, %status, "a definition cannot be cleared up yet");
             }
@@ -53,6 +53,8 @@ async fn step(registry: &Registry, served: &Served, name: &str) -> Result<(), Un
         // Whatever else it waits for is not our business.
         return Err(Unfinished::Gone);
     }
+    // Whoever deletes objects does it under the definition as it is now: going away.
+    registry.definitions_in_effect().await;
     let objects = registry.served.customs.installed(name).and_then(|installed| installed.stored.clone());
     if let Some(objects) = objects {
         delete_all(registry, &objects).await?;
