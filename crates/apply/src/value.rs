@@ -102,19 +102,6 @@ pub(crate) fn go_syntax(value: &Value) -> String {
     }
 }
 
-/// The Go type that JSON of this kind is decoded into.
-pub(crate) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
 /// As Go quotes a string.
 fn write_quoted(text: &str, out: &mut String) {
     out.push('"');

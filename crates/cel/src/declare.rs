@@ -192,11 +192,6 @@ impl Declaration {
         self.min
     }
 
-    /// The largest number of elements or characters, 0 where none is recorded.
-    pub fn max_elements(&self) -> u64 {
-        self.max
-    }
-
     fn scalar(ty: Type, shape: Shape, max: u64, min: u64) -> Self {
         Self { ty, shape, max, min, nullable: false }
     }

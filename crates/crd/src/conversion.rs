@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 use sternpost_meta::{
     field::{Errors, go_json, go_quote},
     format,
+    go::{json_type, type_name},
 };
 
 use crate::{
     definition::{Conversion, Definition},
-    number::go_type,
-    object::{MAX_ANNOTATIONS, json_kind, read_json},
+    object::{MAX_ANNOTATIONS, read_json},
 };
 
 const GROUP: &str = "apiextensions.k8s.io";
@@ -277,7 +277,7 @@ fn read_review(answer: &[u8]) -> Result<Map<String, Value>, String> {
         Value::Null => Ok(Map::new()),
         other => Err(format!(
             "{parsed}json: cannot unmarshal {} into Go value of type struct {{ APIVersion string {}; Kind string {} }}",
-            json_kind(&other),
+            json_type(&other),
             go_quote("json:\"apiVersion,omitempty\""),
             go_quote("json:\"kind,omitempty\""),
         )),
@@ -298,7 +298,7 @@ fn typed<'v, T>(
         Some(value) => Ok(Some(value)),
         None => Err(format!(
             "json: cannot unmarshal {} into Go struct field {place} of type {go}",
-            json_kind(value)
+            json_type(value)
         )),
     }
 }
@@ -314,7 +314,7 @@ fn check_readable(object: &Value) -> Result<(), String> {
         }
         other => Err(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            json_kind(other)
+            json_type(other)
         )),
     }
 }
@@ -329,11 +329,11 @@ fn read_map(
         Value::Null => return Ok(None),
         Value::Object(entries) => entries,
         other => {
-            return Err(format!("invalid metadata.{name} of type {} in converted object", go_type(other)));
+            return Err(format!("invalid metadata.{name} of type {} in converted object", type_name(other)));
         }
     };
     if let Some((key, value)) = entries.iter().find(|(_, value)| !value.is_string()) {
-        let found = go_type(value);
+        let found = type_name(value);
         return Err(format!("metadata.{name}[{key}] must be a string, but is {found} in converted object"));
     }
     let mut errors = Errors::default();

@@ -77,19 +77,6 @@ pub fn go_value(value: &Value) -> String {
     }
 }
 
-/// The Go type that a value is read into.
-pub fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

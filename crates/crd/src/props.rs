@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use sternpost_meta::go::json_type;
 use sternpost_schema::{Additional, Schema, Type};
 
 /// How deeply schemas may nest: what the schema tree holds.
@@ -375,15 +376,7 @@ impl Reader {
     }
 
     fn mismatch(&self, found: &Value, go: &str) -> ReadError {
-        let found = match found {
-            Value::Null => "null",
-            Value::Bool(_) => "bool",
-            Value::Number(_) => "number",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
-        };
-        self.mismatch_text(found, go)
+        self.mismatch_text(json_type(found), go)
     }
 
     fn mismatch_text(&self, found: &str, go: &str) -> ReadError {

@@ -308,6 +308,16 @@ impl<'a> Build<'a> {
         Ok(read)
     }
 
+    /// A kustomization that another names, and what errors call its place.
+    fn below(&mut self, target: &Target<'a>, path: &str, loader: Loader<'a>) -> Result<(String, Target<'a>)> {
+        let root = loader.root().display().to_string();
+        let directory = loader.directory_from(&target.directory, path);
+        let below = self
+            .target(loader, directory)
+            .map_err(|error| error.within(format!("couldn't make target for path '{root}'")))?;
+        Ok((root, below))
+    }
+
     /// A directory that builds by itself and is then added.
     fn base(
         &mut self,
@@ -316,11 +326,7 @@ impl<'a> Build<'a> {
         loader: Loader<'a>,
         into: &mut Accumulated,
     ) -> Result<()> {
-        let root = loader.root().display().to_string();
-        let directory = loader.directory_from(&target.directory, path);
-        let base = self
-            .target(loader, directory)
-            .map_err(|error| error.within(format!("couldn't make target for path '{root}'")))?;
+        let (root, base) = self.below(target, path, loader)?;
         if base.kustomization.kind == "Component" {
             return Err(Error::new(format!("expected kind != 'Component' for path '{root}'")));
         }
@@ -352,11 +358,7 @@ impl<'a> Build<'a> {
         loader: Loader<'a>,
         into: &mut Accumulated,
     ) -> Result<()> {
-        let root = loader.root().display().to_string();
-        let directory = loader.directory_from(&target.directory, path);
-        let component = self
-            .target(loader, directory)
-            .map_err(|error| error.within(format!("couldn't make target for path '{root}'")))?;
+        let (root, component) = self.below(target, path, loader)?;
         let kind = &component.kustomization.kind;
         if kind != "Component" {
             return Err(Error::new(format!("expected kind 'Component' for path '{root}' but got '{kind}'")));

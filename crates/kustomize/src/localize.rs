@@ -9,7 +9,6 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::build::{Environment, Options, build};
 use crate::command::flags::Words;
 use crate::command::{Context, Fault, Outcome};
 use crate::documents;
@@ -502,7 +501,7 @@ fn write(files: &mut dyn WritableFiles, copy: &Copy) -> Result<()> {
 /// Both must build, and to the same.
 fn verify(context: &mut Context<'_>, target: &str, copy: &Copy) -> Outcome {
     let place = copy.target.display().to_string();
-    let result = built(context, target).and_then(|original| Ok((original, built(context, &place)?)));
+    let result = context.built(target).and_then(|original| Ok((original, context.built(&place)?)));
     match result {
         Ok((original, localized)) if original == localized => {
             context.log(&format!(
@@ -522,22 +521,4 @@ fn verify(context: &mut Context<'_>, target: &str, copy: &Copy) -> Outcome {
             Err(Fault::plain(error))
         }
     }
-}
-
-fn built(context: &mut Context<'_>, shown: &str) -> Result<String> {
-    let options = Options {
-        shown: shown.to_owned(),
-        directory: context.directory().join(shown),
-        version: context.surroundings.version.clone(),
-        ..Options::default()
-    };
-    let surroundings = &context.surroundings;
-    let environment =
-        Environment { files: context.files(), fetcher: surroundings.fetcher, runner: surroundings.runner };
-    let (warnings, result) = match build(environment, &options) {
-        Ok(built) => (built.warnings.clone(), Ok(built.yaml())),
-        Err(failed) => (failed.warnings, Err(failed.error)),
-    };
-    warnings.iter().for_each(|warning| context.log(warning));
-    result
 }

@@ -284,7 +284,8 @@ fn check_builtin(options: &crate::build::Options, config: &Resource) -> Result<B
     Err(Error::new(format!("unable to load builtin {gvk}")))
 }
 
-const KINDS: &[&str] = &[
+/// The kinds that need no program, as they are listed.
+pub(crate) const KINDS: &[&str] = &[
     "AnnotationsTransformer",
     "ConfigMapGenerator",
     "HashTransformer",

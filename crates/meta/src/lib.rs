@@ -10,6 +10,7 @@
 
 pub mod field;
 pub mod format;
+pub mod go;
 pub mod gvk;
 pub mod quantity;
 pub mod resource;

@@ -4,6 +4,7 @@ use std::{cell::RefCell, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use sternpost_meta::go::json_type;
 
 /// How many complaints are made about one body; more tell nobody anything.
 pub const MAX_COMPLAINTS: usize = 100;
@@ -70,18 +71,6 @@ impl Reading {
             Self::Lenient => "",
             Self::Checked => "error decoding patch: ",
         }
-    }
-}
-
-/// What Go's decoder calls it.
-pub fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

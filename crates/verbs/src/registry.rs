@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use sternpost_cache::{Cache, Object, ResourceId, Snapshot};
+use sternpost_cache::{Cache, Object, ResourceCache, ResourceId, Snapshot};
 use sternpost_meta::{
     field::Errors,
     status::{ResourceName, Status},
@@ -32,6 +32,8 @@ const CATCH_UP: Duration = Duration::from_secs(10);
 pub struct Registry {
     pub served: ServedResources,
     pub cache: Arc<Cache>,
+    /// Where the definitions of custom resources are.
+    definitions: Arc<ResourceCache>,
     store: Arc<dyn Store>,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) admission: Chain,
@@ -113,8 +115,10 @@ impl Registry {
         store: Arc<dyn Store>,
         environment: Arc<dyn Environment>,
     ) -> Self {
+        let definitions = cache.resource(&ResourceId::new(definitions::GROUP, definitions::PLURAL));
         Self {
             served,
+            definitions,
             cache,
             store,
             environment,
@@ -172,8 +176,7 @@ impl Registry {
 
     /// Waits until all definitions that can be read are in effect.
     pub async fn definitions_in_effect(&self) -> InEffect {
-        let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
-        let revision = self.cache.resource(&id).snapshot().revision;
+        let revision = self.definitions.snapshot().revision;
         if self.served.customs.has_reached(revision) {
             return InEffect::Before;
         }

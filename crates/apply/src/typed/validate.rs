@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use sternpost_meta::go::type_name;
 use sternpost_schema::topology::{Relation, Scalar, Type};
 
 use super::{Fields, MAX_DEPTH, Misfit, Shape, item_element, shape};
@@ -59,7 +60,7 @@ impl Walk {
             self.error(&match scalar {
                 Scalar::Boolean => format!("expected boolean, got &{{{}}}", value::go_plain(value)),
                 Scalar::Numeric => {
-                    format!("expected numeric (int or float), got {}", value::go_type(value))
+                    format!("expected numeric (int or float), got {}", type_name(value))
                 }
                 Scalar::String => format!(
                     "expected string, got &value.valueUnstructured{{Value:{}}}",

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use sternpost_meta::{
     field::{BadValue, Errors},
     format,
+    go::json_type,
     time::Timestamp,
 };
 
@@ -321,7 +322,7 @@ fn read(metadata: &Value, place: &str, unknown: &mut Vec<String>) -> Result<Map<
         Value::Object(fields) => read_struct(fields, &OBJECT_META, "", place, unknown),
         other => Err(MetaError(format!(
             "json: cannot unmarshal {} into Go value of type v1.ObjectMeta",
-            json_kind(other)
+            json_type(other)
         ))),
     }
 }
@@ -346,7 +347,7 @@ fn read_struct(
         let mismatch = |found: &Value, go: &str| {
             let found = match found {
                 Value::Number(number) if go == "int64" => format!("number {number}"),
-                other => json_kind(other).to_owned(),
+                other => json_type(other).to_owned(),
             };
             let go_kind = kind.go;
             Err(MetaError(format!(
@@ -413,17 +414,6 @@ fn read_struct(
         }
     }
     Ok(out)
-}
-
-pub fn json_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 #[cfg(test)]

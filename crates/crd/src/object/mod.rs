@@ -23,7 +23,7 @@ pub use meta::{MetaError, finalizer_warnings};
 pub use prune::MAX_UNKNOWN;
 
 pub(crate) use check::{check, has_undeclared, key_of, shown_scalar};
-pub(crate) use meta::{MAX_ANNOTATIONS, coerce_default, json_kind};
+pub(crate) use meta::{MAX_ANNOTATIONS, coerce_default};
 pub(crate) use prune::has_unknown;
 
 use crate::{

@@ -1,7 +1,7 @@
 //! The fields that the scale subresource reads and writes.
 
 use serde_json::Value;
-use sternpost_meta::field::Errors;
+use sternpost_meta::{field::Errors, go::type_name};
 
 use crate::{definition::Scale, number};
 
@@ -81,6 +81,6 @@ fn steps(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn wrong(path: &str, found: &Value, expected: &str) -> String {
-    let (shown, kind) = (number::go_value(found), number::go_type(found));
+    let (shown, kind) = (number::go_value(found), type_name(found));
     format!("{path} accessor error: {shown} is of the type {kind}, expected {expected}")
 }

@@ -2,7 +2,7 @@
 
 use http::header;
 use serde_json::Value;
-use sternpost_meta::status::Status;
+use sternpost_meta::{go::json_type, status::Status};
 use sternpost_patch::{
     body::{self, BodyError, Reading},
     json_patch,
@@ -136,7 +136,7 @@ fn configuration(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), 
     let document = sternpost_yaml::read(text)
         .map_err(|error| bad(&format!("error converting YAML to JSON: yaml: {error}")))?;
     if !matches!(document.value, Value::Object(_) | Value::Null) {
-        let found = body::json_type(&document.value);
+        let found = json_type(&document.value);
         return Err(bad(&format!(
             "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         )));

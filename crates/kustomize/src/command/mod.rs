@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::files::{Fetcher, FileSystem, Runner, WritableFiles};
 use crate::loader::{Loader, Restriction};
-use crate::{cfg, create, edit, localize, openapi};
+use crate::{Environment, Options, build, cfg, create, edit, localize, openapi};
 
 use flags::{Flag, Takes, Words};
 
@@ -145,6 +145,25 @@ impl Context<'_> {
         let directory = self.directory();
         let surroundings = &self.surroundings;
         Loader::at_directory(self.files(), surroundings.fetcher, Restriction::RootOnly, ".", directory)
+    }
+
+    /// What a kustomization builds to; its warnings are told.
+    pub(crate) fn built(&mut self, shown: &str) -> Result<String> {
+        let options = Options {
+            shown: shown.to_owned(),
+            directory: self.at(shown),
+            version: self.surroundings.version.clone(),
+            ..Options::default()
+        };
+        let surroundings = &self.surroundings;
+        let environment =
+            Environment { files: self.files(), fetcher: surroundings.fetcher, runner: surroundings.runner };
+        let (warnings, result) = match build(environment, &options) {
+            Ok(built) => (built.warnings.clone(), Ok(built.yaml())),
+            Err(failed) => (failed.warnings, Err(failed.error)),
+        };
+        warnings.iter().for_each(|warning| self.log(warning));
+        result
     }
 
     pub(crate) fn input(&mut self) -> Result<String, Fault> {

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
+use sternpost_meta::go::json_type;
 
 use super::{NameReference, Tables};
 use crate::error::{Error, Result};
@@ -33,7 +34,8 @@ pub(crate) fn read(loader: &Loader<'_>, paths: &[String]) -> Result<Tables> {
             super::json_of(&text).map_err(|error| problem(&error.to_string()))?
         };
         let unmarshalling = |found: &Value, wanted: &str| {
-            let message = format!("json: cannot unmarshal {} into Go value of type {wanted}", go_name(found));
+            let message =
+                format!("json: cannot unmarshal {} into Go value of type {wanted}", json_type(found));
             problem(&super::unmarshalling(message).to_string())
         };
         let Value::Object(definitions) = value else {
@@ -54,17 +56,6 @@ pub(crate) fn read(loader: &Loader<'_>, paths: &[String]) -> Result<Tables> {
         }
     }
     Ok(tables)
-}
-
-fn go_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 fn properties<'d>(definitions: &'d Map<String, Value>, name: &str) -> Option<&'d Map<String, Value>> {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::command::{Context, Fault};
 use crate::error::{Error, Result};
 use crate::files::{self, Entry};
+use crate::generate::charts;
 use crate::go_json::{Shape, Struct};
 use crate::kustomization::{self, COMPONENT_VERSION, KUSTOMIZATION, KUSTOMIZATION_VERSION};
 use crate::loader::FILE_NAMES;
@@ -180,15 +181,6 @@ pub(crate) fn modernise(fields: &mut Fields) {
 }
 
 fn modernise_charts(fields: &mut Fields) {
-    const NAMES: &[(&str, &str)] = &[
-        ("chartName", "name"),
-        ("chartVersion", "version"),
-        ("chartRepoUrl", "repo"),
-        ("values", "valuesFile"),
-        ("valuesLocal", "valuesInline"),
-        ("valuesMerge", "valuesMerge"),
-        ("releaseName", "releaseName"),
-    ];
     let Some(Value::Array(old)) = fields.remove("helmChartInflationGenerator") else { return };
     for chart in old {
         for (home, global) in [("chartHome", "chartHome"), ("helmHome", "configHome")] {
@@ -200,7 +192,7 @@ fn modernise_charts(fields: &mut Fields) {
             }
         }
         let named = |(old, new): &(&str, &str)| Some(((*new).to_owned(), chart.get(old)?.clone()));
-        let chart = Value::Object(NAMES.iter().filter_map(named).collect());
+        let chart = Value::Object(charts::RENAMED.iter().filter_map(named).collect());
         extend(fields, "helmCharts", [chart]);
     }
 }

@@ -6,7 +6,6 @@ use sternpost_yaml::node::{Content, Node};
 
 use super::file::{self, Fields, File};
 use super::text_of;
-use crate::build::{Environment, Options, build};
 use crate::command::flags::Words;
 use crate::command::{Context, Fault, Outcome};
 use crate::documents;
@@ -28,7 +27,7 @@ We recommend doing this in a clean git repository where the change is easy to un
 
 pub(crate) fn run(context: &mut Context<'_>, words: &Words) -> Outcome {
     let mut file = File::read(context)?;
-    let before = built(context);
+    let before = context.built(".").map_err(|error| error.to_string());
     file::move_items(&mut file.fields, "patchesJson6902", "patches", Some);
     let is_file =
         |path: &str| matches!(files::resolve(context.files(), &context.at(path)), Ok((_, Entry::File)));
@@ -46,7 +45,7 @@ pub(crate) fn run(context: &mut Context<'_>, words: &Words) -> Outcome {
 
     context.say(FIXED);
     context.say(if words.on("vars") { "  vars -> replacements" } else { VARS_ARE_LEFT });
-    match built(context) {
+    match context.built(".").map_err(|error| error.to_string()) {
         Err(error) => context.say(&format!(
             "Warning: 'Fixed' kustomization now produces the error when running `kustomize build`: {error}"
         )),
@@ -56,25 +55,6 @@ pub(crate) fn run(context: &mut Context<'_>, words: &Words) -> Outcome {
         Ok(_) => {}
     }
     Ok(())
-}
-
-/// What the working directory builds to.
-fn built(context: &mut Context<'_>) -> Result<String, String> {
-    let options = Options {
-        shown: ".".to_owned(),
-        directory: context.directory().to_owned(),
-        version: context.surroundings.version.clone(),
-        ..Options::default()
-    };
-    let surroundings = &context.surroundings;
-    let environment =
-        Environment { files: context.files(), fetcher: surroundings.fetcher, runner: surroundings.runner };
-    let (warnings, result) = match build(environment, &options) {
-        Ok(built) => (built.warnings.clone(), Ok(built.yaml())),
-        Err(failed) => (failed.warnings, Err(failed.error.to_string())),
-    };
-    warnings.iter().for_each(|warning| context.log(warning));
-    result
 }
 
 fn labels(fields: &mut Fields) -> Outcome {

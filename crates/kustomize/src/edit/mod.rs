@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::command::flags::Words;
 use crate::command::{Context, Fault, Outcome};
 use crate::go_json::Struct;
+use crate::plugins;
 
 use file::Fields;
 
@@ -48,28 +49,8 @@ pub(crate) const CONFIG_MAPS: Generator =
 pub(crate) const SECRETS: Generator = Generator { field: "secretGenerator", name: "secret", kind: "Secret" };
 
 pub(crate) fn list_plugins(context: &mut Context<'_>, _: &Words) -> Outcome {
-    const PLUGINS: &[&str] = &[
-        "AnnotationsTransformer",
-        "ConfigMapGenerator",
-        "HashTransformer",
-        "HelmChartInflationGenerator",
-        "IAMPolicyGenerator",
-        "ImageTagTransformer",
-        "LabelTransformer",
-        "NamespaceTransformer",
-        "PatchJson6902Transformer",
-        "PatchStrategicMergeTransformer",
-        "PatchTransformer",
-        "PrefixSuffixTransformer",
-        "PrefixTransformer",
-        "ReplacementTransformer",
-        "ReplicaCountTransformer",
-        "SecretGenerator",
-        "SuffixTransformer",
-        "ValueAddTransformer",
-    ];
     context.say("Builtin plugins:\n");
-    PLUGINS.iter().for_each(|plugin| context.say(&format!(" * {plugin}")));
+    plugins::KINDS.iter().for_each(|plugin| context.say(&format!(" * {plugin}")));
     Ok(())
 }
 

@@ -109,22 +109,23 @@ pub(crate) fn generate(
     inflate(build, target, chart)
 }
 
+/// What fields of `helmChartInflationGenerator` are called today.
+pub(crate) const RENAMED: &[(&str, &str)] = &[
+    ("chartName", "name"),
+    ("chartVersion", "version"),
+    ("chartRepoUrl", "repo"),
+    ("values", "valuesFile"),
+    ("valuesLocal", "valuesInline"),
+    ("valuesMerge", "valuesMerge"),
+    ("releaseName", "releaseName"),
+];
+
 /// The fields of today for those of `helmChartInflationGenerator`.
 fn converted(old: &Value) -> Value {
-    let names = [
-        ("chartName", "name"),
-        ("chartVersion", "version"),
-        ("chartRepoUrl", "repo"),
-        ("values", "valuesFile"),
-        ("valuesLocal", "valuesInline"),
-        ("valuesMerge", "valuesMerge"),
-        ("releaseName", "releaseName"),
-        ("releaseNamespace", "namespace"),
-    ];
     let field = |(old_name, name): &(&str, &str)| {
         Some(((*name).to_owned(), old.get(old_name).filter(|value| !value.is_null())?.clone()))
     };
-    Value::Object(names.iter().filter_map(field).collect())
+    Value::Object(RENAMED.iter().chain(&[("releaseNamespace", "namespace")]).filter_map(field).collect())
 }
 
 fn configure(build: &Build<'_>, chart: &Chart) -> Result<()> {

@@ -4,9 +4,10 @@ use std::{cell::RefCell, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use sternpost_meta::go::json_type;
 
 use super::{MAX_OPERATIONS, Member, Operation, Patch};
-use crate::body::{Body, BodyError, Complaints, Place, Reading, Seed, json_type};
+use crate::body::{Body, BodyError, Complaints, Place, Reading, Seed};
 
 /// The texts are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

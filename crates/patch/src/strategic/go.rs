@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{Number, Value};
+use sternpost_meta::go;
 
 /// `%v`.
 pub fn print(value: &Value) -> String {
@@ -31,12 +32,7 @@ pub(super) fn print_string(value: &Value) -> String {
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
+        other => go::type_name(other),
     }
 }
 
