@@ -106,6 +106,10 @@ class Story:
             return self.end(verb)
         if verb == "until":
             return self.until(*re.match(r"'([^']*)' (.*)", rest).groups())
+        if verb == "token":
+            account, step = re.match(r"'([^']*)' (.*)", rest).groups()
+            # Without one, the step must not be done by the administrator.
+            step = f"--token={self.run(f'create token {account}')[1].strip() or 'none'} {step}"
         piped, code, errors, editor = None, 0, "", None
         if verb == "editor":
             editor, step = re.match(r"'([^']*)' (.*)", rest).groups()
@@ -201,8 +205,12 @@ class Story:
             self.running.kill()
             self.running.wait()
         self.remove_definitions()
-        for kind in "clusterroles", "clusterrolebindings", "priorityclasses", "persistentvolumes":
+        for kind in "clusterroles", "clusterrolebindings", "priorityclasses", "persistentvolumes", "csr":
             self.run(f"delete {kind} -l origin=NAMESPACE --wait=false --ignore-not-found")
+        # What kubectl makes from flags has no labels, but the namespace in its name.
+        for name in self.run("get clusterroles,clusterrolebindings -o name")[1].split():
+            if self.namespace in name:
+                self.run(f"delete {name} --wait=false --ignore-not-found")
         listing = json.loads(self.run("get KINDS -o json".replace("KINDS", NAMESPACED_KINDS))[1] or '{"items": []}')
         for item in listing["items"]:
             if item["metadata"].pop("finalizers", None):
@@ -238,6 +246,7 @@ NAMESPACED_KINDS = ",".join((
 
 # What no two servers say alike, in this order.
 MASKS = [(re.compile(pattern), mask) for pattern, mask in (
+    (r"eyJ[\w-]+\.[\w-]+\.[\w-]+", "TOKEN"),
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
     (r'("?resourceVersion"?:) "\d+"', r'\1 "RV"'),
     # It is a hash of the group, which is named for the namespace.

@@ -6,29 +6,57 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use arc_swap::{ArcSwap, ArcSwapOption};
+
 pub use sternpost_meta::user::User;
 
 use crate::{
     client_certificate::{ClientAuthority, Presented},
-    service_account::{Accepted, Rejection, ServiceAccounts},
+    oidc::{
+        Issuer, Issuers,
+        settings::{Anonymous, Settings},
+    },
+    request_header::FrontProxies,
+    service_account::{Accepted, ServiceAccounts},
     token::{Fingerprint, MAX_TOKEN_BYTES, Token, TokenError},
 };
 
 /// Knows every credential the server accepts. Of static tokens it holds
-/// fingerprints, no secrets.
+/// fingerprints, no secrets. What comes from files that are watched is swapped
+/// as a whole, while requests go on.
 #[derive(Debug, Default)]
 pub struct Authenticator {
     users: HashMap<Fingerprint, Arc<User>>,
-    clients: Option<ClientAuthority>,
+    clients: ArcSwapOption<ClientAuthority>,
+    front_proxies: ArcSwapOption<FrontProxies>,
     service_accounts: Option<ServiceAccounts>,
+    issuers: ArcSwap<Issuers>,
+    anonymous: ArcSwap<Anonymous>,
 }
 
-/// What a caller presents. A certificate goes before a token.
-#[derive(Debug, Clone, Copy, Default)]
+/// What a caller presents. A front proxy goes before a certificate, and that
+/// before a token.
+#[derive(Clone, Copy, Default)]
 pub struct Credentials<'a> {
     /// The value of the `Authorization` header.
     pub authorization: Option<&'a [u8]>,
     pub certificate: Option<&'a Presented>,
+    /// All of them, for front proxies.
+    pub headers: Option<&'a dyn Headers>,
+}
+
+impl std::fmt::Debug for Credentials<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Credentials(..)")
+    }
+}
+
+/// The headers of a request. Names are in lower case.
+pub trait Headers: Sync {
+    fn values<'a>(&'a self, name: &str) -> Box<dyn Iterator<Item = &'a [u8]> + 'a>;
+
+    /// The rest of the name, and the value.
+    fn with_prefix<'a>(&'a self, prefix: &'a str) -> Box<dyn Iterator<Item = (&'a str, &'a [u8])> + 'a>;
 }
 
 /// Why a caller is not known. Both are a 401 where a user is needed, but only
@@ -54,6 +82,16 @@ pub enum TokenFileError {
 
 /// Every known caller is in this group.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// Puts a caller into the group of those who are known, unless whoever vouches
+/// for it says that it is not.
+pub(crate) fn add_authenticated(user: &mut User) {
+    let settled = |group: &String| group == AUTHENTICATED || group == UNAUTHENTICATED;
+    if user.name != User::anonymous().name && !user.groups.iter().any(settled) {
+        user.groups.push(AUTHENTICATED.into());
+    }
+}
 
 impl Authenticator {
     pub fn add(&mut self, token: &Token, user: User) {
@@ -61,8 +99,47 @@ impl Authenticator {
     }
 
     /// Certificates of these authorities name users from now on.
-    pub fn set_clients(&mut self, clients: ClientAuthority) {
-        self.clients = Some(clients);
+    pub fn set_clients(&self, clients: ClientAuthority) {
+        self.clients.store(Some(Arc::new(clients)));
+    }
+
+    /// These are believed from now on.
+    pub fn set_front_proxies(&self, proxies: FrontProxies) {
+        self.front_proxies.store(Some(Arc::new(proxies)));
+    }
+
+    pub fn front_proxies(&self) -> Option<Arc<FrontProxies>> {
+        self.front_proxies.load_full()
+    }
+
+    /// Tokens of these issuers are accepted from now on, and of no other.
+    pub fn set_issuers(&self, settings: Settings) {
+        settings.inherit_keys(&self.issuers.load());
+        self.issuers.store(Arc::new(Issuers::new(settings)));
+    }
+
+    pub fn set_anonymous(&self, anonymous: Anonymous) {
+        self.anonymous.store(Arc::new(anonymous));
+    }
+
+    /// Whether a caller without a credential gets to this path.
+    pub fn anonymous_reaches(&self, path: &str) -> bool {
+        self.anonymous.load().reaches(path)
+    }
+
+    /// The issuer to ask for keys before a bearer token is refused for good.
+    pub fn wanting_keys(&self, authorization: &[u8], now: SystemTime) -> Option<Arc<Issuer>> {
+        let issuers = self.issuers.load();
+        if issuers.is_empty() {
+            return None;
+        }
+        issuers.wanting_keys(std::str::from_utf8(bearer(authorization)?).ok()?, now)
+    }
+
+    /// The same for a token that is reviewed.
+    pub fn wanting_keys_to_review(&self, token: &str, now: SystemTime) -> Option<Arc<Issuer>> {
+        let token = token.trim_ascii();
+        is_token(token.as_bytes()).then(|| self.issuers.load().wanting_keys(token, now)).flatten()
     }
 
     /// Tokens of these service accounts are accepted from now on.
@@ -108,17 +185,44 @@ impl Authenticator {
     /// matter which.
     pub fn authenticate(&self, credentials: Credentials<'_>, now: SystemTime) -> Result<Arc<User>, Refusal> {
         let mut refusal = Refusal::NoCredential;
-        if let (Some(clients), Some(presented)) = (&self.clients, credentials.certificate) {
+        if let Some(presented) = credentials.certificate {
+            match self.by_certificate(presented, credentials.headers, now) {
+                Ok(user) => return Ok(user),
+                Err(why) => refusal = why,
+            }
+        }
+        let Some(authorization) = credentials.authorization else { return Err(refusal) };
+        let token = bearer(authorization).ok_or(Refusal::BadCredential)?;
+        // Most requests end here, with nothing allocated.
+        if let Some(user) = self.known(&Fingerprint::of(token), now) {
+            return Ok(user);
+        }
+        let accepted = self.accept(token, self.audiences(), now);
+        accepted.map(|accepted| accepted.user).map_err(|_| Refusal::BadCredential)
+    }
+
+    fn by_certificate(
+        &self,
+        presented: &Presented,
+        headers: Option<&dyn Headers>,
+        now: SystemTime,
+    ) -> Result<Arc<User>, Refusal> {
+        let mut refusal = Refusal::NoCredential;
+        if let (Some(proxies), Some(headers)) = (&*self.front_proxies.load(), headers) {
+            match proxies.identify(presented, headers, now) {
+                Ok(Some(user)) => return Ok(user),
+                Ok(None) => {}
+                Err(_) => refusal = Refusal::BadCredential,
+            }
+        }
+        if let Some(clients) = &*self.clients.load() {
             match clients.identify(presented, now) {
                 Ok(Some(user)) => return Ok(user),
                 Ok(None) => {}
                 Err(_) => refusal = Refusal::BadCredential,
             }
         }
-        let Some(authorization) = credentials.authorization else { return Err(refusal) };
-        let token = bearer(authorization).ok_or(Refusal::BadCredential)?;
-        let accepted = self.accept(token, self.audiences(), now);
-        accepted.map(|accepted| accepted.user).map_err(|_| Refusal::BadCredential)
+        Err(refusal)
     }
 
     /// Whose `token` that is, for one of `audiences`, or for this server if
@@ -130,7 +234,11 @@ impl Authenticator {
         if !is_token(token) {
             return Err(UNKNOWN.into());
         }
-        self.accept(token, audiences, now).map_err(|rejection| match rejection {
+        let accepted = match self.known(&Fingerprint::of(token), now) {
+            Some(user) => self.for_this_server(user, audiences),
+            None => self.accept(token, audiences, now),
+        };
+        accepted.map_err(|rejection| match rejection {
             Some(why) => format!("[{UNKNOWN}, {why}]"),
             None => UNKNOWN.into(),
         })
@@ -141,28 +249,44 @@ impl Authenticator {
         self.service_accounts.as_ref().map_or(&[], |accounts| accounts.audiences())
     }
 
-    /// The error says why, if somebody knows the token at all.
+    /// Whose token this is, if that was settled before.
+    fn known(&self, token: &Fingerprint, now: SystemTime) -> Option<Arc<User>> {
+        self.users.get(token).cloned().or_else(|| self.issuers.load().remembered(token, now))
+    }
+
+    /// Of a token that nobody has seen before. The error says why, if somebody
+    /// knows it at all.
     fn accept(
         &self,
         token: &[u8],
         audiences: &[String],
         now: SystemTime,
-    ) -> Result<Accepted, Option<Rejection>> {
-        if let Some(user) = self.users.get(&Fingerprint::of(token)) {
-            // A static token is for this server and no other.
-            let own = self.audiences();
-            let good: Vec<String> = audiences.iter().filter(|wanted| own.contains(wanted)).cloned().collect();
-            if good.is_empty() && !audiences.is_empty() {
-                return Err(None);
-            }
-            return Ok(Accepted { user: user.clone(), audiences: good });
+    ) -> Result<Accepted, Option<String>> {
+        let token = std::str::from_utf8(token).map_err(|_| None)?;
+        let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let accounts = self.service_accounts.as_ref();
+        match accounts.and_then(|accounts| accounts.authenticate(token, audiences, seconds)) {
+            Some(Ok(accepted)) => return Ok(accepted),
+            Some(Err(rejection)) => return Err(Some(rejection.to_string())),
+            None => {}
         }
-        let (Some(accounts), Ok(token)) = (&self.service_accounts, std::str::from_utf8(token)) else {
-            return Err(None);
-        };
-        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let now = i64::try_from(now).unwrap_or(i64::MAX);
-        accounts.authenticate(token, audiences, now).ok_or(None)?.map_err(Some)
+        // Whoever asks for others does not hear what is wrong with it.
+        let audiences = self.own_among(audiences).ok_or(None)?;
+        let user = self.issuers.load().authenticate(token, now).ok_or(None)?.map_err(Some)?;
+        Ok(Accepted { user, audiences })
+    }
+
+    /// A static token, and one of another issuer, is for this server and no other.
+    fn for_this_server(&self, user: Arc<User>, audiences: &[String]) -> Result<Accepted, Option<String>> {
+        Ok(Accepted { user, audiences: self.own_among(audiences).ok_or(None)? })
+    }
+
+    /// Those of `audiences` that this server is. `None` if it is none of them.
+    fn own_among(&self, audiences: &[String]) -> Option<Vec<String>> {
+        let own = self.audiences();
+        let good: Vec<String> = audiences.iter().filter(|wanted| own.contains(wanted)).cloned().collect();
+        (!good.is_empty() || audiences.is_empty()).then_some(good)
     }
 }
 
@@ -226,7 +350,7 @@ mod tests {
             (Some("Bearer \u{fe}\u{ff}"), Err(Refusal::BadCredential)),
         ] {
             let found = authenticator().authenticate(
-                Credentials { authorization: header.map(str::as_bytes), certificate: None },
+                Credentials { authorization: header.map(str::as_bytes), ..Credentials::default() },
                 UNIX_EPOCH,
             );
             assert_eq!(found.as_ref().map(|user| user.name.as_str()).map_err(|e| *e), expected, "{header:?}");
@@ -243,7 +367,8 @@ mod tests {
             .unwrap();
         let user = |token: &str| {
             let header = format!("Bearer {token}");
-            let credentials = Credentials { authorization: Some(header.as_bytes()), certificate: None };
+            let credentials =
+                Credentials { authorization: Some(header.as_bytes()), ..Credentials::default() };
             authenticator.authenticate(credentials, UNIX_EPOCH).map(|user| (*user).clone())
         };
         let carol = User {

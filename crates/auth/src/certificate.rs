@@ -138,12 +138,12 @@ impl Authority {
 impl Serving {
     /// TLS 1.2 and 1.3, with HTTP/2 preferred over HTTP/1.1. Clients are asked
     /// for a certificate if there is an authority that could have signed one.
-    pub fn server_config(&self, clients: Option<&ClientAuthority>) -> Result<ServerConfig, CertificateError> {
+    pub fn server_config(&self, clients: &[&ClientAuthority]) -> Result<ServerConfig, CertificateError> {
         let builder =
             ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
         let builder = match clients {
-            Some(clients) => builder.with_client_cert_verifier(clients.handshake()),
-            None => builder.with_no_client_auth(),
+            [] => builder.with_no_client_auth(),
+            clients => builder.with_client_cert_verifier(ClientAuthority::handshake(clients.iter().copied())),
         };
         let mut config = builder.with_single_cert(self.certificates()?, self.private_key()?)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -227,7 +227,7 @@ mod tests {
         ] {
             assert_eq!(authority.vouches_for(&serving, address, at).is_ok(), good, "{address} {at:?}");
         }
-        assert!(serving.server_config(None).is_ok());
+        assert!(serving.server_config(&[]).is_ok());
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
         assert!(mixed.vouches_for(&by_mixed, LOCAL, now()).is_err());
         let swapped = Serving { chain: serving.chain.clone(), key: by_mixed.key };
         assert!(a.vouches_for(&swapped, LOCAL, now()).is_err());
-        assert!(swapped.server_config(None).is_err());
+        assert!(swapped.server_config(&[]).is_err());
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
             [("", good.reveal_key()), (good.certificate(), ""), ("junk", "junk"), ("", "")]
         {
             assert!(Authority::from_pem(certificate.into(), key.into()).is_err());
-            assert!(Serving { chain: certificate.into(), key: key.into() }.server_config(None).is_err());
+            assert!(Serving { chain: certificate.into(), key: key.into() }.server_config(&[]).is_err());
         }
     }
 

@@ -36,13 +36,31 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct ClientAuthority {
     verifier: Arc<dyn ClientCertVerifier>,
+    /// Of all its certificates: who trusts others is another one.
+    digest: [u8; digest::SHA256_OUTPUT_LEN],
 }
 
 /// What a client presented when it connected. Lives as long as the connection.
 pub struct Presented {
     chain: Vec<CertificateDer<'static>>,
-    /// Who that was found to be, and when.
-    known: Mutex<Option<(Arc<User>, SystemTime)>>,
+    /// Whom authorities found that to be, and when; at most [`MAX_KNOWN`].
+    known: Mutex<Vec<Known>>,
+}
+
+/// Whom a certificate names.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The last common name; may be empty.
+    pub name: String,
+    /// `None` without a name.
+    pub user: Option<Arc<User>>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    authority: [u8; digest::SHA256_OUTPUT_LEN],
+    identity: Arc<Identity>,
+    since: SystemTime,
 }
 
 /// Why a certificate names nobody.
@@ -54,11 +72,17 @@ pub enum CertificateRefusal {
     Subject,
     #[error("the certificate's subject has more than one UID")]
     ManyUids,
+    #[error("x509: subject with cn={0} is not in the allowed list")]
+    NotAllowed(String),
 }
 
 /// How long a certificate that was checked is not checked again: the price of
 /// a signature for every request is high, and this is all an expiry may be late.
 const TRUST_FOR: Duration = Duration::from_secs(10);
+
+/// Authorities that have looked at one certificate: that of clients and that of
+/// front proxies.
+const MAX_KNOWN: usize = 2;
 
 /// The attribute that carries a UID: 1.3.6.1.4.1.57683.2.
 const UID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xc2, 0x53, 0x02];
@@ -69,19 +93,29 @@ impl ClientAuthority {
     /// All certificates in a PEM file.
     pub fn from_pem(text: &[u8]) -> Result<Self, CertificateError> {
         let mut roots = RootCertStore::empty();
+        let mut all = digest::Context::new(&digest::SHA256);
         for certificate in CertificateDer::pem_slice_iter(text) {
-            roots.add(certificate?)?;
+            let certificate = certificate?;
+            all.update(&certificate);
+            roots.add(certificate)?;
         }
         if roots.is_empty() {
             return Err(CertificateError::Empty);
         }
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build()?;
-        Ok(Self { verifier })
+        let mut digest = [0; digest::SHA256_OUTPUT_LEN];
+        for (byte, value) in digest.iter_mut().zip(all.finish().as_ref()) {
+            *byte = *value;
+        }
+        Ok(Self { verifier, digest })
     }
 
-    /// For the handshake.
-    pub fn handshake(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::new(AnyCertificate { hints: self.verifier.root_hint_subjects().to_vec(), provider: provider() })
+    /// For the handshake, where all `authorities` are named to the client.
+    pub fn handshake<'a>(
+        authorities: impl IntoIterator<Item = &'a ClientAuthority>,
+    ) -> Arc<dyn ClientCertVerifier> {
+        let hints = authorities.into_iter().flat_map(|one| one.verifier.root_hint_subjects()).cloned();
+        Arc::new(AnyCertificate { hints: hints.collect(), provider: provider() })
     }
 
     /// Who the certificate names. `None` if it is good, but names nobody.
@@ -90,18 +124,31 @@ impl ClientAuthority {
         presented: &Presented,
         now: SystemTime,
     ) -> Result<Option<Arc<User>>, CertificateRefusal> {
-        if let Some(user) = presented.recently_known(now) {
-            return Ok(Some(user));
+        self.verify(presented, now).map(|identity| identity.user.clone())
+    }
+
+    /// Whom the certificate names, if this authority vouches for it.
+    pub fn verify(
+        &self,
+        presented: &Presented,
+        now: SystemTime,
+    ) -> Result<Arc<Identity>, CertificateRefusal> {
+        if let Some(identity) = presented.recently_known(self, now) {
+            return Ok(identity);
         }
-        let Some((own, rest)) = presented.chain.split_first() else { return Ok(None) };
+        let (own, rest) = presented.chain.split_first().ok_or(CertificateRefusal::Subject)?;
         let unix = UnixTime::since_unix_epoch(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
         self.verifier
             .verify_client_cert(own, rest, unix)
             .map_err(|error| CertificateRefusal::NotOurs(error.to_string()))?;
-        let Some(user) = user(own)? else { return Ok(None) };
-        let user = Arc::new(user);
-        *presented.known() = Some((user.clone(), now));
-        Ok(Some(user))
+        let identity = Arc::new(identity(own)?);
+        let mut known = presented.known();
+        known.retain(|known| known.authority != self.digest);
+        if known.len() >= MAX_KNOWN {
+            known.remove(0);
+        }
+        known.push(Known { authority: self.digest, identity: identity.clone(), since: now });
+        Ok(identity)
     }
 }
 
@@ -112,14 +159,14 @@ impl Presented {
         (!chain.is_empty()).then(|| Self { chain, known: Mutex::default() })
     }
 
-    fn recently_known(&self, now: SystemTime) -> Option<Arc<User>> {
+    fn recently_known(&self, to: &ClientAuthority, now: SystemTime) -> Option<Arc<Identity>> {
         let known = self.known();
-        let (user, since) = known.as_ref()?;
+        let known = known.iter().find(|known| known.authority == to.digest)?;
         // A clock that went back says nothing about how long ago it was.
-        now.duration_since(*since).is_ok_and(|age| age < TRUST_FOR).then(|| user.clone())
+        now.duration_since(known.since).is_ok_and(|age| age < TRUST_FOR).then(|| known.identity.clone())
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Option<(Arc<User>, SystemTime)>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, Vec<Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -131,7 +178,7 @@ impl fmt::Debug for Presented {
 }
 
 /// The last common name is the user; without one there is nobody.
-fn user(certificate: &CertificateDer<'_>) -> Result<Option<User>, CertificateRefusal> {
+fn identity(certificate: &CertificateDer<'_>) -> Result<Identity, CertificateRefusal> {
     let subject = Subject::of(certificate).ok_or(CertificateRefusal::Subject)?;
     let uid = match subject.uids.as_slice() {
         [] => String::new(),
@@ -140,7 +187,7 @@ fn user(certificate: &CertificateDer<'_>) -> Result<Option<User>, CertificateRef
         _ => return Err(CertificateRefusal::ManyUids),
     };
     if subject.name.is_empty() {
-        return Ok(None);
+        return Ok(Identity { name: String::new(), user: None });
     }
     let mut groups = subject.organizations;
     if !groups.iter().any(|group| group == AUTHENTICATED) {
@@ -155,7 +202,8 @@ fn user(certificate: &CertificateDer<'_>) -> Result<Option<User>, CertificateRef
         "authentication.kubernetes.io/credential-id".to_owned(),
         vec![format!("X509SHA256={hash}")],
     )]);
-    Ok(Some(User { name: subject.name, uid, groups, extra }))
+    let name = subject.name.clone();
+    Ok(Identity { name, user: Some(Arc::new(User { name: subject.name, uid, groups, extra })) })
 }
 
 /// The attributes of a subject that mean something here.
@@ -330,11 +378,16 @@ mod tests {
         let expired = now + Duration::from_secs(101 * 24 * 60 * 60);
         assert!(authority.identify(&presented, expired).is_err());
         // Trust lasts until just before it ends, and a clock set back ends it.
-        *presented.known() = Some((Arc::new(User::default()), expired));
+        let trusted_at = |since: SystemTime| {
+            let user = Some(Arc::new(User::default()));
+            let identity = Arc::new(Identity { name: "x".into(), user });
+            *presented.known() = vec![Known { authority: authority.digest, identity, since }];
+        };
+        trusted_at(expired);
         let later = |by: Duration| authority.identify(&presented, expired + by).is_ok();
         assert!(later(TRUST_FOR - Duration::from_millis(1)));
         assert!(!later(TRUST_FOR));
-        *presented.known() = Some((Arc::new(User::default()), expired + TRUST_FOR));
+        trusted_at(expired + TRUST_FOR);
         assert!(authority.identify(&presented, expired).is_err());
     }
 
@@ -354,7 +407,7 @@ mod tests {
             for flip in [0x01, 0x10, 0x80] {
                 let mut altered = client.chain[0].to_vec();
                 altered[at] ^= flip;
-                let _ = user(&altered.into());
+                let _ = identity(&altered.into());
             }
         }
     }

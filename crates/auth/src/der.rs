@@ -1,4 +1,4 @@
-//! Just enough DER to find a name or a key in a certificate. Whatever it does
+//! Just enough DER to find a name or a key in a certificate, and to write a key. Whatever it does
 //! not know is `None`; signatures are checked elsewhere.
 
 /// Reads one value after the other.
@@ -7,6 +7,7 @@ pub struct Reader<'a>(&'a [u8]);
 
 pub const INTEGER: u8 = 0x02;
 pub const BIT_STRING: u8 = 0x03;
+pub const NULL: u8 = 0x05;
 pub const OID: u8 = 0x06;
 pub const UTF8_STRING: u8 = 0x0c;
 pub const NUMERIC_STRING: u8 = 0x12;
@@ -73,6 +74,40 @@ impl<'a> Reader<'a> {
         let (unused, bytes) = self.expect(BIT_STRING)?.split_first()?;
         (*unused == 0).then_some(bytes)
     }
+}
+
+/// One value.
+pub fn value(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = content.len();
+    let digits = length.to_be_bytes();
+    let start = digits.iter().position(|digit| *digit != 0).unwrap_or(digits.len());
+    let digits = digits.get(start..).unwrap_or_default();
+    let mut bytes = vec![tag];
+    match u8::try_from(length) {
+        Ok(short @ ..=0x7f) => bytes.push(short),
+        _ => {
+            // At most eight digits.
+            bytes.push(0x80 | u8::try_from(digits.len()).unwrap_or_default());
+            bytes.extend(digits);
+        }
+    }
+    bytes.extend(content);
+    bytes
+}
+
+/// A positive number, big-endian.
+pub fn unsigned(number: &[u8]) -> Vec<u8> {
+    let start = number.iter().position(|byte| *byte != 0).unwrap_or(number.len());
+    let number = number.get(start..).unwrap_or_default();
+    let padded = number.first().is_none_or(|first| first & 0x80 != 0);
+    let sign: &[u8] = if padded { &[0] } else { &[] };
+    value(INTEGER, &[sign, number].concat())
+}
+
+/// A `SubjectPublicKeyInfo`.
+pub fn key_info(algorithm: &[u8], key: &[u8]) -> Vec<u8> {
+    let parts = [value(SEQUENCE, algorithm), value(BIT_STRING, &[&[0], key].concat())];
+    value(SEQUENCE, &parts.concat())
 }
 
 /// The two parts of a certificate that we read.

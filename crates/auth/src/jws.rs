@@ -60,16 +60,41 @@ impl<'a> Unverified<'a> {
         let named = self.header.kid.as_deref().filter(|id| !id.is_empty());
         let mut candidates = keys.iter().filter(|key| named.is_none_or(|id| id == key.id())).peekable();
         candidates.peek().ok_or(Forged::NoKey)?;
-        // What a critical extension means we do not know, so it cannot be honoured.
-        let algorithm = Some(&self.header).filter(|header| header.crit.is_none());
-        let algorithm =
-            algorithm.and_then(|header| Algorithm::named(&header.alg)).ok_or(Forged::Signature)?;
+        let algorithm = self.algorithm().ok_or(Forged::Signature)?;
         let message = self.signed.as_bytes();
         if candidates.any(|key| key.verifies(algorithm, message, &self.signature)) {
             Ok(&self.claims)
         } else {
             Err(Forged::Signature)
         }
+    }
+
+    /// As the header writes it.
+    pub fn algorithm_name(&self) -> &str {
+        &self.header.alg
+    }
+
+    /// Whether one of `keys`, each under the name that its issuer gave it, has
+    /// signed the claims. A token that names no key may be of any.
+    pub fn is_signed_by(&self, keys: &[(String, VerifyingKey)]) -> bool {
+        let named = self.header.kid.as_deref().filter(|id| !id.is_empty());
+        let message = self.signed.as_bytes();
+        let Some(algorithm) = self.algorithm() else { return false };
+        keys.iter()
+            .filter(|(name, _)| named.is_none_or(|id| id == name))
+            .any(|(_, key)| key.verifies(algorithm, message, &self.signature))
+    }
+
+    /// What the token says, whoever wrote it.
+    pub fn unverified_claims(&self) -> &[u8] {
+        &self.claims
+    }
+
+    /// What a critical extension means we do not know, so it cannot be honoured.
+    fn algorithm(&self) -> Option<Algorithm> {
+        Some(&self.header)
+            .filter(|header| header.crit.is_none())
+            .and_then(|header| Algorithm::named(&header.alg))
     }
 }
 

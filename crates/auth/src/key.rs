@@ -13,7 +13,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use rustls::pki_types::pem::{PemObject, SectionKind};
 use serde_json::{Value, json};
 
-use crate::der::{Certificate, OID, Reader};
+use crate::der::{self, Certificate, OID, Reader};
 
 /// The public half of a key, under the name that tokens call it by.
 #[derive(Debug, Clone)]
@@ -109,6 +109,36 @@ impl VerifyingKey {
             _ => return Err(KeyError::Unusable),
         };
         Ok(Self { id: id.into(), family, der: der.into(), jwk: Arc::new(jwk) })
+    }
+
+    /// Reads a JSON Web Key. What it says of its use is not asked, as upstream;
+    /// `None` if it is not a key that we can check signatures with.
+    pub(crate) fn from_jwk(jwk: &Value) -> Option<Self> {
+        let text = |name: &str| jwk.get(name).and_then(Value::as_str);
+        let number = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
+        let der = match text("kty")? {
+            "RSA" => {
+                let numbers = [der::unsigned(&number("n")?), der::unsigned(&number("e")?)].concat();
+                let algorithm = [der::value(OID, RSA_ENCRYPTION), der::value(der::NULL, &[])].concat();
+                der::key_info(&algorithm, &der::value(der::SEQUENCE, &numbers))
+            }
+            "EC" => {
+                let (curve, size) = match text("crv")? {
+                    "P-256" => (SECP256R1, Family::P256),
+                    "P-384" => (SECP384R1, Family::P384),
+                    "P-521" => (SECP521R1, Family::P521),
+                    _ => return None,
+                };
+                let (x, y) = (number("x")?, number("y")?);
+                if x.len() != size.coordinate_bytes() || y.len() != x.len() {
+                    return None;
+                }
+                let algorithm = [der::value(OID, EC_PUBLIC_KEY), der::value(OID, curve)].concat();
+                der::key_info(&algorithm, &[&[4], x.as_slice(), &y].concat())
+            }
+            _ => return None,
+        };
+        Self::from_der(&der).ok()
     }
 
     /// The digest of the key, so that equal keys have equal names everywhere.

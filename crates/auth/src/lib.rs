@@ -1,10 +1,12 @@
-//! Who is calling, and how the server proves who it is.
+//! Who is calling, what that user may do, and how the server proves who it is.
 //!
 //! Entry points: [`authenticate::Authenticator`] turns what a caller presents
 //! into a user: a static token ([`token`]), a client certificate
-//! ([`client_certificate`]) or a token of a service account
-//! ([`service_account`]), which is also made here. [`certificate::Authority`]
-//! makes and checks the serving certificate.
+//! ([`client_certificate`]), a token of a service account ([`service_account`]),
+//! which is also made here, one of another issuer ([`oidc`]), or the word of a
+//! front proxy ([`request_header`]). [`certificate::Authority`]
+//! makes and checks the serving certificate. [`rbac::Index`] decides by roles and
+//! bindings.
 //!
 //! Invariants: secrets never appear in `Debug` output nor in errors; presented
 //! tokens are compared by digest, so that timing tells nothing of the stored
@@ -13,7 +15,8 @@
 //!
 //! Making keys and tokens draws randomness from the TLS library. Beyond that
 //! this crate does no I/O: it knows neither files nor the HTTP server, nor how
-//! objects are kept ([`service_account::Objects`] is how it asks for them).
+//! objects are kept ([`service_account::Objects`] is how it asks for them), nor
+//! how keys of issuers are fetched.
 
 pub mod authenticate;
 pub mod certificate;
@@ -21,5 +24,9 @@ pub mod client_certificate;
 mod der;
 mod jws;
 pub mod key;
+pub mod oidc;
+pub mod rbac;
+pub mod request_header;
+mod secret_token;
 pub mod service_account;
 pub mod token;

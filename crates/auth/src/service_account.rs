@@ -19,6 +19,7 @@ use crate::{
     authenticate::AUTHENTICATED,
     jws::{self, Forged, Unverified},
     key::{KeyError, SigningKey, VerifyingKey},
+    secret_token,
     token::Fingerprint,
 };
 
@@ -52,6 +53,11 @@ pub struct Settings {
 /// The objects that tokens name, as they are now.
 pub trait Objects: Send + Sync {
     fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<Found>;
+
+    /// The token that a secret holds, if the secret is there to hold one.
+    fn token_in(&self, _namespace: &str, _secret: &str) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// The kinds of objects that tokens name.
@@ -148,6 +154,10 @@ pub enum Rejection {
     AccountUid { found: String, claimed: String },
     #[error("service account token has been invalidated")]
     Invalidated,
+    #[error("Token has been invalidated")]
+    SecretGone,
+    #[error("Token does not match server's copy")]
+    SecretHasAnother,
     #[error("{kind} UID ({found}) does not match service account {kind} ref claim ({claimed})")]
     BoundUid { kind: &'static str, found: String, claimed: String },
 }
@@ -166,8 +176,23 @@ pub const EXTENDED_LIFETIME: i64 = 365 * 24 * 60 * 60;
 /// forgotten; that costs one check of a signature each.
 pub const MAX_REMEMBERED: usize = 4096;
 
-const USER_PREFIX: &str = "system:serviceaccount:";
-const GROUP: &str = "system:serviceaccounts";
+pub(crate) const USER_PREFIX: &str = "system:serviceaccount:";
+pub(crate) const GROUP: &str = "system:serviceaccounts";
+
+impl Rejection {
+    pub(crate) fn audience(found: &[String], wanted: &[String]) -> Self {
+        Self::Audience { found: quoted(found), wanted: quoted(wanted) }
+    }
+}
+
+impl From<Forged> for Rejection {
+    fn from(forged: Forged) -> Self {
+        match forged {
+            Forged::NoKey => Self::NoKey,
+            Forged::Signature => Self::Signature,
+        }
+    }
+}
 
 impl ServiceAccounts {
     /// `others` are keys of which tokens are accepted besides the signer's own.
@@ -252,6 +277,16 @@ impl ServiceAccounts {
         Ok(Issued { token: jws::sign(&self.signer, &claims)?, expires_at })
     }
 
+    /// Makes a token without end, to be kept in a secret.
+    pub fn issue_for_secret(
+        &self,
+        namespace: &str,
+        account: &Reference,
+        secret: &str,
+    ) -> Result<String, KeyError> {
+        secret_token::issue(&self.signer, namespace, account, secret)
+    }
+
     /// Whose token this is. `None` if it is not one of ours at all. At least
     /// one of `audiences` must be one of the token's.
     pub fn authenticate(
@@ -260,11 +295,14 @@ impl ServiceAccounts {
         audiences: &[String],
         now: i64,
     ) -> Option<Result<Accepted, Rejection>> {
-        let claims = match self.claims(token)? {
-            Ok(claims) => claims,
-            Err(rejection) => return Some(Err(rejection)),
-        };
-        Some(self.accept(&claims, audiences, now))
+        match self.claims(token) {
+            Some(Ok(claims)) => Some(self.accept(&claims, audiences, now)),
+            Some(Err(rejection)) => Some(Err(rejection)),
+            None => {
+                let (keys, objects, own) = (&self.keys, &*self.objects, &self.settings.audiences);
+                secret_token::authenticate(token, keys, objects, own, audiences, now)
+            }
+        }
     }
 
     /// What `/.well-known/openid-configuration` says; `here` is where the keys
@@ -304,8 +342,7 @@ impl ServiceAccounts {
         }
         let claims = match unverified.verify(&self.keys) {
             Ok(claims) => serde_json::from_slice::<Claims>(claims).map_err(|_| Rejection::Malformed),
-            Err(Forged::NoKey) => Err(Rejection::NoKey),
-            Err(Forged::Signature) => Err(Rejection::Signature),
+            Err(forged) => Err(forged.into()),
         };
         Some(claims.map(|claims| {
             let claims = Arc::new(claims);
@@ -324,7 +361,7 @@ impl ServiceAccounts {
         let own = if claims.aud.0.is_empty() { &self.settings.audiences } else { &claims.aud.0 };
         let good: Vec<String> = audiences.iter().filter(|wanted| own.contains(wanted)).cloned().collect();
         if good.is_empty() {
-            return Err(Rejection::Audience { found: quoted(own), wanted: quoted(audiences) });
+            return Err(Rejection::audience(own, audiences));
         }
         self.check_objects(&claims.kubernetes, now)?;
         Ok(Accepted { user: Arc::new(claims.user()), audiences: good })
@@ -730,19 +767,19 @@ mod tests {
     #[test]
     fn tokens_of_other_issuers_are_not_looked_at() {
         let accounts = accounts();
-        for changes in [
-            json!({"iss": "https://other"}),
-            json!({"iss": "kubernetes/serviceaccount"}),
-            json!({"iss": 5}),
-            json!({"iss": ""}),
-            json!({"iss": null}),
-        ] {
+        for changes in
+            [json!({"iss": "https://other"}), json!({"iss": 5}), json!({"iss": ""}), json!({"iss": null})]
+        {
             let token = signed(&accounts, &changes);
             assert_eq!(accounts.authenticate(&token, &[ISSUER.into()], NOW), None);
         }
         for token in ["", ".", "..", "...", "a.b.c", "s3cret", "é.é.é"] {
             assert_eq!(accounts.authenticate(token, &[ISSUER.into()], NOW), None, "{token}");
         }
+        // What secrets hold is signed by another name, and says other things.
+        let token = signed(&accounts, &json!({"iss": "kubernetes/serviceaccount"}));
+        let answer = accounts.authenticate(&token, &[ISSUER.into()], NOW);
+        assert_eq!(answer, Some(Err(Rejection::Malformed)));
     }
 
     fn encode(text: &str) -> String {

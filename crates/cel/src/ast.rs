@@ -19,7 +19,7 @@ impl Expr {
             Kind::Call { target, args, .. } => target.as_deref().into_iter().chain(args).collect(),
             Kind::List(items) => items.iter().map(|item| &item.value).collect(),
             Kind::Map(entries) => entries.iter().flat_map(|entry| [&entry.key, &entry.value]).collect(),
-            Kind::Struct { fields, .. } => fields.iter().map(|(_, value)| value).collect(),
+            Kind::Struct { fields, .. } => fields.iter().map(|field| &field.value).collect(),
             Kind::Fold(fold) => vec![&fold.range, &fold.init, &fold.condition, &fold.step, &fold.result],
         }
     }
@@ -33,7 +33,7 @@ pub(crate) enum Kind {
     Call { function: Arc<str>, target: Option<Box<Expr>>, args: Vec<Expr> },
     List(Vec<Item>),
     Map(Vec<Entry>),
-    Struct { name: Arc<str>, fields: Vec<(Arc<str>, Expr)> },
+    Struct { name: Arc<str>, fields: Vec<MessageField> },
     Fold(Box<Fold>),
 }
 
@@ -58,6 +58,15 @@ pub(crate) struct Item {
 pub(crate) struct Entry {
     pub optional: bool,
     pub key: Expr,
+    pub value: Expr,
+}
+
+/// A field of a message; errors about its type point to its colon.
+#[derive(Debug, Clone)]
+pub(crate) struct MessageField {
+    pub optional: bool,
+    pub name: Arc<str>,
+    pub colon: usize,
     pub value: Expr,
 }
 

@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::{
-    ast::{Entry, Expr, Fold, Item, Kind, Literal, operator},
-    declare::Declaration,
+    ast::{Entry, Expr, Fold, Item, Kind, Literal, MessageField, operator},
+    declare::{Declaration, Object},
     functions::{FUNCTIONS, Overload, type_named},
     parse::MAX_ERRORS,
     source::{Error, Source},
@@ -35,7 +35,7 @@ pub(crate) struct Checked {
 pub(crate) struct Scope<'a> {
     pub variables: &'a BTreeMap<Arc<str>, Arc<Declaration>>,
     pub version: u32,
-    /// Whether there is `jsonpatch`, which only mutations have.
+    /// Whether there is what only mutations have: `jsonpatch`, and objects that are made.
     pub json_patch: bool,
 }
 
@@ -154,15 +154,37 @@ impl Checker<'_> {
         if map.is_larger_than(MAX_TYPE_PARTS) { Type::map(Type::Dyn, Type::Dyn) } else { map }
     }
 
-    fn message(&mut self, at: usize, name: &Arc<str>, fields: &[(Arc<str>, Expr)]) -> Type {
-        for (_, value) in fields {
-            self.check(value);
+    fn message(&mut self, at: usize, name: &Arc<str>, fields: &[MessageField]) -> Type {
+        let made = self.made(name);
+        for MessageField { optional, name, colon, value } in fields {
+            let mut found = self.check(value);
+            if *optional {
+                found = self.unwrap_optional(value, &found);
+            }
+            let Some(made) = &made else { continue };
+            let declared = made.field_type(name);
+            if !declared.as_ref().is_some_and(|declared| self.substitution.assign(&found, declared)) {
+                let declared = declared.map(|declared| declared.to_string()).unwrap_or_default();
+                let found = self.substitution.close(&found);
+                self.error(
+                    *colon,
+                    format!("expected type of field '{name}' is '{declared}' but provided type is '{found}'"),
+                );
+            }
+        }
+        if let Some(made) = made {
+            return Type::Object(made);
         }
         if type_named(name).is_some() {
             self.error(at, format!("'{name}' is not a message type"))
         } else {
             self.undeclared(at, name)
         }
+    }
+
+    /// The type of objects that mutations make.
+    fn made(&self, name: &str) -> Option<Arc<Object>> {
+        Object::made(name.strip_prefix('.').unwrap_or(name)).filter(|_| self.scope.json_patch)
     }
 
     fn ident(&mut self, expr: &Expr, name: &str) -> Type {
@@ -190,7 +212,7 @@ impl Checker<'_> {
         if let Some((name, declaration)) = self.scope.variables.get_key_value(name) {
             return Some((declaration.ty.clone(), Reference::Variable(name.clone())));
         }
-        let ty = type_named(name)?;
+        let ty = type_named(name).or_else(|| self.made(name).map(Type::Object))?;
         Some((Type::of(ty.clone()), Reference::Type(ty)))
     }
 
@@ -237,8 +259,8 @@ impl Checker<'_> {
                 Type::Dyn
             }
             Type::Map(_, value) => (**value).clone(),
-            Type::Object(object) => match object.field(field) {
-                Some(field) => field.declaration.ty.clone(),
+            Type::Object(object) => match object.field_type(field) {
+                Some(ty) => ty,
                 None => self.error(at, format!("undefined field '{field}'")),
             },
             Type::Opaque(name) if name.starts_with("kubernetes.") => {

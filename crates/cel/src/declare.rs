@@ -17,6 +17,11 @@ const UNBOUNDED: u64 = MAX_REQUEST_BYTES - 2;
 /// Schemas nested deeper than this have no type below.
 pub const MAX_SCHEMA_DEPTH: usize = 256;
 
+/// The root of the objects that apply configurations make.
+const MADE: &str = "Object";
+/// What JSON patches are made of.
+const JSON_PATCH: &str = "JSONPatch";
+
 /// The type of a variable or of something within it.
 #[derive(Debug, Clone)]
 pub struct Declaration {
@@ -159,6 +164,13 @@ impl Declaration {
         from_schema(schema, place, name, MAX_SCHEMA_DEPTH)
     }
 
+    /// The declaration of a definition that refers to others, which `find` finds; nothing where CEL has no
+    /// type for it.
+    pub fn from_definition(name: &str, find: &dyn Fn(&str) -> Option<Arc<Schema>>) -> Option<Self> {
+        let whole = inlined(&Schema::reference(name), find, &mut Vec::new());
+        Self::from_schema(&whole, Place::Within, name)
+    }
+
     pub fn ty(&self) -> &Type {
         &self.ty
     }
@@ -231,6 +243,48 @@ pub fn escape(property: &str) -> Option<String> {
         rest = rest.get(c.len_utf8()..).unwrap_or_default();
     }
     Some(out)
+}
+
+/// A quantity may be text or a number, and has no type.
+const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+/// May be either, and is read as what it is.
+const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
+
+/// With definitions in place of references. Where one is within itself, it ends.
+fn inlined(
+    schema: &Schema,
+    find: &dyn Fn(&str) -> Option<Arc<Schema>>,
+    around: &mut Vec<Arc<str>>,
+) -> Schema {
+    let only = match schema.all_of.as_slice() {
+        [only] => only.reference.as_ref(),
+        _ => None,
+    };
+    if let Some(name) = schema.reference.as_ref().or(only) {
+        let is_around = around.contains(name) || around.len() >= MAX_SCHEMA_DEPTH;
+        return match (&**name, find(name)) {
+            (INT_OR_STRING, _) => Schema::default().with("x-kubernetes-int-or-string", true),
+            (QUANTITY, _) | (_, None) => Schema::default(),
+            _ if is_around => Schema::default(),
+            (_, Some(definition)) => {
+                around.push(name.clone());
+                let whole = inlined(&definition, find, around);
+                around.pop();
+                whole
+            }
+        };
+    }
+    let mut whole = schema.clone();
+    for property in whole.properties.values_mut() {
+        *property = inlined(property, find, around);
+    }
+    if let Some(items) = &mut whole.items {
+        **items = inlined(items, find, around);
+    }
+    if let Some(Additional::Schema(values)) = &mut whole.additional {
+        **values = inlined(values, find, around);
+    }
+    whole
 }
 
 fn from_schema(schema: &Schema, place: Place, name: &str, depth: usize) -> Option<Declaration> {
@@ -346,6 +400,47 @@ fn object(schema: &Schema, embedded: bool, name: &str, depth: usize) -> Declarat
 }
 
 impl Object {
+    /// The type that mutations make objects of: `JSONPatch`, or `Object` and what is below it by the path of
+    /// its fields, each of which may be anything.
+    pub(crate) fn made(name: &str) -> Option<Arc<Self>> {
+        let fields = match name {
+            JSON_PATCH => {
+                let text = |field| (field, Declaration::string());
+                let fields = [text("op"), text("path"), text("from"), ("value", Declaration::dynamic())];
+                fields
+                    .into_iter()
+                    .map(|(name, declaration)| {
+                        let property: Arc<str> = name.into();
+                        (property.clone(), Field { property, declaration: Arc::new(declaration) })
+                    })
+                    .collect()
+            }
+            name if name == MADE || name.strip_prefix(MADE).is_some_and(|rest| rest.starts_with('.')) => {
+                BTreeMap::new()
+            }
+            _ => return None,
+        };
+        Some(Arc::new(Self { name: name.into(), fields }))
+    }
+
+    /// Whether fields need no declaration.
+    fn is_open(&self) -> bool {
+        self.name.strip_prefix(MADE).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+
+    /// Whether expressions make such objects.
+    pub(crate) fn is_made(&self) -> bool {
+        self.is_open() || *self.name == *JSON_PATCH
+    }
+
+    /// The type of a field, if there can be one of this name.
+    pub(crate) fn field_type(&self, name: &str) -> Option<Type> {
+        match self.field(name) {
+            Some(field) => Some(field.declaration.ty.clone()),
+            None => self.is_open().then_some(Type::Dyn),
+        }
+    }
+
     /// A field by its name in expressions: escaped, or a keyword as it is.
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
         self.fields.get(name).or_else(|| {

@@ -139,7 +139,7 @@ impl Estimator<'_> {
                 cost
             }
             Kind::Struct { fields, .. } => {
-                fields.iter().fold(40, |sum: u64, (_, value)| sum.saturating_add(self.cost(value)))
+                fields.iter().fold(40, |sum: u64, field| sum.saturating_add(self.cost(&field.value)))
             }
             Kind::Fold(fold) => self.fold(expr, fold),
             Kind::Call { function, target, args } => self.call(expr, function, target.as_deref(), args),

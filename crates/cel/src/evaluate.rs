@@ -4,10 +4,11 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
 use crate::{
     ast::operator,
+    declare::Object,
     estimate::{AUTHORIZATION, count, scaled, selector},
     library::standard::{self, no_overload},
     plan::{Attribute, Base, FoldPlan, Plan, Qualifier, Selector},
-    value::{Entries, Items, Value},
+    value::{Entries, Items, Message, Value},
     variables::{Composed, MAX_VARIABLE_DEPTH, VARIABLES},
 };
 
@@ -239,6 +240,7 @@ impl<'a> Machine<'a, '_> {
             Plan::Otherwise { optional, other, unwrap } => self.otherwise(optional, other, *unwrap),
             Plan::List(items) => self.list(items),
             Plan::Map(entries) => self.map(entries),
+            Plan::Message(object, fields) => self.message(object, fields),
             Plan::Append { accumulator, item } => self.append(*accumulator, item),
             Plan::Insert { accumulator, operands } => self.insert(*accumulator, operands),
             Plan::Fold(fold) => self.fold(fold),
@@ -471,6 +473,21 @@ impl<'a> Machine<'a, '_> {
         Ok(Value::owned_map(map))
     }
 
+    fn message(&mut self, object: &Arc<Object>, fields: &'a [(bool, Arc<str>, Plan)]) -> Outcome<'a> {
+        let mut made = BTreeMap::new();
+        for (optional, name, plan) in fields {
+            let value = match self.run(plan)? {
+                Value::Optional(Some(inner)) if *optional => Arc::unwrap_or_clone(inner),
+                Value::Optional(None) if *optional => continue,
+                _ if *optional => return Err(no_overload()),
+                value => value,
+            };
+            made.insert(name.clone(), value);
+        }
+        self.meter.charge(40)?;
+        Ok(Value::Message(Arc::new(Message { object: object.clone(), fields: made })))
+    }
+
     fn append(&mut self, slot: usize, item: &'a Plan) -> Outcome<'a> {
         let item = self.tried(item)?;
         // The accumulator, the list of one and the sum, as if they were made.
@@ -660,6 +677,11 @@ fn find<'a>(value: &Value<'a>, key: &Key<'_, '_>) -> Result<Option<Value<'a>>, E
                 Some(json) => Value::declared(json, &field.declaration).map(Some),
             }
         }
+        Value::Message(message) => Ok(match key {
+            Key::Field(field) => message.fields.get(*field).cloned(),
+            Key::Value(Value::String(text)) => message.fields.get(text.as_str()).cloned(),
+            Key::Value(_) => None,
+        }),
         Value::Map(map) => match key {
             Key::Field(field) => map.get(&Value::text((*field).clone())),
             Key::Value(key) => map.get(key),

@@ -54,7 +54,7 @@ pub use limits::{Excess, RULE_COST_LIMIT, SCHEMA_COST_LIMIT, cardinality};
 pub use parse::{MAX_CODE_POINTS, MAX_DEPTH, MAX_ERRORS, MAX_EXPANDED_DEPTH, MAX_NESTING, MAX_NODES};
 pub use source::{Error, render};
 pub use types::Type;
-pub use value::{List, Map, Text, Value};
+pub use value::{List, Map, Message, Text, Value};
 pub use variables::{Composed, MAX_VARIABLE_DEPTH, VARIABLES, Variables};
 
 /// The newest Kubernetes minor version whose libraries exist here.
@@ -109,7 +109,8 @@ impl Environment {
         self
     }
 
-    /// With the library `jsonpatch`, which only mutations have.
+    /// With what only mutations have: the library `jsonpatch`, and the types `Object` and `JSONPatch` of
+    /// objects that they make.
     #[must_use]
     pub fn with_json_patch(mut self) -> Self {
         self.json_patch = true;

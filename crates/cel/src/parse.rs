@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::{
-    ast::{ACCUMULATOR, Entry, Expr, Fold, Item, Kind, Literal, operator},
+    ast::{ACCUMULATOR, Entry, Expr, Fold, Item, Kind, Literal, MessageField, operator},
     source::{Error, Source},
     token::{Spanned, Token, tokens, unescape, visible},
 };
@@ -510,7 +510,7 @@ impl Parser<'_> {
             if !fields.is_empty() && self.is(",") && self.accept(",").is_some() && self.is("}") {
                 break;
             }
-            self.accept("?");
+            let optional = self.accept("?").is_some();
             let Token::Ident(field) = self.token().clone() else {
                 let found = self.text(0);
                 return self.fail(format!(
@@ -518,9 +518,10 @@ impl Parser<'_> {
                 ));
             };
             self.at += 1;
+            let colon = self.offset();
             self.close(":")?;
             let value = self.expression()?;
-            fields.push((field, value));
+            fields.push(MessageField { optional, name: field, colon, value });
             if !self.is(",") && !self.is("}") {
                 let found = self.text(0);
                 return self.fail(format!("mismatched input '{found}' expecting {{'}}', ','}}"));

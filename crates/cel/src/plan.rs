@@ -6,10 +6,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use regex::Regex;
 
 use crate::{
-    ast::{Entry, Expr, Fold, Item, Kind, Literal, operator},
+    ast::{Entry, Expr, Fold, Item, Kind, Literal, MessageField, operator},
     check::{Checked, Reference},
+    declare::Object,
     evaluate::{EvalError, Meter},
     library::{regex as patterns, standard},
+    types::Type,
     value::{Text, Value},
 };
 
@@ -38,6 +40,7 @@ pub(crate) enum Plan {
     },
     List(Vec<(bool, Plan)>),
     Map(Vec<(bool, Plan, Plan)>),
+    Message(Arc<Object>, Vec<(bool, Arc<str>, Plan)>),
     /// `accumulator + [item]`, done in place.
     Append {
         accumulator: usize,
@@ -107,6 +110,9 @@ type Planned<T> = Result<T, EvalError>;
 impl Planner<'_> {
     fn plan(&mut self, expr: &Expr) -> Planned<Plan> {
         if let Some(Reference::Type(ty)) = self.checked.references.get(&expr.id) {
+            if matches!(ty, Type::Object(_)) {
+                return Err(EvalError::new(format!("reference to undefined type: {ty}")));
+            }
             return Ok(Plan::Constant(Value::Type(ty.clone())));
         }
         match &expr.kind {
@@ -115,7 +121,7 @@ impl Planner<'_> {
             Kind::Select { operand, field, test } => self.select(expr, operand, field, *test),
             Kind::List(items) => self.list(items),
             Kind::Map(entries) => self.map(entries),
-            Kind::Struct { .. } => Err(standard::no_overload()),
+            Kind::Struct { fields, .. } => self.message(expr, fields),
             Kind::Fold(fold) => self.fold(fold),
             Kind::Call { function, target, args } => self.call(expr, function, target.as_deref(), args),
         }
@@ -185,6 +191,18 @@ impl Planner<'_> {
             map.insert(id, (key, value));
         }
         Ok(Plan::Constant(Value::owned_map(map)))
+    }
+
+    fn message(&mut self, expr: &Expr, fields: &[MessageField]) -> Planned<Plan> {
+        let Some(Type::Object(object)) = self.checked.types.get(expr.id) else {
+            return Err(standard::no_overload());
+        };
+        let object = object.clone();
+        let mut plans = Vec::with_capacity(fields.len());
+        for field in fields {
+            plans.push((field.optional, field.name.clone(), self.plan(&field.value)?));
+        }
+        Ok(Plan::Message(object, plans))
     }
 
     fn fold(&mut self, fold: &Fold) -> Planned<Plan> {

@@ -74,6 +74,7 @@ impl Type {
             Self::Timestamp => "google.protobuf.Timestamp",
             Self::Duration => "google.protobuf.Duration",
             Self::List(_) => "list",
+            Self::Object(object) if object.is_made() => &object.name,
             Self::Map(..) | Self::Object(_) => "map",
             Self::Type(_) => "type",
             Self::Optional(_) => "optional_type",

@@ -33,6 +33,8 @@ pub enum Value<'a> {
     Map(Map<'a>),
     /// An object of a schema: only declared fields exist.
     Object(&'a JsonMap<String, Json>, &'a Object),
+    /// An object that an expression made.
+    Message(Arc<Message<'a>>),
     Type(Type),
     Optional(Option<Arc<Value<'a>>>),
     Url(Arc<Url>),
@@ -44,6 +46,20 @@ pub enum Value<'a> {
     Authorizer(Arc<Authorization>),
     Check(Arc<Check>),
     Decision(Arc<Decision>),
+}
+
+/// An object that an expression made, with the fields that it named.
+#[derive(Debug, Clone)]
+pub struct Message<'a> {
+    pub(crate) object: Arc<Object>,
+    pub fields: BTreeMap<Arc<str>, Value<'a>>,
+}
+
+impl Message<'_> {
+    /// `Object.spec`, or `JSONPatch`.
+    pub fn type_name(&self) -> &str {
+        &self.object.name
+    }
 }
 
 /// Text that is borrowed from the input or shared.
@@ -208,6 +224,7 @@ impl<'a> Value<'a> {
             Self::Duration(_) => Type::Duration,
             Self::List(_) => Type::list(Type::Dyn),
             Self::Map(_) | Self::Object(..) => Type::map(Type::Dyn, Type::Dyn),
+            Self::Message(message) => Type::Object(message.object.clone()),
             Self::Type(_) => Type::of(Type::Dyn),
             Self::Optional(_) => Type::optional(Type::Dyn),
             Self::Url(_) => Type::Opaque(types::URL),
@@ -276,6 +293,18 @@ impl<'a> Value<'a> {
             (Self::List(one), Self::List(other)) => return one.equals(other, meter),
             (Self::Map(_) | Self::Object(..), Self::Map(_) | Self::Object(..)) => {
                 return self.same_entries(other, meter);
+            }
+            (Self::Message(one), Self::Message(other)) => {
+                if one.object.name != other.object.name || one.fields.len() != other.fields.len() {
+                    return Ok(false);
+                }
+                for (name, value) in &one.fields {
+                    match other.fields.get(name) {
+                        Some(theirs) if value.equals(theirs, meter)? => {}
+                        _ => return Ok(false),
+                    }
+                }
+                true
             }
             (Self::Type(one), Self::Type(other)) => one.runtime_name() == other.runtime_name(),
             (Self::Optional(None), Self::Optional(None)) => true,

@@ -4,7 +4,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
-use crate::{Declaration, EvalError, Program, Value, declare::Field};
+use crate::{Declaration, EvalError, Program, Type, Value, declare::Field};
 
 /// What expressions call them by.
 pub const VARIABLES: &str = "variables";
@@ -15,7 +15,8 @@ pub const MAX_VARIABLE_DEPTH: usize = 64;
 /// says by then.
 #[derive(Debug, Default)]
 pub struct Variables {
-    programs: BTreeMap<Arc<str>, Program>,
+    /// Nothing for those that could not be compiled.
+    programs: BTreeMap<Arc<str>, Option<Program>>,
 }
 
 impl Variables {
@@ -25,13 +26,23 @@ impl Variables {
 
     /// Of two with the same name the last counts.
     pub fn add(&mut self, name: &str, program: Program) {
-        self.programs.insert(name.into(), program);
+        self.programs.insert(name.into(), Some(program));
+    }
+
+    /// One that could not be compiled: others may name it, and it may be anything.
+    pub fn add_unknown(&mut self, name: &str) {
+        self.programs.insert(name.into(), None);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.programs.is_empty()
     }
 
     /// For the variable [`VARIABLES`] of an environment.
     pub fn declaration(&self) -> Declaration {
         let fields = self.programs.iter().map(|(name, program)| {
-            let declaration = Arc::new(Declaration::of_type(program.result_type().clone()));
+            let ty = program.as_ref().map_or(Type::Dyn, |program| program.result_type().clone());
+            let declaration = Arc::new(Declaration::of_type(ty));
             (name.clone(), Field { property: name.clone(), declaration })
         });
         Declaration::of_object("kubernetes.variables", fields.collect(), 2)
@@ -51,7 +62,8 @@ impl<'a> Composed<'a> {
     }
 
     pub(crate) fn program(&self, name: &str) -> Option<(&'a str, &'a Program)> {
-        self.variables.programs.get_key_value(name).map(|(name, program)| (&**name, program))
+        let (name, program) = self.variables.programs.get_key_value(name)?;
+        Some((&**name, program.as_ref()?))
     }
 
     pub(crate) fn known(&self, name: &str) -> Option<Result<Value<'a>, EvalError>> {

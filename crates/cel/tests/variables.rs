@@ -112,3 +112,70 @@ fn json_patch_keys_are_escaped_where_the_library_is() {
     let older = Environment::new().with_json_patch().at_version(31);
     assert!(older.compile(text).is_err());
 }
+
+#[test]
+fn what_could_not_be_compiled_may_be_anything() {
+    let mut variables = Variables::new();
+    variables.add_unknown("a");
+    let environment = Environment::new().variable(VARIABLES, Arc::new(variables.declaration()));
+    assert!(environment.compile("variables.a == 1 && variables.a == 'x'").is_ok());
+    assert!(environment.compile("variables.b == 1").is_err());
+}
+
+fn made(text: &str) -> Result<String, String> {
+    let environment =
+        Environment::new().with_json_patch().variable("object", Arc::new(Declaration::dynamic()));
+    let program = environment.compile(text).map_err(|error| error.to_string())?;
+    let object = json!({"data": {"a": "b"}});
+    let activation = Activation::new().bind("object", Value::from_json(&object));
+    let value =
+        program.evaluate(&activation, &mut Budget::new(u64::MAX)).map_err(|error| error.to_string())?;
+    let outcome = match value {
+        Value::Message(message) => {
+            let names: Vec<&str> = message.fields.keys().map(|name| &**name).collect();
+            format!("{}: {}", message.type_name(), names.join(" "))
+        }
+        other => format!("{other:?}"),
+    };
+    Ok(outcome)
+}
+
+#[test]
+fn mutations_make_objects_that_are_named_by_their_place() {
+    let ok = |text: &str| Ok(text.to_owned());
+    let error = |at: usize, why: &str, text: &str| {
+        Err(format!("ERROR: <input>:1:{at}: {why}\n | {text}\n | {}^", ".".repeat(at - 1)))
+    };
+    for (text, expected) in [
+        ("Object{}", ok("Object: ")),
+        ("Object.spec{b: 1, a: 'x'}", ok("Object.spec: a b")),
+        ("Object{?data: object.?data, ?none: object.?none}", ok("Object: data")),
+        ("Object{a: Object.a{b: 1}}.a.b == 1", ok("Bool(true)")),
+        ("Object.a{} == Object.a{} && Object.a{x: 1} != Object.a{x: 2}", ok("Bool(true)")),
+        ("has(Object{a: 1}.a) && !has(Object{a: 1}.b)", ok("Bool(true)")),
+        ("JSONPatch{op: 'add', value: 1}", ok("JSONPatch: op value")),
+        ("Object{a: 1}.b == 1", Err("no such key: b".into())),
+        (
+            "JSONPatch{pat: '/x'}",
+            error(
+                14,
+                "expected type of field 'pat' is '' but provided type is 'string'",
+                "JSONPatch{pat: '/x'}",
+            ),
+        ),
+        (
+            "JSONPatch{path: 1}",
+            error(
+                15,
+                "expected type of field 'path' is 'string' but provided type is 'int'",
+                "JSONPatch{path: 1}",
+            ),
+        ),
+        ("Objects{}", error(8, "undeclared reference to 'Objects' (in container '')", "Objects{}")),
+        ("[JSONPatch{}, 1]", error(15, "expected type 'JSONPatch' but found 'int'", "[JSONPatch{}, 1]")),
+        ("Object == Object", Err("reference to undefined type: Object".into())),
+    ] {
+        assert_eq!(made(text), expected, "{text}");
+    }
+    assert!(Environment::new().compile("Object{}").is_err());
+}

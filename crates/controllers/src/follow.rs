@@ -10,6 +10,7 @@ use sternpost_verbs::{Registry, Selection, Target, Watch, WatchQuery, served::Se
 pub(crate) struct Follow {
     registry: Arc<Registry>,
     served: Arc<Served>,
+    selection: Selection,
     watch: Watch,
 }
 
@@ -31,8 +32,17 @@ pub(crate) enum News {
 impl Follow {
     /// The objects there are, and the follower that goes on behind them.
     pub async fn start(registry: Arc<Registry>, served: Arc<Served>) -> (Vec<Arc<Object>>, Self) {
-        let (objects, watch) = begin(&registry, &served).await;
-        (objects, Self { registry, served, watch })
+        Self::start_selected(registry, served, Selection::default()).await
+    }
+
+    /// As [`Follow::start`], of some of the objects only.
+    pub async fn start_selected(
+        registry: Arc<Registry>,
+        served: Arc<Served>,
+        selection: Selection,
+    ) -> (Vec<Arc<Object>>, Self) {
+        let (objects, watch) = begin(&registry, &served, &selection).await;
+        (objects, Self { registry, served, selection, watch })
     }
 
     /// Everything up to here was told.
@@ -59,7 +69,7 @@ impl Follow {
                 Ok(()) => return News::Changes(seen),
                 // Too far behind: from the beginning.
                 Err(_) => {
-                    let (objects, watch) = begin(&self.registry, &self.served).await;
+                    let (objects, watch) = begin(&self.registry, &self.served, &self.selection).await;
                     self.watch = watch;
                     return News::All(objects);
                 }
@@ -68,12 +78,12 @@ impl Follow {
     }
 }
 
-async fn begin(registry: &Registry, served: &Served) -> (Vec<Arc<Object>>, Watch) {
+async fn begin(registry: &Registry, served: &Served, selection: &Selection) -> (Vec<Arc<Object>>, Watch) {
     let target = Target { served, namespace: "", name: "" };
     let query = WatchQuery { resource_version: String::new(), initial_events: Some(true) };
     loop {
         // From the latest state a watch always starts.
-        if let Ok((objects, watch)) = registry.watch(target, Selection::default(), &query).await {
+        if let Ok((objects, watch)) = registry.watch(target, selection.clone(), &query).await {
             return (objects.unwrap_or_default(), watch);
         }
         tokio::task::yield_now().await;

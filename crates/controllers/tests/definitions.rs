@@ -14,7 +14,10 @@ use serde_json::{Value, json};
 use sternpost_cache::Cache;
 use sternpost_controllers::definitions;
 use sternpost_meta::status::Status;
-use sternpost_store::{Store, memory::MemoryStore};
+use sternpost_store::{
+    BoxFuture, Bytes, CommitError, Committed, Follower, Found, KeyRange, Page, ReadError, Revision, Stopped,
+    Store, Transaction, Watch, memory::MemoryStore,
+};
 use sternpost_verbs::{
     DeleteOptions, Part, Registry, Selection, Target, WatchQuery, Writer,
     custom::Change,
@@ -35,6 +38,48 @@ impl Environment for Counting {
     fn random(&self, bytes: &mut [u8]) {
         let next = self.0.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         bytes.iter_mut().zip(next.iter().cycle()).for_each(|(byte, value)| *byte = *value);
+    }
+}
+
+/// A store that lets others go first before it commits.
+#[derive(Debug, Default)]
+struct Hesitating(MemoryStore);
+
+impl Store for Hesitating {
+    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.0.current_revision()
+    }
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<Found, ReadError>> {
+        self.0.get(key, at)
+    }
+    fn range(
+        &self,
+        range: KeyRange,
+        at: Option<Revision>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, ReadError>> {
+        self.0.range(range, at, limit)
+    }
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
+        Box::pin(async {
+            tokio::task::yield_now().await;
+            self.0.commit(transaction).await
+        })
+    }
+    fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
+        self.0.watch(range, after)
+    }
+    fn follow(&self, after: Revision, follower: Arc<dyn Follower>) -> Option<Result<(), ReadError>> {
+        self.0.follow(after, follower)
+    }
+    fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.0.compact(to)
+    }
+    fn stopped(&self) -> BoxFuture<'static, Stopped> {
+        self.0.stopped()
+    }
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.close()
     }
 }
 
@@ -104,7 +149,7 @@ impl Running {
     async fn undefine(&self) {
         let served = self.definitions();
         let target = Target { served: &served, namespace: "", name: "buoys.sea.test" };
-        self.registry.delete(target, &DeleteOptions::default()).await.unwrap();
+        self.registry.delete(target, &DeleteOptions::default(), Writer::server()).await.unwrap();
     }
 
     async fn create(&self, served: &Served, object: &Value) -> Result<Value, Status> {
@@ -203,6 +248,26 @@ async fn what_was_checked_against_an_older_definition_is_not_stored() {
     // What is not touched is let be.
     let target = Target { served: &newer, namespace: "", name: "one" };
     running.registry.update(target, object, Part::Main, Writer::server()).await.unwrap();
+}
+
+#[tokio::test]
+async fn writes_that_race_wait_for_no_definition() {
+    let running = run(&(Arc::new(Hesitating::default()) as Arc<dyn Store>)).await;
+    running.define(definition(&json!({"a": {"type": "string"}}))).await;
+    let served = running.buoys().unwrap();
+    let made = running.create(&served, &buoy("one")).await.unwrap();
+    let target = Target { served: &served, namespace: "", name: "one" };
+    let write = |text: &str| {
+        let mut object = made.clone();
+        object["a"] = json!(text);
+        running.registry.update(target, object, Part::Main, Writer::server())
+    };
+    let begun = std::time::Instant::now();
+    // Both have started from the same object when the first is stored; the store refuses the second.
+    let (first, second) = tokio::join!(write("c"), write("d"));
+    assert_eq!([first.is_ok(), second.is_ok()].iter().filter(|is_ok| **is_ok).count(), 1);
+    assert_eq!(first.err().or(second.err()).unwrap().code, 409);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
@@ -328,7 +393,7 @@ async fn a_definition_ends_with_two_writes_and_its_object_with_one() {
     for number in 0..50 {
         let name = name(number);
         let target = Target { served: &served, namespace: "", name: &name };
-        running.registry.delete(target, &DeleteOptions::default()).await.unwrap();
+        running.registry.delete(target, &DeleteOptions::default(), Writer::server()).await.unwrap();
     }
     running.until("none is served", || (0..50).all(|number| of(number).is_none())).await;
     // The mark, the object and the definition; the group's APIService goes once.

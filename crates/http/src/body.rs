@@ -27,6 +27,34 @@ pub enum Body {
     Gzip(Box<GzipBody>),
     /// Frames as they come; ends when the sender does.
     Stream(mpsc::Receiver<Bytes>),
+    /// One of the others, whose end is noted.
+    Noted(Box<Noted>),
+}
+
+/// A body, and what to do when it has ended or nobody wants it any more.
+pub struct Noted {
+    body: Body,
+    ended: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Noted {
+    pub fn new(body: Body, ended: Box<dyn FnOnce() + Send>) -> Self {
+        Self { body, ended: Some(ended) }
+    }
+}
+
+impl std::fmt::Debug for Noted {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.body.fmt(formatter)
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        if let Some(ended) = self.ended.take() {
+            ended();
+        }
+    }
 }
 
 impl Body {
@@ -34,8 +62,13 @@ impl Body {
     pub fn whole(&self) -> Option<&Full<Bytes>> {
         match self {
             Body::Whole(whole) => Some(whole),
-            Body::List(_) | Body::Watch(_) | Body::Gzip(_) | Body::Stream(_) => None,
+            Body::List(_) | Body::Watch(_) | Body::Gzip(_) | Body::Stream(_) | Body::Noted(_) => None,
         }
+    }
+
+    /// Whether it ends when somebody else says so.
+    pub fn goes_on(&self) -> bool {
+        matches!(self, Body::Watch(_) | Body::Stream(_))
     }
 }
 
@@ -53,6 +86,7 @@ impl hyper::body::Body for Body {
             Body::Watch(watch) => watch.poll_next(context),
             Body::Gzip(gzip) => return gzip.poll_frame(context),
             Body::Stream(frames) => frames.poll_recv(context),
+            Body::Noted(noted) => return Pin::new(&mut noted.body).poll_frame(context),
         };
         bytes.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -63,6 +97,7 @@ impl hyper::body::Body for Body {
             Body::List(list) => list.left() == 0,
             Body::Gzip(gzip) => gzip.is_end(),
             Body::Watch(_) | Body::Stream(_) => false,
+            Body::Noted(noted) => noted.body.is_end_stream(),
         }
     }
 
@@ -71,6 +106,7 @@ impl hyper::body::Body for Body {
             Body::Whole(whole) => whole.size_hint(),
             Body::List(list) => SizeHint::with_exact(list.left() as u64),
             Body::Watch(_) | Body::Gzip(_) | Body::Stream(_) => SizeHint::default(),
+            Body::Noted(noted) => noted.body.size_hint(),
         }
     }
 }

@@ -15,19 +15,26 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use sternpost_audit::Audit;
 use sternpost_auth::authenticate::Authenticator;
 use sternpost_discovery::Discovery;
+use sternpost_flow::Control;
 use sternpost_verbs::Registry;
 use tokio::sync::watch;
 
 pub mod accept;
+mod audit;
+mod authorization;
 pub mod body;
 pub mod content;
 pub mod cors;
 mod definitions;
 mod discovery;
+mod flow;
 mod gzip;
 pub mod health;
+mod identity;
+mod impersonation;
 pub mod limits;
 pub mod metrics;
 mod objects;
@@ -37,6 +44,7 @@ mod openid;
 pub mod pipeline;
 mod pretty;
 pub mod request;
+mod request_info;
 pub mod response;
 mod root_paths;
 pub mod route;
@@ -46,6 +54,8 @@ mod testing;
 pub mod version;
 mod websocket;
 
+pub use authorization::Rbac;
+pub use identity::IssuerKeys;
 pub use objects::TokenObjects;
 pub use openapi::OpenApi;
 pub use openapi_metrics::OpenApiMetrics;
@@ -56,6 +66,13 @@ use crate::{cors::Cors, health::Health, metrics::Metrics};
 #[derive(Debug)]
 pub struct Api {
     pub authenticator: Authenticator,
+    pub anonymous: Anonymous,
+    /// Who fetches keys of token issuers, if there are any.
+    pub issuer_keys: Option<Arc<dyn IssuerKeys>>,
+    /// Who is told of requests; nobody without it.
+    pub audit: Option<Audit>,
+    /// How many requests are worked on at once; as many as come without it.
+    pub flow: Option<Arc<Control>>,
     /// Web pages that may use the API; none without it.
     pub cors: Option<Cors>,
     /// Swapped as a whole when the set of served resources changes.
@@ -67,6 +84,15 @@ pub struct Api {
     /// `host:port`, as legacy discovery names this server to clients.
     pub server_address: String,
     stopping: watch::Sender<bool>,
+}
+
+/// How far callers without any credential get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anonymous {
+    /// To health and version, and no further: for a server that allows everything to everybody.
+    OnPublicPaths,
+    /// They are a user like others, and may do what that user may.
+    AsAnyUser,
 }
 
 impl Api {
@@ -84,6 +110,10 @@ impl Api {
         health.add_shutdown(move || *seen.borrow());
         Self {
             authenticator,
+            anonymous: Anonymous::OnPublicPaths,
+            issuer_keys: None,
+            audit: None,
+            flow: None,
             cors: None,
             discovery: ArcSwap::from_pointee(discovery),
             health,

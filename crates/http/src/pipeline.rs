@@ -4,7 +4,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::Poll,
-    time::{Instant, SystemTime},
+    time::Instant,
 };
 
 use aws_lc_rs::rand;
@@ -12,15 +12,14 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Body;
-use sternpost_auth::{
-    authenticate::{Credentials, Refusal, User},
-    client_certificate::Presented,
-};
+use sternpost_auth::authenticate::{Refusal, User};
 use sternpost_meta::status::Status;
 use sternpost_verbs::InEffect;
 
 use crate::{
-    Api, gzip,
+    Anonymous, Api,
+    audit::{self, Audited},
+    flow, gzip, identity, impersonation,
     limits::{
         BODY_READ_TIMEOUT, MAX_AUDIT_ID_BYTES, MAX_BODY_BYTES, MAX_DISCARDED_BODY_BYTES,
         MAX_LOGGED_PATH_BYTES, REFUSED_BODY_TIMEOUT,
@@ -28,9 +27,10 @@ use crate::{
     metrics::Subject,
     objects,
     request::{Query, Request, decode_path, wants_pretty},
+    request_info::RequestInfo,
     response::{self, Spacing},
     route::{Route, dispatch},
-    websocket::{self, Upgrade},
+    websocket::Upgrade,
 };
 
 /// Answers one request. Never fails: whatever goes wrong is a response.
@@ -55,7 +55,7 @@ where
     let upgrade = Upgrade::of(&mut parts);
 
     let Answer { mut response, user, subject } =
-        if asks_for_leave { leave(api, &parts) } else { answer(api, parts, body).await };
+        if asks_for_leave { leave(api, &parts) } else { answer(api, parts, body, &audit_id).await };
     if let Some(upgrade) = upgrade {
         response = upgrade.answer(response);
     }
@@ -97,50 +97,104 @@ fn leave(api: &Api, parts: &Parts) -> Answer {
     Answer { response: objects::whole(response::empty(StatusCode::NO_CONTENT)), user: None, subject }
 }
 
-async fn answer<B>(api: &Api, parts: Parts, body: B) -> Answer
+async fn answer<B>(api: &Api, parts: Parts, body: B, audit_id: &HeaderValue) -> Answer
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     // Request info: path and query are decoded, and the path understood, once.
+    let mut parts = parts;
     let query = Query::parse(parts.uri.query());
     let spacing = if wants_pretty(&query, &parts.headers) { Spacing::Pretty } else { Spacing::Compact };
     let path = decode_path(parts.uri.path());
     let route = path.as_deref().map_or(Route::Unknown, Route::of);
     let subject = route.subject(api);
-    let fail = |user, status: &Status| Answer {
-        response: objects::whole(response::error(&parts.headers, spacing, status)),
-        user,
-        subject: subject.clone(),
-    };
+    let failed =
+        |response, user| Answer { response: objects::whole(response), user, subject: subject.clone() };
+    // There is one kind of path that says too little.
+    let info = path.as_deref().map(|path| match route {
+        Route::OpenApi(_) => Ok(RequestInfo::of_path(&parts.method, path)),
+        _ => RequestInfo::of(&parts.method, path, &query),
+    });
+    let audit_id = audit_id.to_str().unwrap_or_default();
 
     // Authentication, before anything is told about what exists. A credential
     // that is wrong is refused on public paths too, as upstream does.
-    let from_protocol = websocket::authorization(&parts.headers);
-    let authorization =
-        parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes).or(from_protocol.as_deref());
-    let certificate = parts.extensions.get::<Arc<Presented>>().map(|presented| &**presented);
-    let credentials = Credentials { authorization, certificate };
-    let user = match api.authenticator.authenticate(credentials, SystemTime::now()) {
-        Ok(user) => Some(user),
-        Err(Refusal::NoCredential) if route.is_public() => None,
+    let nobody_may = api.anonymous == Anonymous::OnPublicPaths && !route.is_public()
+        || !api.authenticator.anonymous_reaches(path.as_deref().unwrap_or_default());
+    let caller = identity::authenticate(api, &parts).await;
+    identity::forget_front_proxy(api, &mut parts.headers);
+    let mut user = match caller {
+        Ok(user) => user,
+        Err(Refusal::NoCredential) if !nobody_may => Arc::new(User::anonymous().clone()),
         Err(_) => {
             discard(&parts.headers, body).await;
-            return fail(None, &Status::unauthorized());
+            let mut refused = failed(response::error(&parts.headers, spacing, &Status::unauthorized()), None);
+            if let Some(Ok(info)) = &info
+                && let Some(audited) =
+                    audit::begin(api, &info.attributes(&User::default()), &parts, audit_id).await
+            {
+                refused.response = audited.refused(refused.response).await;
+            }
+            return refused;
         }
     };
-    let Some(path) = path.as_deref() else {
-        return fail(user, &Status::bad_request("the path of the request URL is not valid"));
+    let (Some(path), Some(info)) = (path.as_deref(), info) else {
+        let status = Status::bad_request("the path of the request URL is not valid");
+        return failed(response::error(&parts.headers, spacing, &status), Some(user));
+    };
+    let info = match info {
+        Ok(info) => info,
+        Err(unclear) => {
+            return failed(
+                response::plain_text(StatusCode::INTERNAL_SERVER_ERROR, unclear.to_string()),
+                Some(user),
+            );
+        }
     };
 
-    // The body, whole and bounded, only for callers who are known.
-    let body = if user.is_some() {
+    // What the audit log is told, of whoever sent the credential.
+    let mut audited = audit::begin(api, &info.attributes(&user), &parts, audit_id).await;
+    if let Some(audited) = &audited {
+        audited.received().await;
+        if audited.wants_answer() {
+            parts.headers.remove(header::ACCEPT_ENCODING);
+        }
+    }
+
+    // Impersonation and authorization, before anything is said about what exists,
+    // and before a body costs anything. From here on the user is who counts.
+    let authorizer = &*api.registry.authorizer;
+    let impersonated = impersonation::impersonated(authorizer, &user, &mut parts.headers, &info);
+    let allowed = impersonated.and_then(|impersonated| {
+        if let (Some(audited), Some(impersonated)) = (&mut audited, &impersonated) {
+            audited.impersonates(impersonated);
+        }
+        user = impersonated.map_or_else(|| user.clone(), Arc::new);
+        let attributes = info.attributes(&user);
+        let decision = authorizer.authorize(&attributes);
+        if let Some(audited) = &audited {
+            audited.decided(&decision);
+        }
+        if decision.is_allowed() { Ok(()) } else { Err(attributes.forbidden(decision.reason())) }
+    });
+    if let Err(status) = allowed {
+        discard(&parts.headers, body).await;
+        let refused = failed(response::refusal(&parts.headers, spacing, &status), Some(user));
+        return told(audited, None, refused).await;
+    }
+
+    // The body, whole and bounded. What is public has no use for one.
+    let body = if route.is_public() {
+        Bytes::new()
+    } else {
         match read_body(&parts.headers, body).await {
             Ok(body) => body,
-            Err(status) => return fail(user, &status),
+            Err(status) => {
+                let failed = failed(response::error(&parts.headers, spacing, &status), Some(user));
+                return told(audited, None, failed).await;
+            }
         }
-    } else {
-        Bytes::new()
     };
 
     // The handler. A panic in it is a bug that costs this request only.
@@ -150,14 +204,26 @@ where
         query,
         headers: parts.headers,
         body,
-        user: user.clone(),
+        user: Some(user.clone()),
+        audit: audited.as_ref().map(Audited::notes),
     };
-    let response = surviving(handle(api, &request, route)).await.unwrap_or_else(|| {
-        tracing::error!(path = logged(path), "a handler panicked");
-        let status = Status::internal_error("the request caused a panic, see the log");
-        objects::whole(response::status(spacing, &status))
-    });
-    Answer { response, user, subject }
+    let handled = async {
+        surviving(handle(api, &request, route)).await.unwrap_or_else(|| {
+            tracing::error!(path = logged(path), "a handler panicked");
+            let status = Status::internal_error("the request caused a panic, see the log");
+            objects::whole(response::status(spacing, &status))
+        })
+    };
+    // When it is its turn.
+    let response = flow::run(api.flow.as_deref(), &info.attributes(&user), handled).await;
+    told(audited, Some(&request), Answer { response, user: Some(user.clone()), subject }).await
+}
+
+/// The same answer, told to whom it is to be told.
+async fn told(audited: Option<Audited>, request: Option<&Request>, answer: Answer) -> Answer {
+    let Some(audited) = audited else { return answer };
+    let body = request.map(|request| (&request.headers, &request.body));
+    Answer { response: audited.finish(body, answer.response).await, ..answer }
 }
 
 /// Objects wait for the store; everything else is there already.
@@ -360,6 +426,54 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn who_may_not_is_told_so_before_anything_else() {
+        let api = testing::api_by_rbac();
+        let long = Bytes::from(vec![b' '; MAX_BODY_BYTES + 1]);
+        for (token, method, target, body, code) in [
+            (Some(TOKEN), "GET", "/api/v1/pods", Bytes::new(), 200),
+            (Some(TOKEN), "POST", "/api/v1/namespaces", long.clone(), 413),
+            (Some("carol"), "POST", "/api/v1/namespaces", long.clone(), 403),
+            (Some("carol"), "POST", "/api/v1/namespaces", Bytes::from("garbage"), 403),
+            (Some("carol"), "GET", "/api/v1/pods", Bytes::new(), 403),
+            (Some("carol"), "GET", "/nonsense", Bytes::new(), 403),
+            (Some("carol"), "GET", "/apis/none/v1/such", Bytes::new(), 403),
+            (Some("carol"), "GET", "/version", Bytes::new(), 403),
+            (Some("carol"), "GET", "/api/v1/watch", Bytes::new(), 500),
+            (Some("wrong"), "GET", "/version", Bytes::new(), 401),
+            (None, "GET", "/version", Bytes::new(), 403),
+            (None, "GET", "/api/v1/pods", Bytes::new(), 403),
+            (None, "POST", "/api/v1/namespaces", long, 403),
+        ] {
+            let token = token.map(|token| format!("Bearer {token}"));
+            let pairs: Vec<_> = token.iter().map(|token| ("authorization", token.as_str())).collect();
+            let response = send(&api, method, target, &pairs, body).await;
+            assert_eq!(response.status(), code, "{token:?} {method} {target}");
+            let nosniff = testing::header(&response, "x-content-type-options");
+            assert_eq!(nosniff.is_some(), code == 403 || code == 500, "{token:?} {method} {target}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_is_impersonated_counts() {
+        let api = testing::api_by_rbac();
+        let (admin, carol) = (bearer(), "Bearer carol");
+        for (token, name, group, code) in [
+            (admin.as_str(), "carol", "", 403),
+            (admin.as_str(), "carol", "system:masters", 200),
+            (admin.as_str(), "", "system:masters", 400),
+            (carol, "kubernetes-admin", "system:masters", 403),
+            (carol, "", "system:masters", 400),
+        ] {
+            let pairs = [("authorization", token), ("impersonate-user", name), ("impersonate-group", group)];
+            let pairs: Vec<_> = pairs.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+            let response = send(&api, "GET", "/api/v1/pods", &pairs, Bytes::new()).await;
+            assert_eq!(response.status(), code, "{pairs:?}");
+            let nosniff = testing::header(&response, "x-content-type-options");
+            assert_eq!(nosniff.is_some(), code != 200, "{pairs:?}");
         }
     }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, header};
 use percent_encoding::percent_decode_str;
 use sternpost_auth::authenticate::User;
+use sternpost_meta::audit::Annotations;
 
 use crate::accept::Accept;
 
@@ -17,8 +18,10 @@ pub struct Request {
     pub query: Query,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// `None` only where the path is public.
+    /// `None` if nobody has looked yet.
     pub user: Option<Arc<User>>,
+    /// Where to note what an audit log should have; `None` if there is none.
+    pub audit: Option<Arc<Annotations>>,
 }
 
 /// The parameters of the query string, in order, decoded.
@@ -29,6 +32,10 @@ pub struct Query {
 }
 
 impl Request {
+    pub fn user(&self) -> &User {
+        self.user.as_deref().unwrap_or(User::anonymous())
+    }
+
     /// Whether JSON is indented: asked for by parameter or `Accept`, or read
     /// by a person with curl, wget or a browser.
     pub fn wants_pretty(&self) -> bool {
@@ -81,6 +88,11 @@ impl Query {
 
     pub fn first(&self, name: &str) -> Option<&str> {
         self.all(name).next()
+    }
+
+    /// As upstream reads booleans: absent, `0` and `false` are false, all else true.
+    pub fn flag(&self, name: &str) -> bool {
+        self.first(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
     pub fn all<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a str> + use<'a, 'n> {

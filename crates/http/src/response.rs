@@ -129,6 +129,13 @@ pub fn error(headers: &HeaderMap, spacing: Spacing, error: &Status) -> Response 
     response
 }
 
+/// What somebody is told who may not do what was asked.
+pub fn refusal(headers: &HeaderMap, spacing: Spacing, refused: &Status) -> Response {
+    let mut response = error(headers, spacing, refused);
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
 /// `document` is compact JSON, with or without a newline at its end.
 pub fn json(spacing: Spacing, document: &Bytes) -> Response {
     with_type(StatusCode::OK, HeaderValue::from_static(JSON), spacing.apply(document))

@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    net::SocketAddr,
     pin::{Pin, pin},
     sync::{
         Arc,
@@ -9,6 +10,7 @@ use std::{
     },
 };
 
+use arc_swap::ArcSwap;
 use hyper::{
     body::Incoming,
     header,
@@ -27,6 +29,7 @@ use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
 use crate::{
     Api,
+    audit::Peer,
     limits::{
         ACCEPT_RETRY, HEADER_READ_TIMEOUT, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT, MAX_CONNECTIONS,
         MAX_HEADER_BYTES, MAX_HTTP2_LOCAL_RESETS, MAX_HTTP2_PENDING_RESETS, MAX_HTTP2_STREAMS,
@@ -37,9 +40,14 @@ use crate::{
 };
 
 /// Serves until `stop` is ready, then ends: no new connections, requests in
-/// flight finished within [`SHUTDOWN_GRACE`].
-pub async fn serve(listener: TcpListener, tls: ServerConfig, api: Arc<Api>, stop: impl Future<Output = ()>) {
-    let tls = TlsAcceptor::from(Arc::new(tls));
+/// flight finished within [`SHUTDOWN_GRACE`]. Each new connection takes `tls`
+/// as it is then.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Arc<ArcSwap<ServerConfig>>,
+    api: Arc<Api>,
+    stop: impl Future<Output = ()>,
+) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let (stopping, seen) = watch::channel(false);
     // Owns every connection: none outlives this function.
@@ -54,8 +62,10 @@ pub async fn serve(listener: TcpListener, tls: ServerConfig, api: Arc<Api>, stop
         };
         while connections.try_join_next().is_some() {}
         match next {
-            Ok((stream, slot)) => {
-                connections.spawn(connection(stream, tls.clone(), api.clone(), seen.clone(), slot));
+            Ok((stream, peer, slot)) => {
+                let peer = Peer(peer.ip());
+                let tls = TlsAcceptor::from(tls.load_full());
+                connections.spawn(connection(stream, peer, tls, api.clone(), seen.clone(), slot));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -79,14 +89,15 @@ pub async fn serve(listener: TcpListener, tls: ServerConfig, api: Arc<Api>, stop
 async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
-) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
+) -> std::io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let slot = slots.clone().acquire_owned().await.map_err(std::io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, slot))
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, peer, slot))
 }
 
 async fn connection(
     stream: TcpStream,
+    peer: Peer,
     tls: TlsAcceptor,
     api: Arc<Api>,
     mut stopping: watch::Receiver<bool>,
@@ -111,6 +122,7 @@ async fn connection(
     let (handover, mut rest) = Handover::channel();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         begun.store(true, Ordering::Relaxed);
+        request.extensions_mut().insert(peer);
         if let Some(presented) = &presented {
             request.extensions_mut().insert(presented.clone());
         }

@@ -25,7 +25,7 @@ use sternpost_store::{Store, memory::MemoryStore};
 use sternpost_verbs::{Registry, environment::Environment, served::ServedResources};
 
 use crate::{
-    Api, OpenApi,
+    Anonymous, Api, OpenApi, Rbac,
     health::Health,
     metrics::Metrics,
     request::{Query, Request},
@@ -40,14 +40,25 @@ pub fn api() -> Api {
 }
 
 pub fn api_with(health: Health) -> Api {
-    api_of(health, Naming::Short)
+    api_of(health, Naming::Short, registry())
 }
 
 pub fn api_named(naming: Naming) -> Api {
-    api_of(Health::default(), naming)
+    api_of(Health::default(), naming, registry())
 }
 
-fn api_of(health: Health, naming: Naming) -> Api {
+/// There are no roles: only the admin may do anything.
+pub fn api_by_rbac() -> Api {
+    let registry = registry();
+    let rbac = Arc::new(Rbac::new(&registry.cache));
+    let mut api = api_of(Health::default(), Naming::Short, registry.with_authorizer(rbac));
+    api.anonymous = Anonymous::AsAnyUser;
+    let nobody_special = User { name: "carol".into(), ..User::default() };
+    api.authenticator.add(&Token::parse("carol").unwrap(), nobody_special);
+    api
+}
+
+fn api_of(health: Health, naming: Naming, registry: Registry) -> Api {
     let mut authenticator = Authenticator::default();
     authenticator.add(&Token::parse(TOKEN).unwrap(), User::admin());
     let discovery = Discovery::new(vec![group("", "pods"), group("apps", "deployments")]);
@@ -61,7 +72,7 @@ fn api_of(health: Health, naming: Naming) -> Api {
             true,
             std::time::UNIX_EPOCH,
         ),
-        registry(),
+        Arc::new(registry),
         "127.0.0.1:6443".into(),
     )
 }
@@ -106,6 +117,7 @@ pub fn request(method: Method, target: &str, pairs: &[(&str, &str)]) -> Request 
         headers: headers(pairs),
         body: Bytes::new(),
         user: Some(Arc::new(User::admin())),
+        audit: None,
     }
 }
 
@@ -158,7 +170,7 @@ pub fn now<F: Future>(future: F) -> F::Output {
 }
 
 /// An empty registry in memory.
-fn registry() -> Arc<Registry> {
+fn registry() -> Registry {
     #[derive(Debug)]
     struct Fixed;
     impl Environment for Fixed {
@@ -177,5 +189,5 @@ fn registry() -> Arc<Registry> {
     }
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Default::default()));
     let (cache, _) = now(Cache::start(store.clone(), Box::new(NoIndex))).unwrap();
-    Arc::new(Registry::new(ServedResources::built_in(), cache, store, Arc::new(Fixed)))
+    Registry::new(ServedResources::built_in(), cache, store, Arc::new(Fixed))
 }

@@ -1,11 +1,12 @@
 //! The way of a build, from the first file to the last byte.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::config::{self, Config};
 use crate::documents;
-use crate::error::{Cause, Error, Result};
+use crate::error::{self, Error, Result};
 use crate::files::{Fetcher, FileSystem, Runner};
 use crate::go_json::go_quoted;
 use crate::kustomization::{self, Kustomization, Var};
@@ -13,8 +14,13 @@ use crate::loader::{Loader, Restriction};
 use crate::output::{self, Written};
 use crate::resource::{ConfiguredBy, Origin};
 use crate::resources::Resources;
-use crate::schema::{self, Schema};
+use crate::schema::document::Source;
+use crate::schema::{self, ListOrder, Schema};
+use crate::why::{self, Cause, Layer, StepId, Why};
 use crate::{generate, name_reference, repository, sort, transform, vars};
+
+/// What labels objects without a kustomization that says so.
+const MANAGED_BY_OPTION: &str = "--enable-managedby-label";
 
 /// What a build may reach.
 #[derive(Clone, Copy)]
@@ -46,6 +52,8 @@ pub struct Options {
     pub helm: HelmOptions,
     pub plugins: PluginOptions,
     pub schema: SchemaOptions,
+    /// Whether objects come with who wrote what: [`Written::why`].
+    pub why: bool,
 }
 
 /// What a build knows of types beyond what kustomize does.
@@ -55,8 +63,13 @@ pub struct SchemaOptions {
     /// the objects are schemas, and kinds that are not known are taken for what
     /// most are.
     pub auto: bool,
-    /// Texts of OpenAPI documents and CustomResourceDefinitions to merge.
-    pub texts: Vec<String>,
+    /// OpenAPI documents and CustomResourceDefinitions to merge.
+    pub files: Vec<Source>,
+    /// The version of Kubernetes whose schema counts as built in, if it is not
+    /// that of kustomize.
+    pub version: Option<String>,
+    /// The order of merged lists, if kustomizations are not to say.
+    pub order: Option<ListOrder>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,11 +134,14 @@ pub fn build(environment: Environment<'_>, options: &Options) -> std::result::Re
         environment,
         options,
         schema: schema::builtin(),
+        builtin: schema::builtin(),
         schema_chosen: false,
+        order_chosen: false,
         builtin_used: false,
         metadata: BuildMetadata::default(),
         namespaces: Vec::new(),
         warnings: Vec::new(),
+        why: options.why.then(Why::new),
     };
     match build.run() {
         Ok(objects) => Ok(Built { objects, warnings: build.warnings }),
@@ -138,8 +154,12 @@ pub(crate) struct Build<'a> {
     pub(crate) environment: Environment<'a>,
     pub(crate) options: &'a Options,
     pub(crate) schema: Arc<Schema>,
+    /// What is known if nobody says otherwise.
+    builtin: Arc<Schema>,
     /// Whether a kustomization has said which schema is used; the first wins.
     schema_chosen: bool,
+    /// The same of the order of merged lists.
+    order_chosen: bool,
     /// Whether an object so far was of a kind that only the whole built-in
     /// schema could tell the scope of.
     builtin_used: bool,
@@ -147,6 +167,7 @@ pub(crate) struct Build<'a> {
     /// Of the kustomizations that are open, outermost first.
     namespaces: Vec<String>,
     pub(crate) warnings: Vec<String>,
+    pub(crate) why: Option<Rc<Why>>,
 }
 
 /// What the root's `buildMetadata` asks for.
@@ -166,6 +187,8 @@ pub(crate) struct Target<'a> {
     pub(crate) configured_in: String,
     /// Its directory, as seen from there.
     pub(crate) directory: PathBuf,
+    /// Its places, if somebody asks who wrote what.
+    pub(crate) layer: Option<Layer>,
 }
 
 /// What has come together so far.
@@ -179,11 +202,19 @@ pub(crate) struct Accumulated {
 impl<'a> Build<'a> {
     fn run(&mut self) -> Result<Vec<Written>> {
         let options = self.options;
+        if let Some(version) = &options.schema.version {
+            self.builtin = schema::builtin_of(version)?;
+            self.schema = Arc::clone(&self.builtin);
+        }
+        if let Some(order) = options.schema.order {
+            Arc::make_mut(&mut self.schema).order = order;
+            self.order_chosen = true;
+        }
         if options.schema.auto {
             self.schema = Arc::new((*self.schema).clone().with_fallback());
         }
-        for text in &options.schema.texts {
-            schema::openapi::add(Arc::make_mut(&mut self.schema), text)?;
+        if !options.schema.files.is_empty() {
+            schema::openapi::add(Arc::make_mut(&mut self.schema), &options.schema.files)?;
             self.schema_chosen = true;
         }
         let loader = Loader::at_directory(
@@ -197,16 +228,20 @@ impl<'a> Build<'a> {
         let root = self.target(loader, directory)?;
         self.metadata = BuildMetadata::of(&root.kustomization);
         self.choose_schema(&root)?;
-        let sort_order = sort::Order::of(&root.kustomization, options.reorder, &mut self.warnings)?;
+        let sort_order = sort::Order::of(&root.kustomization, options.reorder, &mut self.warnings);
 
         let mut accumulated = Accumulated::default();
         self.accumulate(&root, &mut accumulated)?;
+        let sort_order = sort_order?;
         let Accumulated { mut resources, config, vars } = accumulated;
 
         // Names are final only now, so only now can references follow them.
         generate::hash::add_suffixes(&mut resources)?;
+        self.wrote(&mut resources, |_| Cause::Hash);
         name_reference::fix(&mut resources, &config)?;
+        self.wrote(&mut resources, |why| Cause::Step(why.unwritten(why::NAME_REFERENCE)));
         vars::resolve(&mut resources, &config, &vars, &mut self.warnings)?;
+        self.wrote(&mut resources, |_| Cause::Vars);
 
         output::drop_local(&mut resources);
         sort_order.apply(&mut resources);
@@ -216,12 +251,30 @@ impl<'a> Build<'a> {
                 resource.set_label("app.kubernetes.io/managed-by", &label);
             }
         }
-        output::write(resources, self.metadata)
+        let asked = |_: &Why| match &root.layer {
+            Some(layer) if self.metadata.any() => {
+                Cause::Step(layer.step("buildMetadata", "buildMetadata", None))
+            }
+            _ => Cause::Step(StepId::default()),
+        };
+        self.wrote(&mut resources, |why| match self.metadata.managed_by {
+            true => asked(why),
+            false => Cause::Step(why.unwritten(MANAGED_BY_OPTION)),
+        });
+        output::write(resources, self.metadata, self.why.as_deref().map(|why| (why, asked(why))))
+    }
+
+    /// Says who has to answer for what has changed.
+    fn wrote(&self, resources: &mut Resources, cause: impl FnOnce(&Why) -> Cause) {
+        if let Some(why) = &self.why {
+            why.settle_all(resources, cause(why));
+        }
     }
 
     pub(crate) fn target(&mut self, loader: Loader<'a>, directory: PathBuf) -> Result<Target<'a>> {
         let (text, name) = loader.kustomization()?;
-        let read = kustomization::read(&text)?;
+        let read =
+            kustomization::read(&text).map_err(|error| error.in_file(loader.root().join(name).display()))?;
         let errors = read.kustomization.type_errors();
         if !errors.is_empty() {
             let root = loader.root().display();
@@ -232,7 +285,11 @@ impl<'a> Build<'a> {
         }
         self.warnings.extend(read.warnings);
         let configured_in = directory.join(name).to_string_lossy().into_owned();
-        Ok(Target { kustomization: read.kustomization, loader, configured_in, directory })
+        let layer = self
+            .why
+            .as_ref()
+            .map(|why| Layer::new(why, &text, name, &self.options.shown, &directory, loader.repository()));
+        Ok(Target { kustomization: read.kustomization, loader, configured_in, directory, layer })
     }
 
     /// The steps of one kustomization, on what its parent gives it: nothing,
@@ -250,6 +307,11 @@ impl<'a> Build<'a> {
         self.components(target, into).map_err(|error| error.within("accumulating components"))?;
         transform::run(self, target, into)?;
         self.namespaces.truncate(self.namespaces.len() - usize::from(own.is_some()));
+        if let Some(layer) = &target.layer {
+            for (at, var) in target.kustomization.vars.iter().enumerate() {
+                layer.why().name_var(&var.name, layer.step("RefVarTransformer", "vars", Some(at)));
+            }
+        }
         vars::register(&target.kustomization.vars, into)
     }
 
@@ -270,14 +332,14 @@ impl<'a> Build<'a> {
     /// A path is a file first, and only then a directory.
     fn resource(&mut self, target: &Target<'a>, path: &str, into: &mut Accumulated) -> Result<()> {
         let Err(as_file) = self.file(target, path, into) else { return Ok(()) };
-        if as_file.cause() == Cause::HttpStatus {
+        if matches!(as_file.cause(), error::Cause::HttpStatus | error::Cause::UnreadableSchema) {
             return Err(as_file);
         }
         self.warnings.extend(repository::parse(path).and_then(|address| address.warning).map(str::to_owned));
         let as_directory = target.loader.enter(path).and_then(|loader| self.base(target, path, loader, into));
         match as_directory {
             Ok(()) => Ok(()),
-            Err(_) if as_file.cause() == Cause::MalformedYaml => Err(as_file),
+            Err(_) if as_file.cause() == error::Cause::MalformedYaml => Err(as_file),
             Err(error) => Err(error.within(format!("accumulation err='{as_file}'"))),
         }
     }
@@ -293,7 +355,10 @@ impl<'a> Build<'a> {
     fn read_file(&mut self, target: &Target<'a>, path: &str) -> Result<Resources> {
         let bytes = target.loader.load(path)?;
         let mut resources = documents::text(bytes)
-            .and_then(|text| documents::read(&self.schema, &text))
+            .and_then(|text| {
+                let source = target.layer.as_ref().map(|layer| layer.file(path, &text));
+                documents::read_from(&self.schema, &text, source.as_ref())
+            })
             .map_err(|error| in_file(error, path))?;
         if self.metadata.origins {
             let origin = Origin {
@@ -302,9 +367,16 @@ impl<'a> Build<'a> {
             };
             resources.iter_mut().for_each(|resource| resource.origin = Some(origin.clone()));
         }
-        self.builtin_used |= resources.iter().any(|resource| !self.schema.knows(&resource.id().gvk));
+        if resources.iter().any(|resource| !self.schema.knows(&resource.id().gvk)) {
+            self.schema.check()?;
+            self.builtin_used = true;
+        }
         let mut read = Resources::default();
         resources.into_iter().try_for_each(|resource| read.append(resource))?;
+        if let Some(layer) = &target.layer {
+            let at = target.kustomization.resources.iter().position(|listed| listed == path);
+            layer.wrote(&mut read, why::RESOURCES, "resources", at);
+        }
         Ok(read)
     }
 
@@ -369,11 +441,10 @@ impl<'a> Build<'a> {
     }
 
     fn configuration(&self, target: &Target<'a>, into: &mut Accumulated) -> Result<()> {
-        for path in &target.kustomization.configurations {
-            let text = target.loader.load_text(path)?;
-            let tables = config::read(&text)?;
-            into.config.add(&tables)?;
-        }
+        let paths = target.kustomization.configurations.iter();
+        let files: Vec<_> =
+            paths.map(|path| config::read(&target.loader.load_text(path)?)).collect::<Result<_>>()?;
+        into.config.merge(&Config::of(&files)?)?;
         let crds = &target.kustomization.crds;
         if !crds.is_empty() {
             let tables = config::crds::read(&target.loader, crds)
@@ -402,12 +473,19 @@ impl<'a> Build<'a> {
 
     fn choose_schema(&mut self, target: &Target<'a>) -> Result<()> {
         let openapi = &target.kustomization.openapi;
-        let auto = self.options.schema.auto;
-        let Some(chosen) = schema::openapi::read(&target.loader, openapi, auto)? else { return Ok(()) };
+        if let Some(order) = schema::openapi::order(openapi)?.filter(|_| !self.order_chosen) {
+            Arc::make_mut(&mut self.schema).order = order;
+            self.order_chosen = true;
+        }
+        let basis = schema::openapi::Basis {
+            builtin: &self.builtin,
+            auto: self.options.schema.auto,
+            used: self.builtin_used,
+        };
+        let Some(mut chosen) = schema::openapi::read(&target.loader, openapi, &basis)? else { return Ok(()) };
         if !self.schema_chosen {
-            // Whatever made upstream look into its own schema before keeps it.
-            let chosen = if self.builtin_used { chosen.with_builtin() } else { chosen };
-            self.schema = Arc::new(chosen.with_builtin_scopes());
+            chosen.order = self.schema.order;
+            self.schema = Arc::new(chosen.with_scopes_of(&self.builtin));
             self.schema_chosen = true;
         }
         Ok(())
@@ -422,6 +500,10 @@ impl BuildMetadata {
             transformations: asked("transformerAnnotations"),
             managed_by: asked("managedByLabel"),
         }
+    }
+
+    fn any(self) -> bool {
+        self.origins || self.transformations || self.managed_by
     }
 }
 
@@ -460,12 +542,12 @@ impl Target<'_> {
 
 /// Names the file of a text that is no YAML.
 pub(crate) fn in_file(error: Error, path: impl AsRef<Path>) -> Error {
-    if error.cause() != Cause::MalformedYaml {
+    if error.cause() != error::Cause::MalformedYaml {
         return error;
     }
     let path = path.as_ref().display();
     let message = format!("MalformedYAMLError: {error} in File: {path}");
-    let named = Error::caused(Cause::MalformedYaml, message);
+    let named = Error::caused(error::Cause::MalformedYaml, message);
     match error.hint() {
         Some(hint) => named.with_hint(format!("{path}:{hint}")),
         None => named,

@@ -33,11 +33,13 @@ pub(crate) struct NameReference {
     pub(crate) referrers: Vec<FieldSpec>,
 }
 
-/// Shared until something is added.
+/// Shared until something is added. Nothing by default.
 #[derive(Debug, Clone)]
 pub(crate) struct Config(Arc<Tables>);
 
-static DEFAULT: LazyLock<Arc<Tables>> = LazyLock::new(|| {
+static NOTHING: LazyLock<Arc<Tables>> = LazyLock::new(Arc::default);
+
+static BUILT_IN: LazyLock<Arc<Tables>> = LazyLock::new(|| {
     let mut tables = Tables::default();
     read_field_specs(include_str!("../facts/fieldspecs"), &mut tables);
     read_name_references(include_str!("../facts/namereferences"), &mut tables);
@@ -46,7 +48,7 @@ static DEFAULT: LazyLock<Arc<Tables>> = LazyLock::new(|| {
 
 impl Default for Config {
     fn default() -> Self {
-        Self(Arc::clone(&DEFAULT))
+        Self(Arc::clone(&NOTHING))
     }
 }
 
@@ -59,11 +61,28 @@ impl std::ops::Deref for Config {
 }
 
 impl Config {
+    /// What files say, and the built-in tables where they say nothing of a path.
+    pub(crate) fn of(files: &[Tables]) -> Result<Self> {
+        if files.is_empty() {
+            return Ok(Self(Arc::clone(&BUILT_IN)));
+        }
+        let mut config = Self::default();
+        for tables in files {
+            config.add(&Tables { name_reference: Vec::new(), ..tables.clone() })?;
+        }
+        config.add(&BUILT_IN)?;
+        for tables in files {
+            let name_reference = tables.name_reference.clone();
+            config.add(&Tables { name_reference, ..Tables::default() })?;
+        }
+        Ok(config)
+    }
+
     pub(crate) fn merge(&mut self, other: &Self) -> Result<()> {
-        if Arc::ptr_eq(&self.0, &other.0) || Arc::ptr_eq(&other.0, &DEFAULT) {
+        if Arc::ptr_eq(&self.0, &other.0) || Arc::ptr_eq(&other.0, &NOTHING) {
             return Ok(());
         }
-        if Arc::ptr_eq(&self.0, &DEFAULT) {
+        if Arc::ptr_eq(&self.0, &NOTHING) {
             self.0 = Arc::clone(&other.0);
             return Ok(());
         }
@@ -71,6 +90,8 @@ impl Config {
     }
 
     pub(crate) fn add(&mut self, other: &Tables) -> Result<()> {
+        let add_all =
+            |to: &mut Vec<FieldSpec>, specs: &[FieldSpec]| add_where(to, specs, FieldSpec::covered_by);
         let tables = Arc::make_mut(&mut self.0);
         add_all(&mut tables.name_prefix, &other.name_prefix).map_err(|error| merging(error, "NamePrefix"))?;
         add_all(&mut tables.name_suffix, &other.name_suffix).map_err(|error| merging(error, "NameSuffix"))?;
@@ -103,8 +124,16 @@ fn merging(error: Error, table: &str) -> Error {
 
 /// Fields that are already there are left out.
 pub(crate) fn add_all(to: &mut Vec<FieldSpec>, specs: &[FieldSpec]) -> Result<()> {
+    add_where(to, specs, FieldSpec::same_place)
+}
+
+fn add_where(
+    to: &mut Vec<FieldSpec>,
+    specs: &[FieldSpec],
+    there: fn(&FieldSpec, &FieldSpec) -> bool,
+) -> Result<()> {
     for spec in specs {
-        match to.iter().find(|known| known.same_place(spec)) {
+        match to.iter().find(|known| there(known, spec)) {
             Some(known) if known.create != spec.create => {
                 return Err(Error::new("conflicting fieldspecs"));
             }

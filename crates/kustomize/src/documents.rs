@@ -7,6 +7,7 @@ use sternpost_yaml::node::{Content, Node, read_node};
 use crate::error::{Cause, Error, Result};
 use crate::resource::Resource;
 use crate::schema::Schema;
+use crate::why::Text;
 
 /// The text of a file of objects, as a YAML reader takes it.
 pub(crate) fn text(bytes: Vec<u8>) -> Result<String> {
@@ -38,18 +39,25 @@ pub(crate) fn text(bytes: Vec<u8>) -> Result<String> {
 
 /// Objects in the order of the text; those of a list come after all others.
 pub(crate) fn read(schema: &Schema, text: &str) -> Result<Vec<Resource>> {
-    let nodes = nodes(text)?;
-    let nodes = objects(nodes)?;
+    read_from(schema, text, None)
+}
+
+/// The same with the places of what is read, if somebody asks for them.
+pub(crate) fn read_from(schema: &Schema, text: &str, source: Option<&Text>) -> Result<Vec<Resource>> {
+    let nodes = objects(nodes_from(text, source)?)?;
     nodes.into_iter().map(|node| Resource::new(schema, node)).collect()
 }
 
 /// The documents of a text that are not empty.
 pub(crate) fn nodes(text: &str) -> Result<Vec<Node>> {
+    nodes_from(text, None)
+}
+
+fn nodes_from(text: &str, source: Option<&Text>) -> Result<Vec<Node>> {
     let text =
         if text.contains('\r') { text.replace("\r\n", "\n").into() } else { std::borrow::Cow::from(text) };
     let mut nodes = Vec::new();
-    let mut line = 0;
-    for document in split(&text)? {
+    for (line, document) in split(&text)? {
         let node = read_node(document).map_err(|error| {
             // Upstream finds these only after reading.
             if matches!(error.error.problem, Problem::MergeNeedsMapping | Problem::MergeTwice) {
@@ -59,27 +67,56 @@ pub(crate) fn nodes(text: &str) -> Result<Vec<Node>> {
             Error::caused(Cause::MalformedYaml, format!("yaml: {}", error.upstream))
                 .with_hint(format!("{place}: {}", error.error.problem))
         })?;
-        nodes.extend(node.filter(|node| !is_nothing(node)));
-        line += document.matches('\n').count() + 1;
+        let mut node = node.filter(|node| !is_nothing(node));
+        // Blank lines before all count only for mistakes of syntax.
+        let blank = blank_lines(document);
+        if let Some(node) = node.as_mut().filter(|_| blank > 0) {
+            raise(node, u32::try_from(blank).unwrap_or(u32::MAX));
+        }
+        if let (Some(node), Some(source)) = (&mut node, source) {
+            source.mark(node, line + blank);
+        }
+        nodes.extend(node);
     }
     Ok(nodes)
 }
 
-fn is_nothing(node: &Node) -> bool {
+fn blank_lines(text: &str) -> usize {
+    let content = text.trim_start_matches([' ', '\t', '\n']);
+    text.strip_suffix(content).unwrap_or_default().matches('\n').count()
+}
+
+fn raise(node: &mut Node, lines: u32) {
+    node.line = node.line.saturating_sub(lines);
+    match &mut node.content {
+        Content::Scalar(_) => {}
+        Content::Sequence(items) => items.iter_mut().for_each(|item| raise(item, lines)),
+        Content::Mapping(pairs) => {
+            for (key, value) in pairs {
+                raise(key, lines);
+                raise(value, lines);
+            }
+        }
+    }
+}
+
+pub(crate) fn is_nothing(node: &Node) -> bool {
     node.is_null() || (node.is_mapping() && node.pairs().is_empty())
 }
 
 const SEPARATOR: &str = "\n---";
 
 /// At lines that start with `---`. The rest of such a line may hold a comment
-/// and nothing else.
-fn split(text: &str) -> Result<Vec<&str>> {
+/// and nothing else. Each comes with the number of lines before it.
+pub(crate) fn split(text: &str) -> Result<Vec<(usize, &str)>> {
     let mut documents = Vec::new();
     let mut rest = text;
+    let mut lines = 0;
     while let Some(at) = rest.find(SEPARATOR) {
         // The line break is the document's.
         let (document, after) = rest.split_at_checked(at + 1).unwrap_or((rest, ""));
-        documents.push(document);
+        documents.push((lines, document));
+        lines += document.matches('\n').count();
         let after = after.get(SEPARATOR.len() - 1..).unwrap_or_default();
         let line_end = after.find('\n').unwrap_or(after.len());
         let (line, next) = after.split_at_checked(line_end).unwrap_or((after, ""));
@@ -88,9 +125,15 @@ fn split(text: &str) -> Result<Vec<&str>> {
             return Err(Error::new(format!("invalid document separator: ---{line}")));
         }
         // The break stays where it is the start of the next separator.
-        rest = if next.starts_with(SEPARATOR) { next } else { next.strip_prefix('\n').unwrap_or(next) };
+        rest = match next.strip_prefix('\n') {
+            Some(below) if !next.starts_with(SEPARATOR) => {
+                lines += 1;
+                below
+            }
+            _ => next,
+        };
     }
-    documents.push(rest);
+    documents.push((lines, rest));
     Ok(documents)
 }
 

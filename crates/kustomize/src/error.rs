@@ -19,6 +19,8 @@ pub enum Cause {
     NoKustomization,
     /// A server that does not have a file: it is not tried as a directory.
     HttpStatus,
+    /// A schema that is asked for and cannot be read, whatever was to be read with it.
+    UnreadableSchema,
     Other,
 }
 
@@ -42,6 +44,12 @@ impl Error {
 
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint.get_or_insert(hint.into());
+        self
+    }
+
+    /// A hint that is a place in a file gets the file before it.
+    pub(crate) fn in_file(mut self, file: impl std::fmt::Display) -> Self {
+        self.hint = self.hint.map(|place| format!("{file}:{place}"));
         self
     }
 

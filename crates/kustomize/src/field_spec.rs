@@ -66,6 +66,11 @@ impl FieldSpec {
     pub(crate) fn same_place(&self, other: &Self) -> bool {
         self.path == other.path && self.gvk.overlaps(&other.gvk)
     }
+
+    /// Whether the other is at this field, perhaps of more kinds.
+    pub(crate) fn covered_by(&self, other: &Self) -> bool {
+        self.path == other.path && other.gvk.covers(&self.gvk)
+    }
 }
 
 impl From<&FieldSpecArgs> for FieldSpec {

@@ -31,6 +31,9 @@ pub trait WritableFiles: FileSystem {
 
     /// Makes a directory where nothing is yet, in one that is there.
     fn make_directory(&mut self, path: &Path) -> io::Result<()>;
+
+    /// Removes a file, or a link but not what it leads to.
+    fn remove(&mut self, path: &Path) -> io::Result<()>;
 }
 
 /// A place on a remote host, and what came from there.
@@ -208,6 +211,11 @@ impl WritableFiles for MemoryFiles {
             Some(Ok(Entry::Directory)) => Err(io::ErrorKind::IsADirectory.into()),
             _ => Err(io::ErrorKind::NotFound.into()),
         }
+    }
+
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        let removed = self.files.remove(path).is_some() || self.links.remove(path).is_some();
+        if removed { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 
     fn make_directory(&mut self, path: &Path) -> io::Result<()> {

@@ -2,6 +2,9 @@
 //! executable that reads and writes a `ResourceList`) and the older exec
 //! plugins (an executable in a well-known place that reads and writes YAML).
 
+mod comments;
+pub(crate) mod run;
+
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -12,12 +15,13 @@ use crate::build::{PluginOptions, Target};
 use crate::documents;
 use crate::error::{Error, Result};
 use crate::files::{self, Command, Ran, Runner};
+use crate::go_json::{Field, Shape, Struct};
 use crate::merge::wrong_kind;
 use crate::resource::{Behavior, Resource};
 use crate::resources::Resources;
 use crate::schema::Schema;
 
-const FUNCTION: [&str; 2] = ["config.kubernetes.io/function", "config.k8s.io/function"];
+pub(crate) const FUNCTION: [&str; 2] = ["config.kubernetes.io/function", "config.k8s.io/function"];
 /// By which an object that comes back is told.
 const ID: &str = "kustomize.config.k8s.io/id";
 const NEEDS_HASH: &str = "kustomize.config.k8s.io/needs-hash";
@@ -50,6 +54,8 @@ enum Kind {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Spec {
+    #[serde(rename = "deferFailure")]
+    defer_failure: bool,
     container: Option<Container>,
     exec: Option<Exec>,
 }
@@ -264,15 +270,63 @@ fn spec_of(text: &str) -> Result<Spec> {
     if document.value.is_null() {
         return Ok(Spec::default());
     }
-    serde_json::from_value(document.value).map_err(|error| Error::new(error.to_string()))
+    let checked = crate::go_json::check(document.value, &FUNCTION_SPEC)
+        .map_err(|problem| Error::new(format!("error unmarshaling JSON: while decoding JSON: {problem}")))?;
+    serde_json::from_value(checked).map_err(|error| Error::new(error.to_string()))
 }
+
+static FUNCTION_SPEC: Struct = Struct {
+    name: "FunctionSpec",
+    go_type: "runtimeutil.FunctionSpec",
+    fields: &[
+        Field("deferFailure", &[], Shape::Bool),
+        Field("container", &[], Shape::Struct(&CONTAINER_SPEC)),
+        Field("exec", &[], Shape::Struct(&EXEC_SPEC)),
+    ],
+};
+
+static CONTAINER_SPEC: Struct = Struct {
+    name: "ContainerSpec",
+    go_type: "runtimeutil.ContainerSpec",
+    fields: &[
+        Field("image", &[], Shape::Text),
+        Field("network", &[], Shape::Bool),
+        Field("mounts", &[], Shape::List(&Shape::Struct(&STORAGE_MOUNT))),
+        Field("envs", &[], Shape::List(&Shape::Text)),
+    ],
+};
+
+static STORAGE_MOUNT: Struct = Struct {
+    name: "StorageMount",
+    go_type: "runtimeutil.StorageMount",
+    fields: &[
+        Field("type", &[], Shape::Text),
+        Field("src", &[], Shape::Text),
+        Field("dst", &[], Shape::Text),
+        Field("rw", &[], Shape::Bool),
+    ],
+};
+
+static EXEC_SPEC: Struct = Struct {
+    name: "ExecSpec",
+    go_type: "runtimeutil.ExecSpec",
+    fields: &[
+        Field("path", &[], Shape::Text),
+        Field("args", &[], Shape::List(&Shape::Text)),
+        Field("envs", &[], Shape::List(&Shape::Text)),
+    ],
+};
 
 fn function(options: &PluginOptions, root: &Path, spec: Spec) -> Result<Kind> {
     if let Some(container) = spec.container.filter(|container| !container.image.is_empty()) {
         if container.network && !options.network {
             return Ok(Kind::Refused(format!("{PROBLEM}: network required but not enabled with --network ")));
         }
-        return Ok(Kind::Function(docker(options, root, &container)?));
+        let source = |kind: &str, mount: &Mount| match kind {
+            "bind" => mounted(root, &mount.src),
+            _ => Ok(mount.src.clone()),
+        };
+        return Ok(Kind::Function(docker(options, root, &container, source)?));
     }
     let Some(exec) = spec.exec.filter(|exec| options.exec && !exec.path.is_empty()) else {
         return Ok(Kind::Nothing);
@@ -289,7 +343,12 @@ fn function(options: &PluginOptions, root: &Path, spec: Spec) -> Result<Kind> {
 
 /// How a container is run: without a network, without rights, with nothing of
 /// this machine that is not named.
-fn docker(options: &PluginOptions, root: &Path, container: &Container) -> Result<Command> {
+fn docker(
+    options: &PluginOptions,
+    root: &Path,
+    container: &Container,
+    mounted: impl Fn(&str, &Mount) -> Result<String>,
+) -> Result<Command> {
     let network = if container.network { "host" } else { "none" };
     let user = options.user.as_deref().unwrap_or("nobody");
     let fixed = ["run", "--rm", "-i", "-a", "STDIN", "-a", "STDOUT", "-a", "STDERR", "--network", network];
@@ -298,20 +357,17 @@ fn docker(options: &PluginOptions, root: &Path, container: &Container) -> Result
     let given: Vec<Mount> = options.mounts.iter().map(|text| mount(text)).collect();
     for mount in container.mounts.iter().chain(&given) {
         let kind = if mount.r#type.is_empty() { "bind" } else { &mount.r#type };
-        let source = match kind {
-            "bind" => mounted(root, &mount.src)?,
-            _ => mount.src.clone(),
-        };
+        let source = mounted(kind, mount)?;
         let mode = if mount.rw { "" } else { ",readonly" };
         let value = format!("type={kind},source={source},target={}{mode}", mount.dst);
         arguments.extend(["--mount".to_owned(), value]);
     }
     let fixed = ["LOG_TO_STDERR=true".to_owned(), "STRUCTURED_RESULTS=true".to_owned()];
-    let variables: std::collections::BTreeSet<&String> =
-        container.envs.iter().chain(&fixed).chain(&options.environment).collect();
-    // Those with a value first, then names whose value is this process's.
-    let (set, named): (Vec<&String>, Vec<&String>) =
-        variables.into_iter().partition(|variable| variable.contains('='));
+    // Those with a value first, sorted, then names whose value is this process's.
+    let given = container.envs.iter().chain(&options.environment);
+    let set: std::collections::BTreeSet<&String> =
+        given.clone().chain(&fixed).filter(|variable| variable.contains('=')).collect();
+    let named = given.filter(|variable| !variable.contains('='));
     for variable in set.into_iter().chain(named) {
         arguments.extend(["-e".to_owned(), variable.clone()]);
     }

@@ -103,6 +103,14 @@ impl GvkPattern {
             && any_or(&self.group, &gvk.group)
     }
 
+    /// Whether it is another pattern with parts left open.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let any_or = |pattern: &str, value: &str| pattern.is_empty() || pattern == value;
+        any_or(&self.kind, &other.kind)
+            && any_or(&self.version, &other.version)
+            && any_or(&self.group, &other.group)
+    }
+
     /// Whether some kind may be selected by both.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let meet = |a: &str, b: &str| a.is_empty() || b.is_empty() || a == b;

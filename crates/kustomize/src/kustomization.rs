@@ -123,6 +123,9 @@ pub struct ReplacementField {
     pub source: Option<SourceSelector>,
     pub source_value: Option<String>,
     pub targets: Option<Vec<TargetSelector>>,
+    /// Which entry of the kustomization it is, or comes from.
+    #[serde(skip)]
+    pub listed_at: usize,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -244,7 +247,7 @@ pub(crate) fn read(text: &str) -> Result<Read> {
 }
 
 /// The fields of a kustomization file, checked, under their declared names and
-/// without nulls; null for a text without any.
+/// without nulls; null for a text without any. A hint is a place in the text.
 pub(crate) fn read_fields(text: &str) -> Result<Value> {
     let invalid = |message: String| Error::new(format!("invalid Kustomization: {message}"));
     let document = sternpost_yaml::read(text).map_err(|error| {
@@ -252,7 +255,8 @@ pub(crate) fn read_fields(text: &str) -> Result<Value> {
         let upstream = sternpost_yaml::node::read_node(text).err().map(|error| error.upstream);
         let place = format!("{}:{}", error.line, error.column);
         let words = upstream.unwrap_or_else(|| error.problem.to_string());
-        invalid(format!("yaml: {words}")).with_hint(format!("kustomization file, {place}"))
+        let hint = format!("{place}: {words}");
+        invalid(format!("yaml: {words}")).with_hint(hint)
     })?;
     go_json::check(document.value, &KUSTOMIZATION).map_err(invalid)
 }

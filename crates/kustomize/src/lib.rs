@@ -12,6 +12,9 @@
 //! failure there is no output at all. What an object was called before is kept
 //! beside its tree (`resource.rs`), never in it.
 //!
+//! With [`Options::why`] objects come with who wrote which of their fields:
+//! `why.rs` looks on after every step, and costs nothing if nobody asks.
+//!
 //! [`command::run`] answers the other commands (`create`, `edit`, `cfg`,
 //! `localize`, `openapi`, `version`), each in a file or folder of its name.
 //!
@@ -50,6 +53,7 @@ mod selector;
 mod sort;
 mod transform;
 mod vars;
+mod why;
 
 pub use build::{
     Built, Environment, Failed, HelmOptions, Options, PluginOptions, Reorder, SchemaOptions, build,
@@ -58,3 +62,6 @@ pub use error::{Cause, Error};
 pub use id::{Gvk, ResId};
 pub use loader::Restriction;
 pub use output::Written;
+pub use schema::ListOrder;
+pub use schema::document::{Conflicts, Merged, Source, merge as merge_schemas};
+pub use why::{Field, From, Pattern, PatternError, Segment, Writer};

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use crate::documents;
 use crate::error::{Cause, Error, Result};
 use crate::files::{self, Entry, FetchError, Fetcher, FileSystem};
 use crate::repository::{self, Address};
@@ -176,7 +177,10 @@ impl<'a> Loader<'a> {
             }
         })?;
         if entry == Entry::Directory {
-            return Err(Error::new(format!("'{shown}' must resolve to a file")));
+            return Err(Error::new(match self.restriction {
+                Restriction::RootOnly => format!("'{shown}' must resolve to a file"),
+                Restriction::None => format!("read {shown}: is a directory"),
+            }));
         }
         let below = resolved.parent().is_some_and(|parent| parent.starts_with(self.root()));
         if self.restriction == Restriction::RootOnly && !below {
@@ -197,7 +201,13 @@ impl<'a> Loader<'a> {
     pub(crate) fn kustomization(&self) -> Result<(String, &'static str)> {
         let mut found = None;
         for name in FILE_NAMES {
-            let Ok(text) = self.load_text(name) else { continue };
+            let Ok(bytes) = self.load(name) else { continue };
+            let text = documents::text(bytes).map_err(|error| {
+                let file = self.root().join(name);
+                // Not a resource that is malformed: its directory is what it is.
+                let error = Error::new(error.to_string()).with_hint(error.hint().unwrap_or_default());
+                error.within("invalid Kustomization").in_file(file.display())
+            })?;
             if found.replace((text, name)).is_some() {
                 let root = self.root().display();
                 return Err(Error::new(format!("Found multiple kustomization files under: {root}\n")));

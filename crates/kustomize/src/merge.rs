@@ -8,17 +8,19 @@ use std::collections::{HashMap, HashSet};
 use sternpost_yaml::node::{Content, Node, Scalar, Style};
 
 use crate::error::{Error, Result};
-use crate::schema::{FieldSchema, MergedList, Schema, TypeId};
+use crate::schema::{FieldSchema, ListOrder, MergedList, Schema, TypeId};
 
 const DIRECTIVE: &str = "$patch";
 
 /// Patches an object. `None` is an object that the patch deletes.
 pub(crate) fn patch(schema: &Schema, object: Node, patch: &Node) -> Result<Option<Node>> {
+    schema.check()?;
     if strategy(patch)? == Strategy::Replace {
         // The directive has no effect on a whole object.
         return Ok(Some(object));
     }
-    let root = FieldSchema { inner: root_type(schema, Some(&object), Some(patch)), list: None };
+    let inner = root_type(schema, Some(&object), Some(patch));
+    let root = FieldSchema { inner, ..FieldSchema::default() };
     merge(schema, Some(object), Some(patch), &root)
 }
 
@@ -28,6 +30,9 @@ fn merge(
     patch: Option<&Node>,
     field: &FieldSchema,
 ) -> Result<Option<Node>> {
+    if let Some(broken) = &field.broken {
+        return Err(broken.error());
+    }
     let kind = |node: Option<&Node>| node.filter(|node| !node.is_null()).map(Kind::of);
     let (dest_kind, patch_kind) = (kind(dest.as_ref()), kind(patch));
     if let (Some(wanted), Some(found), Some(patch)) = (dest_kind, patch_kind, patch)
@@ -292,27 +297,101 @@ fn merge_sequence(
             }
         }
     }
-    let mut merged =
-        dest.or_else(|| patch.map(|patch| Node { content: Content::Sequence(Vec::new()), ..patch.clone() }));
+    let mut merged = dest.or_else(|| {
+        let mut list = patch?.clone();
+        match (schema.order, field.list.as_ref()) {
+            (ListOrder::Keep, _) => list.content = Content::Sequence(Vec::new()),
+            // Upstream starts from the patch itself. Directives are followed where
+            // an element can be found by its keys, and otherwise stay.
+            (ListOrder::Patch, Some(MergedList::Keys(keys))) => {
+                let found = |item: &&mut Node| !is_empty(&tuple(item, keys));
+                list.items_mut().into_iter().flatten().filter(found).for_each(|item| {
+                    item.remove(DIRECTIVE);
+                });
+            }
+            (ListOrder::Patch, _) => {}
+        }
+        Some(list)
+    });
     let Some(items) = merged.as_mut().and_then(Node::items_mut) else { return Ok(merged) };
     let dest_items = std::mem::take(items);
     *items = match list {
-        MergedList::Whole => merge_whole(dest_items, patch_items),
-        MergedList::Keys(keys) => merge_keyed(schema, dest_items, patch_items, keys, field.inner)?,
+        MergedList::Whole => merge_whole(dest_items, patch_items, schema.order)?,
+        MergedList::Keys(keys) => match schema.order {
+            ListOrder::Patch => merge_keyed(schema, dest_items, patch_items, keys, field.inner)?,
+            ListOrder::Keep => merge_in_place(schema, dest_items, patch_items, keys, field.inner)?,
+        },
+        MergedList::Broken(broken) => return Err(broken.error()),
     };
     Ok(merged)
 }
 
-/// The patch's values first.
-fn merge_whole(dest: Vec<Node>, patch: &[Node]) -> Vec<Node> {
+/// Values that are there once. Which come first is for the order to say.
+fn merge_whole(dest: Vec<Node>, patch: &[Node], order: ListOrder) -> Result<Vec<Node>> {
+    let is_value = |item: &&Node| item.is_null() || item.scalar().is_some();
+    if let Some(item) = patch.iter().chain(&dest).find(|item| !is_value(item)) {
+        return Err(wrong_kind("ScalarNode", item));
+    }
     let mut merged: Vec<Node> = Vec::new();
     let mut known: HashSet<Option<String>> = HashSet::new();
-    for item in patch.iter().cloned().chain(dest) {
+    let patch = patch.to_vec();
+    let (first, last) = match order {
+        ListOrder::Patch => (patch, dest),
+        ListOrder::Keep => (dest, patch),
+    };
+    for item in first.into_iter().chain(last) {
         if !item.is_null() && known.insert(item.as_text().map(str::to_owned)) {
             merged.push(item);
         }
     }
-    merged
+    Ok(merged)
+}
+
+/// Elements stay where they are, new ones come last, and none is lost: one
+/// without its keys is like no other. Keys that an element of the patch does not
+/// say are not compared.
+fn merge_in_place(
+    schema: &Schema,
+    dest: Vec<Node>,
+    patch: &[Node],
+    keys: &[String],
+    inner: Option<TypeId>,
+) -> Result<Vec<Node>> {
+    let item_schema = FieldSchema { inner, ..FieldSchema::default() };
+    let places = Places::of(&dest, keys);
+    let mut merged: Vec<Option<Node>> = dest.into_iter().map(Some).collect();
+    let mut untouched: Vec<bool> = vec![true; merged.len()];
+    let mut added: HashMap<Tuple, usize> = HashMap::new();
+    for change in patch.iter().filter(|change| !change.is_null()) {
+        let wanted = tuple(change, keys);
+        let known = places.matching(&wanted);
+        // Of several that fit, the one that does not say more than the patch does.
+        let same = |at: &&usize| places.tuples.get(**at) == Some(&wanted);
+        let known = known.iter().find(same).or(known.first()).or_else(|| added.get(&wanted)).copied();
+        match known {
+            Some(at) => {
+                if let Some(untouched) = untouched.get_mut(at) {
+                    *untouched = false;
+                }
+                if let Some(slot) = merged.get_mut(at) {
+                    *slot = merge(schema, slot.take(), Some(change), &item_schema)?;
+                }
+            }
+            None => {
+                if let Some(new) = merge(schema, None, Some(change), &item_schema)? {
+                    if !is_empty(&wanted) {
+                        added.insert(wanted, merged.len());
+                    }
+                    merged.push(Some(new));
+                }
+            }
+        }
+    }
+    // What the patch does not name is merged with nothing, as fields are.
+    for (slot, _) in merged.iter_mut().zip(&untouched).filter(|(_, untouched)| **untouched) {
+        *slot = merge(schema, slot.take(), None, &item_schema)?;
+    }
+    Ok(merged.into_iter().flatten().collect())
 }
 
 /// The texts of an element's keys; what is not there is empty.
@@ -349,14 +428,36 @@ impl Places {
         Self { tuples, by_tuple }
     }
 
-    /// Those that have all that the tuple has.
+    /// Those that have all that the tuple has; none is like one that has nothing.
     fn matching(&self, wanted: &Tuple) -> Vec<usize> {
-        if is_full(wanted) || is_empty(wanted) {
+        if is_empty(wanted) {
+            return Vec::new();
+        }
+        if is_full(wanted) {
             return self.by_tuple.get(wanted).cloned().unwrap_or_default();
         }
         let fits = |held: &Tuple| wanted.iter().zip(held).all(|(text, held)| text.is_empty() || text == held);
         self.tuples.iter().enumerate().filter(|(_, held)| fits(held)).map(|(at, _)| at).collect()
     }
+
+    /// Those that an empty result takes away. Keys that nothing has do not count.
+    fn covered(&self, wanted: &Tuple, effective: &[usize]) -> Vec<usize> {
+        if is_full(wanted) {
+            return self.by_tuple.get(wanted).cloned().unwrap_or_default();
+        }
+        let part =
+            |tuple: &Tuple| -> Tuple { effective.iter().filter_map(|at| tuple.get(*at).cloned()).collect() };
+        let wanted = part(wanted);
+        let covered = |held: &Tuple| covers(&wanted, &part(held));
+        self.tuples.iter().enumerate().filter(|(_, held)| covered(held)).map(|(at, _)| at).collect()
+    }
+}
+
+/// A key that is not said stands for every value of it, but not for its
+/// absence. That is upstream's doing: an element without its key takes the
+/// place of all that have theirs.
+fn covers(wanted: &Tuple, held: &Tuple) -> bool {
+    wanted.iter().zip(held).all(|(text, held)| if text.is_empty() { !held.is_empty() } else { text == held })
 }
 
 /// An element of the new list: one of the old list, which may have been
@@ -379,11 +480,23 @@ impl Slots {
         self.list.push(Some((place, slot)));
     }
 
+    /// In the place of the first that it covers, and without the others.
     fn set(&mut self, place: Tuple, slot: Slot) {
-        let known = self.by_tuple.get(&place).and_then(|at| self.list.get_mut(*at));
-        match known.and_then(Option::as_mut) {
-            Some((_, known)) => *known = slot,
-            None => self.push(place, slot),
+        let covered: Vec<usize> = if is_full(&place) {
+            self.by_tuple.get(&place).copied().into_iter().collect()
+        } else {
+            let covered =
+                |held: &Option<(Tuple, Slot)>| held.as_ref().is_some_and(|held| covers(&place, &held.0));
+            self.list.iter().enumerate().filter(|(_, held)| covered(held)).map(|(at, _)| at).collect()
+        };
+        for at in covered.iter().skip(1) {
+            self.take(*at);
+        }
+        let Some(first) = covered.first().copied() else { return self.push(place, slot) };
+        self.take(first);
+        if let Some(held) = self.list.get_mut(first) {
+            self.by_tuple.insert(place.clone(), first);
+            *held = Some((place, slot));
         }
     }
 
@@ -426,7 +539,7 @@ fn merge_keyed(
 
     let mut slots = Slots::default();
     let mut removed = vec![false; dest.len()];
-    let item_schema = FieldSchema { inner, list: None };
+    let item_schema = FieldSchema { inner, ..FieldSchema::default() };
     for wanted in &tuples {
         let matching = dest_places.matching(wanted);
         let old = matching.iter().copied().find(|at| removed.get(*at) == Some(&false));
@@ -442,7 +555,7 @@ fn merge_keyed(
             .as_ref()
             .is_none_or(|item| item.is_null() || (item.is_mapping() && item.pairs().is_empty()));
         if empty {
-            for at in matching {
+            for at in dest_places.covered(wanted, &effective) {
                 if let Some(gone) = removed.get_mut(at) {
                     *gone = true;
                 }
@@ -468,16 +581,23 @@ fn merge_keyed(
         slots.set(place, slot);
     }
     for (at, item) in dest.iter().enumerate() {
-        if removed.get(at) == Some(&true) {
+        let nothing = item.is_null() || (item.is_mapping() && item.pairs().is_empty());
+        if nothing || removed.get(at) == Some(&true) {
             continue;
         }
         let place = tuple(item, &effective_keys);
-        match slots.like(&place) {
-            Some(known) if effective_keys.len() == 1 => {
-                if let Some((_, slot)) = slots.list.get_mut(known).and_then(Option::as_mut) {
-                    *slot = Slot::Old(at);
-                }
+        if !item.is_mapping() {
+            return Err(wrong_kind("MappingNode", item));
+        }
+        if effective_keys.len() == 1 {
+            if is_empty(&place) {
+                // Upstream lets it take the place of all that came before it.
+                slots = Slots::default();
             }
+            slots.set(place, Slot::Old(at));
+            continue;
+        }
+        match slots.like(&place) {
             Some(known) => {
                 slots.take(known);
                 slots.push(place, Slot::Old(at));

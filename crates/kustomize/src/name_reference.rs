@@ -14,6 +14,8 @@ use crate::id::{GvkPattern, ResId};
 use crate::resource::Resource;
 use crate::resources::Resources;
 
+const ROLE_NAME: &str = "roleRef/name";
+
 pub(crate) fn fix(resources: &mut Resources, config: &Config) -> Result<()> {
     let known = Known::of(resources);
     let by_kind = Rules::of(&config.name_reference);
@@ -21,6 +23,7 @@ pub(crate) fn fix(resources: &mut Resources, config: &Config) -> Result<()> {
     for (at, resource) in resources.iter().enumerate() {
         let rules = by_kind.rules_for(&resource.id().gvk.kind);
         let mut referrer = None;
+        check_subjects(resource)?;
         for (target, spec) in rules {
             if !spec.gvk.selects(&resource.id().gvk) {
                 continue;
@@ -45,6 +48,26 @@ pub(crate) fn fix(resources: &mut Resources, config: &Config) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A service account that a RoleBinding is for may have no namespace, but not
+/// one that is no text.
+fn check_subjects(resource: &Resource) -> Result<()> {
+    if resource.id().gvk.kind != "RoleBinding" {
+        return Ok(());
+    }
+    let subjects = resource.node.get("subjects").map(Node::items).unwrap_or_default();
+    let text = |subject: &Node, field: &str| {
+        subject.get(field).map(|node| node.scalar().is_some_and(Scalar::is_string))
+    };
+    let account = |subject: &&Node| subject.get("kind").and_then(Node::as_text) == Some("ServiceAccount");
+    match subjects.iter().filter(account).any(|subject| text(subject, "namespace") == Some(false)) {
+        true => {
+            let id = resource.id();
+            Err(Error::new(format!("Invalid Input: namespace is blank for resource \"{id}\"\n")))
+        }
+        false => Ok(()),
+    }
 }
 
 /// The rules by the kind of the referrer, in their order.
@@ -115,6 +138,11 @@ struct Search<'r> {
     path: &'r str,
 }
 
+/// Where the object has it from.
+fn source_of(resource: &Resource, field: &str) -> u32 {
+    resource.node.at(&["metadata", field]).map_or(0, |node| node.source)
+}
+
 impl<'r> Search<'r> {
     fn fix(&self, node: &mut Node) -> Result<()> {
         if node.is_null() {
@@ -126,6 +154,7 @@ impl<'r> Search<'r> {
                 if let Some(found) = found.filter(|found| found.name() != scalar.text) {
                     let style = scalar.style;
                     *scalar = Scalar { style, ..Scalar::string(found.name()) };
+                    node.source = source_of(found, "name");
                 }
                 Ok(())
             }
@@ -145,9 +174,10 @@ impl<'r> Search<'r> {
         if found.name() == name && new_namespace.is_empty() {
             return Ok(());
         }
-        node.set("name", Node::string(found.name()));
+        let copied = |text: &str, field| Node { source: source_of(found, field), ..Node::string(text) };
+        node.set("name", copied(found.name(), "name"));
         if !new_namespace.is_empty() {
-            node.set("namespace", Node::string(new_namespace.clone()));
+            node.set("namespace", copied(new_namespace, "namespace"));
         }
         Ok(())
     }
@@ -205,7 +235,7 @@ impl<'r> Search<'r> {
 
     /// Namespaces of the service accounts that a RoleBinding is for.
     fn subject_namespaces(&self) -> HashSet<&str> {
-        if self.referrer.id().gvk.kind != "RoleBinding" {
+        if self.referrer.id().gvk.kind != "RoleBinding" || self.path == ROLE_NAME {
             return HashSet::new();
         }
         let subjects = self.referrer.node.get("subjects").map(Node::items).unwrap_or_default();
@@ -218,7 +248,7 @@ impl<'r> Search<'r> {
 
     /// A `roleRef` names the kind as well.
     fn fits_role_ref(&self, candidate: &Resource) -> bool {
-        if self.path != "roleRef/name" {
+        if self.path != ROLE_NAME {
             return true;
         }
         let Some(role_ref) = self.referrer.node.get("roleRef") else { return true };

@@ -9,6 +9,7 @@ use crate::go_json::go_quoted;
 use crate::id::ResId;
 use crate::resource::{Origin, Resource};
 use crate::resources::Resources;
+use crate::why::{self, Cause, Field, Why};
 
 const LOCAL_CONFIG: &str = "config.kubernetes.io/local-config";
 const ORIGIN: &str = "config.kubernetes.io/origin";
@@ -20,6 +21,11 @@ pub struct Written {
     pub id: ResId,
     /// With its final line break, without a separator.
     pub yaml: String,
+    /// Who wrote which field, in the order of the text; empty unless
+    /// [`crate::Options::why`] asks for it.
+    pub why: Vec<Field>,
+    /// What it was called before, known under the same condition.
+    pub names: Vec<String>,
 }
 
 /// Objects that only configure the build itself are not written.
@@ -30,11 +36,21 @@ pub(crate) fn drop_local(resources: &mut Resources) {
     }
 }
 
-pub(crate) fn write(resources: Resources, metadata: BuildMetadata) -> Result<Vec<Written>> {
+pub(crate) fn write(
+    resources: Resources,
+    metadata: BuildMetadata,
+    why: Option<(&Why, Cause)>,
+) -> Result<Vec<Written>> {
     let write = |resource: Resource| {
-        let resource = annotated(resource, metadata);
+        let mut resource = annotated(resource, metadata);
         let value = resource.node.to_json().map_err(|error| not_json(&resource.node, &error))?;
-        Ok(Written { yaml: sternpost_yaml::write(&value), id: resource.id().clone() })
+        let (mut fields, mut names) = (Vec::new(), Vec::new());
+        if let Some((why, cause)) = why {
+            why.settle(&mut resource, cause);
+            fields = why::fields(why, &resource.node, &value);
+            names = resource.previous_names().map(str::to_owned).collect();
+        }
+        Ok(Written { yaml: sternpost_yaml::write(&value), id: resource.id().clone(), why: fields, names })
     };
     resources.into_list().into_iter().map(write).collect()
 }

@@ -27,6 +27,7 @@ use crate::transform::name_affix::Affix;
 use crate::transform::namespace::{self, Subjects};
 use crate::transform::patches::Ready;
 use crate::transform::{images, labels, name_affix, replacements, replicas};
+use crate::why::{Cause, StepId};
 
 const BUILTIN: &str = "builtin";
 
@@ -34,6 +35,8 @@ const BUILTIN: &str = "builtin";
 pub(crate) struct Configured<'a> {
     transformer: Transformer<'a>,
     pub(crate) origin: Origin,
+    /// What it is known by to who asks who wrote what.
+    step: Option<StepId>,
 }
 
 enum Transformer<'a> {
@@ -60,7 +63,8 @@ pub(crate) fn generators<'a>(
         return Ok(());
     }
     let loading = |error: Error| error.within("loading generator plugins");
-    for config in load(build, target, entries).map_err(loading)?.iter() {
+    for config in load(build, target, "generators", entries).map_err(loading)?.iter() {
+        let step = target.layer.as_ref().map(|layer| layer.configured("generators", config));
         let kind = config.id().gvk.kind.as_str();
         let failing = |error: Error| loading(error.within("failed to load generator"));
         let made = if check_builtin(build.options, config).map_err(failing)? == Builtin::No {
@@ -81,6 +85,7 @@ pub(crate) fn generators<'a>(
             into.resources
                 .absorb(Resources::from_iter(made))
                 .map_err(|error| error.within("merging from generator"))?;
+            wrote(target, step, &mut into.resources);
             continue;
         }
         let kind = match kind {
@@ -99,15 +104,26 @@ pub(crate) fn generators<'a>(
         if args.namespace.is_empty() {
             args.namespace.clone_from(&config.id().namespace);
         }
-        let mut resource = generate::generate(build, target, kind, &args, None)?;
+        let (mut resource, values) = generate::generate(build, target, kind, &args, None)?;
+        if let (Some(layer), Some(step)) = (&target.layer, step) {
+            layer.generated(&mut resource, step, Some(&config.node), &values);
+            layer.why().generated_by(&mut resource, step);
+        }
         if build.metadata.origins {
             resource.origin = Some(origin(target, config));
         }
         into.resources
             .absorb(Resources::from_iter([resource]))
             .map_err(|error| error.within("merging from generator"))?;
+        wrote(target, step, &mut into.resources);
     }
     Ok(())
+}
+
+fn wrote(target: &Target<'_>, step: Option<StepId>, resources: &mut Resources) {
+    if let (Some(layer), Some(step)) = (&target.layer, step) {
+        layer.why().settle_all(resources, Cause::Step(step));
+    }
 }
 
 /// The arguments of a chart among the other fields of its object.
@@ -149,27 +165,29 @@ fn iam_policy(config: &Resource) -> Result<Node> {
 pub(crate) fn transformers<'a>(
     build: &mut Build<'a>,
     target: &Target<'a>,
+    field: &str,
     entries: &[String],
 ) -> Result<Vec<Configured<'a>>> {
     if entries.is_empty() {
         return Ok(Vec::new());
     }
-    let configs = load(build, target, entries)?;
+    let configs = load(build, target, field, entries)?;
     let schema = Arc::clone(&build.schema);
     configs
         .iter()
         .map(|config| {
+            let step = target.layer.as_ref().map(|layer| layer.configured(field, config));
             if check_builtin(build.options, config)? == Builtin::No {
                 let options = &build.options.plugins;
                 let program = Program::of(build.environment.runner, options, target, config)?;
                 let transformer = Transformer::Program(program);
-                return Ok(Configured { transformer, origin: origin(target, config) });
+                return Ok(Configured { transformer, origin: origin(target, config), step });
             }
             let failed = |error: Error| error.within(format!("plugin {} fails configuration", config.id()));
             let Some(transformer) = transformer(&schema, target, config).map_err(failed)? else {
                 return Err(Error::new(format!("plugin {} not a transformer", config.id())));
             };
-            Ok(Configured { transformer, origin: origin(target, config) })
+            Ok(Configured { transformer, origin: origin(target, config), step })
         })
         .collect()
 }
@@ -177,6 +195,7 @@ pub(crate) fn transformers<'a>(
 /// A validator may change nothing but the label that says that it was there.
 pub(crate) fn validate(
     validators: &[Configured<'_>],
+    target: &Target<'_>,
     schema: &Schema,
     resources: &mut Resources,
     warnings: &mut Vec<String>,
@@ -184,6 +203,7 @@ pub(crate) fn validate(
     for validator in validators {
         let before: Vec<Resource> = resources.iter().cloned().collect();
         validator.run(schema, resources, warnings)?;
+        validator.wrote(target, resources);
         let after: Vec<&Resource> = resources.iter().collect();
         let modified = |problem: String| {
             Err(Error::new(format!("validator shouldn't modify the resource map: {problem}")))
@@ -223,15 +243,23 @@ fn without_labels(node: &Node) -> std::result::Result<Value, sternpost_yaml::nod
 }
 
 /// Entries are inline text, or files and directories as `resources` has them.
-fn load<'a>(build: &mut Build<'a>, target: &Target<'a>, entries: &[String]) -> Result<Resources> {
+fn load<'a>(
+    build: &mut Build<'a>,
+    target: &Target<'a>,
+    field: &str,
+    entries: &[String],
+) -> Result<Resources> {
     let mut accumulated = Accumulated::default();
     let mut paths = Vec::new();
-    for entry in entries {
-        match documents::read(&build.schema, entry) {
+    for (at, entry) in entries.iter().enumerate() {
+        let source = target.layer.as_ref().and_then(|layer| layer.inline(&[field, &at.to_string()]));
+        match documents::read_from(&build.schema, entry, source.as_ref()) {
             Ok(resources) => {
                 for mut resource in resources {
                     resource.origin = None;
-                    accumulated.resources.append(resource)?;
+                    let what = if field == "generators" { "generator" } else { "transformer" };
+                    let configuring = |error: Error| error.within(format!("configuring external {what}"));
+                    accumulated.resources.append(resource).map_err(configuring)?;
                 }
             }
             Err(_) => paths.push(entry.clone()),
@@ -367,6 +395,7 @@ fn transformer<'a>(
         target: arguments.target,
         options: arguments.options,
     };
+    let inline = |field: &str| target.layer.as_ref()?.inline_in(config.node.get(field)?);
     Ok(Some(match kind {
         "AnnotationsTransformer" => Transformer::Labels { pairs: texts(arguments.annotations), fields },
         "LabelTransformer" => Transformer::Labels { pairs: texts(arguments.labels), fields },
@@ -384,15 +413,23 @@ fn transformer<'a>(
         }
         "ImageTagTransformer" => Transformer::Image { image: arguments.image_tag, fields },
         "ReplicaCountTransformer" => Transformer::Replica { replica: arguments.replica, fields },
-        "PatchTransformer" => Transformer::Patch(Ready::configure(schema, target, &entry)?),
-        "PatchJson6902Transformer" => Transformer::Patch(Ready::configure_json6902(target, &entry)?),
+        "PatchTransformer" => Transformer::Patch(Ready::configure(schema, target, &entry, inline("patch"))?),
+        "PatchJson6902Transformer" => {
+            let text = inline("jsonOp").or_else(|| inline("patch"));
+            Transformer::Patch(Ready::configure_json6902(target, &entry, text)?)
+        }
         "PatchStrategicMergeTransformer" => {
             if arguments.paths.is_empty() && arguments.patches.is_empty() {
                 return Err(Error::new("empty file path and empty patch content"));
             }
-            let inline = Some(arguments.patches).filter(|patches| !patches.is_empty());
-            let entries: Vec<String> = arguments.paths.into_iter().chain(inline).collect();
-            Transformer::Patch(Ready::configure_strategic_merge(schema, target, &entries)?)
+            let own = Some(arguments.patches).filter(|patches| !patches.is_empty());
+            let paths = arguments.paths;
+            let entries: Vec<String> = paths.iter().cloned().chain(own).collect();
+            let text = |at: usize, file: Option<&str>| match file {
+                Some(text) => Some(target.layer.as_ref()?.file(paths.get(at)?, text)),
+                None => inline("patches"),
+            };
+            Transformer::Patch(Ready::configure_strategic_merge(schema, target, &entries, text)?)
         }
         "ReplacementTransformer" => {
             Transformer::Replacements(replacements::load(target, &arguments.replacements)?)
@@ -405,6 +442,11 @@ fn transformer<'a>(
 }
 
 impl Configured<'_> {
+    /// Says that what is found changed was changed by this one.
+    pub(crate) fn wrote(&self, target: &Target<'_>, resources: &mut Resources) {
+        wrote(target, self.step, resources);
+    }
+
     pub(crate) fn run(
         &self,
         schema: &Schema,

@@ -50,6 +50,8 @@ pub(crate) struct Resource {
     /// Innermost first.
     pub(crate) prefixes: Vec<String>,
     pub(crate) suffixes: Vec<String>,
+    /// Names of the `vars` that mean it.
+    pub(crate) ref_vars: Vec<String>,
     pub(crate) needs_hash: bool,
     pub(crate) behavior: Behavior,
     /// Made by a chart, whose namespaces stay.
@@ -62,6 +64,8 @@ pub(crate) struct Resource {
     pub(crate) forgotten: bool,
     /// How many marks `transform/labels.rs` has given out.
     pub(crate) marks: u32,
+    /// What [`crate::why`] knows it by; 0 for nothing.
+    pub(crate) trace: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,6 +222,7 @@ impl Resource {
         self.previous.clone_from(&other.previous);
         self.prefixes.clone_from(&other.prefixes);
         self.suffixes.clone_from(&other.suffixes);
+        self.trace = other.trace;
     }
 
     pub(crate) fn set_name(&mut self, name: &str) {
@@ -272,6 +277,7 @@ impl Resource {
         self.origin.clone_from(&old.origin);
         self.transformations.clone_from(&old.transformations);
         self.helm_generated |= old.helm_generated;
+        self.trace = old.trace;
     }
 
     /// The marks that kustomize itself would have left on an object.
@@ -355,6 +361,7 @@ impl Resource {
             previous: Vec::new(),
             prefixes: Vec::new(),
             suffixes: Vec::new(),
+            ref_vars: Vec::new(),
             needs_hash: false,
             behavior: Behavior::Unspecified,
             helm_generated: false,
@@ -362,6 +369,7 @@ impl Resource {
             transformations: Vec::new(),
             forgotten: false,
             marks: 0,
+            trace: 0,
         }
     }
 

@@ -4,12 +4,21 @@
 //! One [`Schema`] belongs to one build. The built-in one is decoded once, on
 //! first use, and shared.
 
+pub mod document;
 pub(crate) mod openapi;
+mod place;
+mod shape;
+pub(crate) mod table;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use crate::error::{Cause, Error, Result};
 use crate::id::{Gvk, split_api_version};
+use table::{Release, Table};
+
+/// What kustomize says of every version but its own.
+const NOT_BUILT_IN: &str = "the specified OpenAPI version is not built in";
 
 /// Index of a type in its schema.
 pub(crate) type TypeId = usize;
@@ -21,6 +30,22 @@ pub(crate) struct Schema {
     types: Vec<Type>,
     /// Of kinds that are not known.
     fallback: Option<TypeId>,
+    /// By the names that references use.
+    names: HashMap<String, TypeId>,
+    pub(crate) order: ListOrder,
+    /// Why there is nothing in it. Upstream reads a schema when it is first
+    /// asked something, so this stops only builds that ask.
+    unreadable: Option<Box<Error>>,
+}
+
+/// Where the elements of a merged list stand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ListOrder {
+    /// As kustomize has them: those that the patch names first.
+    #[default]
+    Patch,
+    /// Where they were; new ones come last.
+    Keep,
 }
 
 #[derive(Debug, Clone)]
@@ -42,6 +67,19 @@ pub(crate) struct FieldSchema {
     /// Of the value, or of the elements of a list.
     pub(crate) inner: Option<TypeId>,
     pub(crate) list: Option<MergedList>,
+    /// Why what the schema says of the field cannot be followed. Stops the
+    /// merges that come to it, and no other.
+    pub(crate) broken: Option<Broken>,
+}
+
+/// A message and its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Broken(Box<Error>);
+
+impl Broken {
+    pub(crate) fn error(&self) -> Error {
+        (*self.0).clone()
+    }
 }
 
 /// How the elements of a merged list are told apart.
@@ -49,13 +87,22 @@ pub(crate) struct FieldSchema {
 pub(crate) enum MergedList {
     Whole,
     Keys(Vec<String>),
+    Broken(Broken),
 }
 
-static BUILTIN: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(parse(include_str!("../facts/schema"))));
+static BUILTIN: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(Table::of(table::DEFAULT).schema()));
 
 /// Kubernetes 1.21.2, which is what kustomize has built in.
 pub(crate) fn builtin() -> Arc<Schema> {
     Arc::clone(&BUILTIN)
+}
+
+/// What is built in for a version of Kubernetes.
+pub(crate) fn builtin_of(version: &str) -> Result<Arc<Schema>> {
+    let Some(release) = Release::parse(version) else {
+        return Err(Error::new(NOT_BUILT_IN).with_hint(format!("{} are built in", Release::known())));
+    };
+    Ok(if release == table::DEFAULT { builtin() } else { Arc::new(Table::of(release).schema()) })
 }
 
 impl Schema {
@@ -73,32 +120,20 @@ impl Schema {
         self.kind(&gvk.api_version(), &gvk.kind).is_some()
     }
 
-    /// With what the built-in schema has and this one has not.
-    pub(crate) fn with_builtin(mut self) -> Self {
-        let builtin = builtin();
-        let offset = self.types.len();
-        let moved = |field: &FieldSchema| FieldSchema {
-            inner: field.inner.map(|inner| inner + offset),
-            list: field.list.clone(),
-        };
-        self.types.extend(builtin.types.iter().map(|held| Type {
-            fields: held.fields.iter().map(|(name, field)| (name.clone(), moved(field))).collect(),
-            any: held.any.as_deref().map(|field| Box::new(moved(field))),
-        }));
-        for (name, kinds) in &builtin.kinds {
-            for kind in kinds {
-                if self.kind(&kind.api_version, name).is_none() {
-                    let root = kind.root.map(|root| root + offset);
-                    self.add_kind(&kind.api_version, name, kind.cluster_scoped, root);
-                }
-            }
-        }
-        self
+    /// One that knows nothing, and says why when asked.
+    fn unreadable(error: &Error) -> Self {
+        let error = Error::caused(Cause::UnreadableSchema, error.to_string());
+        Self { unreadable: Some(Box::new(error)), ..Self::default() }
+    }
+
+    /// Asks whether it can be asked.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.unreadable.as_deref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// Which built-in kinds have no namespace is known whatever the schema.
-    pub(crate) fn with_builtin_scopes(mut self) -> Self {
-        for (name, kinds) in &builtin().kinds {
+    pub(crate) fn with_scopes_of(mut self, builtin: &Self) -> Self {
+        for (name, kinds) in &builtin.kinds {
             for kind in kinds.iter().filter(|kind| kind.cluster_scoped) {
                 let root = self.kind(&kind.api_version, name).and_then(|kind| kind.root);
                 self.add_kind(&kind.api_version, name, true, root);
@@ -122,19 +157,12 @@ impl Schema {
         let metadata = inner(&self, deployment, "metadata");
         let template = inner(&self, inner(&self, deployment, "spec"), "template");
         let (root, spec) = (self.add_type(), self.add_type());
-        let of = |inner: Option<TypeId>| FieldSchema { inner, list: None };
+        let of = |inner: Option<TypeId>| FieldSchema { inner, ..FieldSchema::default() };
         self.add_field(root, "metadata", of(metadata));
         self.add_field(root, "spec", of(Some(spec)));
         self.add_field(spec, "template", of(template));
         self.fallback = Some(root);
         self
-    }
-
-    /// The built-in types of metadata and of the specification of a pod.
-    fn common_types(&self) -> (Option<TypeId>, Option<TypeId>) {
-        let pod = self.kind("v1", "Pod").and_then(|pod| pod.root);
-        let inner = |field: &str| self.field(pod, field).and_then(|field| field.inner);
-        (inner("metadata"), inner("spec"))
     }
 
     fn kind(&self, api_version: &str, kind: &str) -> Option<&Kind> {
@@ -163,6 +191,15 @@ impl Schema {
         self.types.len().saturating_sub(1)
     }
 
+    /// Lets references find a type.
+    pub(crate) fn name_type(&mut self, name: String, id: TypeId) {
+        self.names.insert(name, id);
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Option<TypeId> {
+        self.names.get(name).copied()
+    }
+
     pub(crate) fn add_field(&mut self, to: TypeId, name: &str, field: FieldSchema) {
         if let Some(held) = self.types.get_mut(to) {
             held.fields.insert(name.to_owned(), field);
@@ -174,38 +211,4 @@ impl Schema {
             held.any = Some(Box::new(field));
         }
     }
-}
-
-/// The form of `facts/schema`. A line that is none is a mistake in that file,
-/// which a test finds, and is left out.
-fn parse(text: &'static str) -> Schema {
-    let mut schema = Schema::default();
-    let mut names: HashMap<&str, TypeId> = HashMap::new();
-    let mut named = |schema: &mut Schema, name: &'static str| match name {
-        "-" => None,
-        name => Some(*names.entry(name).or_insert_with(|| schema.add_type())),
-    };
-    let mut current = None;
-    for line in text.lines() {
-        let words: Vec<&'static str> = line.split_whitespace().collect();
-        match words.as_slice() {
-            ["kind", api_version, kind, scope, root] => {
-                let root = named(&mut schema, root);
-                schema.add_kind(api_version, kind, *scope == "cluster", root);
-            }
-            ["type", name] => current = named(&mut schema, name),
-            [field, inner, keys @ ..] if line.starts_with(' ') => {
-                let inner = named(&mut schema, inner);
-                let list = keys.first().map(|keys| match *keys {
-                    "=" => MergedList::Whole,
-                    keys => MergedList::Keys(keys.split(',').map(str::to_owned).collect()),
-                });
-                if let Some(current) = current {
-                    schema.add_field(current, field, FieldSchema { inner, list });
-                }
-            }
-            _ => {}
-        }
-    }
-    schema
 }

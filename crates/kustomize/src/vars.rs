@@ -22,13 +22,20 @@ pub(crate) fn register(vars: &[Var], into: &mut Accumulated) -> Result<()> {
     let shown = format!("merging vars {}", go_list(vars));
     let vars: Vec<Var> = vars.iter().cloned().map(defaulted).collect();
     for var in &vars {
-        let matches = into.resources.iter().filter(|resource| selects(var, resource)).count();
+        let selected = into.resources.iter().enumerate().filter(|(_, resource)| selects(var, resource));
+        let selected: Vec<usize> = selected.map(|(at, _)| at).collect();
+        let matches = selected.len();
         if matches > 1 {
             return Err(Error::new(format!(
                 "found {matches} resId matches for var {} (unable to disambiguate)",
                 go_struct(&Var { fieldref: FieldReference::default(), ..var.clone() })
             ))
             .within(shown));
+        }
+        for at in selected {
+            if let Some(resource) = into.resources.get_mut(at) {
+                resource.ref_vars.push(var.name.clone());
+            }
         }
     }
     merge(&mut into.vars, vars).map_err(|error| error.within(shown))
@@ -82,7 +89,9 @@ pub(crate) fn resolve(
     }
     let mut values = HashMap::new();
     for var in vars {
-        let found = resources.iter().find(|resource| selects(var, resource));
+        // Where it was defined, it meant one object; by now others may have had the same name.
+        let meant = resources.iter().find(|resource| resource.ref_vars.contains(&var.name));
+        let found = meant.or_else(|| resources.iter().find(|resource| selects(var, resource)));
         let Some(found) = found else {
             return Err(Error::new(format!(
                 "var '{}' cannot be mapped to a field in the set of known resources",
@@ -167,7 +176,10 @@ impl Expansion<'_> {
             return;
         }
         match self.expand(&scalar.text) {
-            Expanded::Node(value) => node.content = value.content,
+            Expanded::Node(value) => {
+                node.content = value.content;
+                node.source = value.source;
+            }
             Expanded::Text(text) => *scalar = Scalar { style: scalar.style, ..Scalar::string(text) },
         }
     }

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
-use sternpost_kustomize::files::{MemoryFiles, Nothing};
-use sternpost_kustomize::{Environment, Options, Reorder, Restriction, build};
+use sternpost_kustomize::files::{FileSystem, MemoryFiles, Nothing};
+use sternpost_kustomize::{Environment, Field, Options, Reorder, Restriction, Segment, build};
 
 const ROOT: &str = "/tmp/case/work";
 
@@ -80,6 +80,157 @@ fn answers_are_those_of_kustomize() {
     assert!(wrong.is_empty(), "answers differ:\n{}", wrong.join("\n"));
     assert!(same_again.is_empty(), "no longer different:\n{}", same_again.join("\n"));
     assert!(ran > 0, "no case was run");
+}
+
+/// A build shares nothing with another one, so that a library may run many.
+#[test]
+fn builds_at_once_answer_as_they_do_alone() {
+    const THREADS: usize = 8;
+    /// Every so many cases, of all topics.
+    const SOME: usize = 8;
+    let cases: Vec<(Case, Options)> = cases()
+        .into_iter()
+        .filter_map(|case| options(&case).map(|options| (case, options)))
+        .step_by(SOME)
+        .collect();
+    let alone: Vec<Answer> = cases.iter().map(|(case, options)| answer(case, options)).collect();
+    let different: BTreeSet<&str> = alone.iter().map(|answer| answer.stdout.as_str()).collect();
+    assert!(different.len() > 100, "builds that are all the same would show nothing");
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (cases, alone) = (&cases, &alone);
+            scope.spawn(move || {
+                // Each begins elsewhere, so that different builds meet.
+                let start = thread * cases.len() / THREADS;
+                for at in (start..cases.len()).chain(0..start) {
+                    let (case, options) = &cases[at];
+                    assert_eq!(answer(case, options), alone[at], "{}", case.name);
+                }
+            });
+        }
+    });
+}
+
+/// Asking who wrote what changes nothing, and every field has an answer that
+/// leads to a place in a file of the case.
+#[test]
+fn every_field_has_writers_at_places_that_are_there() {
+    let only = std::env::vars().find(|(name, _)| name == "KUSTOMIZE_CASE").map(|(_, value)| value);
+    let (mut built_cases, mut fields, mut wrong) = (0, 0, Vec::new());
+    for case in cases() {
+        if only.as_ref().is_some_and(|only| !case.name.contains(only.as_str())) {
+            continue;
+        }
+        let Some(options) = options(&case) else { continue };
+        let files = files(&case);
+        let environment = Environment { files: &files, fetcher: &Nothing, runner: &Nothing };
+        let plain = build(environment, &options);
+        let told = build(environment, &Options { why: true, ..options });
+        let (plain, told) = match (plain, told) {
+            (Ok(plain), Ok(told)) => (plain, told),
+            (plain, told) => {
+                assert_eq!(plain.err(), told.err(), "{}", case.name);
+                continue;
+            }
+        };
+        built_cases += 1;
+        assert_eq!(plain.yaml(), told.yaml(), "{}", case.name);
+        assert!(plain.objects.iter().all(|object| object.why.is_empty()), "{}", case.name);
+        for object in &told.objects {
+            let mut expected = Vec::new();
+            leaves(&sternpost_yaml::from_str(&object.yaml).unwrap(), &mut Vec::new(), &mut expected);
+            let mut found: Vec<Vec<String>> = object.why.iter().map(path_of).collect();
+            fields += found.len();
+            expected.sort();
+            found.sort();
+            if expected != found {
+                wrong.push(format!("{}: {}: fields {found:?}, not {expected:?}", case.name, object.shown()));
+            }
+            for field in &object.why {
+                wrong.extend(
+                    problem(&case, &files, field)
+                        .map(|problem| format!("{}: {}: {problem}", case.name, object.why_text(field))),
+                );
+            }
+        }
+    }
+    println!("{built_cases} cases, {fields} fields");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(only.is_some() || fields > 10_000, "only {fields} fields");
+}
+
+fn leaves(value: &serde_json::Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
+    let children: Vec<(String, &serde_json::Value)> = match value {
+        serde_json::Value::Object(object) => object.iter().map(|(key, value)| (key.clone(), value)).collect(),
+        serde_json::Value::Array(items) => {
+            items.iter().enumerate().map(|(at, item)| (at.to_string(), item)).collect()
+        }
+        _ => Vec::new(),
+    };
+    if children.is_empty() {
+        found.push(path.clone());
+    }
+    for (key, child) in children {
+        path.push(key);
+        leaves(child, path, found);
+        path.pop();
+    }
+}
+
+fn path_of(field: &Field) -> Vec<String> {
+    let text = |segment: &Segment| match segment {
+        Segment::Key(key) => key.clone(),
+        Segment::Element { at, .. } => at.to_string(),
+    };
+    field.path.iter().map(text).collect()
+}
+
+/// What is wrong with the writers of a field, if anything.
+fn problem(case: &Case, files: &MemoryFiles, field: &Field) -> Option<String> {
+    let Some(last) = field.writers.first() else { return Some("nobody wrote it".to_owned()) };
+    if last.removed {
+        return Some("it is told to be removed".to_owned());
+    }
+    for writer in &field.writers {
+        if writer.file.is_empty() {
+            if writer.by != "--enable-managedby-label" {
+                return Some(format!("{writer:?} is nowhere"));
+            }
+            continue;
+        }
+        let path = clean(&Path::new(&case.directory).join(&writer.file));
+        let Ok(bytes) = files.read(&path) else {
+            // Of links only the names are known here.
+            if case.files.iter().any(|(_, form, _)| form == "link") {
+                continue;
+            }
+            return Some(format!("no file {}", path.display()));
+        };
+        let Ok(text) = String::from_utf8(bytes) else { continue };
+        // YAML knows more line breaks than one.
+        let text = text.replace("\r\n", "\n").replace(['\r', '\u{85}', '\u{2028}', '\u{2029}'], "\n");
+        let line = text.split('\n').nth(usize::try_from(writer.line).unwrap() - 1);
+        let columns = line.map_or(0, |line| line.chars().count());
+        // An empty value stands behind its key, and a file may be empty.
+        if writer.column == 0 || usize::try_from(writer.column).unwrap() > columns + 1 {
+            return Some(format!("no {}:{} in {}", writer.line, writer.column, writer.file));
+        }
+    }
+    None
+}
+
+fn clean(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => {
+                clean.pop();
+            }
+            std::path::Component::CurDir => {}
+            part => clean.push(part),
+        }
+    }
+    clean
 }
 
 /// Ours has no clock and no addresses of memory in its messages.
@@ -241,7 +392,7 @@ fn options(case: &Case) -> Option<Options> {
     Some(options)
 }
 
-fn answer(case: &Case, options: &Options) -> Answer {
+fn files(case: &Case) -> MemoryFiles {
     let mut files = MemoryFiles::default();
     files.add_directory(ROOT);
     for (name, form, content) in &case.files {
@@ -257,6 +408,11 @@ fn answer(case: &Case, options: &Options) -> Answer {
             _ => files.add(path, content),
         }
     }
+    files
+}
+
+fn answer(case: &Case, options: &Options) -> Answer {
+    let files = files(case);
     let environment = Environment { files: &files, fetcher: &Nothing, runner: &Nothing };
     let (exit, stdout, warnings, error) = match build(environment, options) {
         Ok(built) => (0, built.yaml(), built.warnings, None),

@@ -246,6 +246,7 @@ fn answer(case: &Case) -> BTreeMap<String, String> {
         input: &mut input.as_slice(),
         version: "v5.8.1".to_owned(),
         program: "kustomize".to_owned(),
+        user: None,
     };
     let words: Vec<String> = words(&case.command).iter().map(|word| word.replace("$ROOT", ROOT)).collect();
     let Answer { status, output, errors } = run(surroundings, &words);
@@ -270,4 +271,81 @@ fn answer(case: &Case) -> BTreeMap<String, String> {
         }
     }
     answer
+}
+
+/// kubectl, as far as `openapi fetch` asks it.
+struct Kubectl;
+
+impl sternpost_kustomize::files::Runner for Kubectl {
+    fn run(
+        &self,
+        command: &sternpost_kustomize::files::Command,
+    ) -> std::io::Result<sternpost_kustomize::files::Ran> {
+        assert_eq!(command.program, "kubectl");
+        assert_eq!(command.arguments, ["get", "--raw", "/openapi/v2"]);
+        let output = br#"{"swagger":"2.0","definitions":{}}"#.to_vec();
+        Ok(sternpost_kustomize::files::Ran { status: Some(0), output, errors: Vec::new() })
+    }
+
+    fn temporary_directory(&self, _: &str) -> std::io::Result<std::path::PathBuf> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    fn write(&self, _: &Path, _: &[u8]) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// A difference on purpose: kustomize takes the name of a file and prints to
+/// standard output all the same.
+#[test]
+fn a_fetched_document_goes_to_the_file_that_is_named() {
+    let mut files = MemoryFiles::default();
+    files.add_directory(ROOT);
+    let mut fetch = |words: &[&str]| {
+        let surroundings = Surroundings {
+            files: &mut files,
+            fetcher: &Nothing,
+            runner: &Kubectl,
+            directory: ROOT.into(),
+            input: &mut std::io::empty(),
+            version: "v5.8.1".to_owned(),
+            program: "kustomize".to_owned(),
+            user: None,
+        };
+        run(surroundings, &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    };
+    let document = "{\n  \"definitions\": {},\n  \"swagger\": \"2.0\"\n}\n";
+    let printed = Answer { status: 0, output: document.to_owned(), errors: String::new() };
+    assert_eq!(fetch(&["openapi", "fetch"]), printed);
+    assert_eq!(fetch(&["openapi", "fetch", "schema.json"]), Answer::default());
+    let written: Vec<_> = files.files().map(|(_, text)| String::from_utf8_lossy(text).into_owned()).collect();
+    assert_eq!(written, [document]);
+}
+
+/// A difference on purpose: where kustomize tells an address in memory of the
+/// target of a patch that is there already, ours tells the target.
+#[test]
+fn a_repeated_patch_is_told_with_its_target() {
+    let mut files = MemoryFiles::default();
+    files.add(format!("{ROOT}/kustomization.yaml"), "resources: []\n");
+    files.add(format!("{ROOT}/p.yaml"), "a: b\n");
+    let mut add = || {
+        let surroundings = Surroundings {
+            files: &mut files,
+            fetcher: &Nothing,
+            runner: &Nothing,
+            directory: ROOT.into(),
+            input: &mut std::io::empty(),
+            version: "v5.8.1".to_owned(),
+            program: "kustomize".to_owned(),
+            user: None,
+        };
+        run(surroundings, &words("edit add patch --path p.yaml --kind Pod --name x"))
+    };
+    assert_eq!(add(), Answer::default());
+    let again = add();
+    assert_eq!(again.status, 0);
+    let target = r#"Target:(*types.Selector)({"kind":"Pod","name":"x"})"#;
+    assert!(again.errors.contains(target), "{}", again.errors);
 }

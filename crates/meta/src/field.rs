@@ -173,6 +173,11 @@ impl Errors {
         self.push(CauseReason::FieldValueForbidden, path, "Forbidden", None, detail);
     }
 
+    /// What is not the fault of who wrote it.
+    pub fn internal(&mut self, path: impl fmt::Display, detail: &str) {
+        self.push(CauseReason::InternalError, path, "Internal error", None, detail);
+    }
+
     pub fn duplicate(&mut self, path: impl fmt::Display, value: impl Into<BadValue>) {
         self.push(CauseReason::FieldValueDuplicate, path, "Duplicate value", Some(value.into()), "");
     }

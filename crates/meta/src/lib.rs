@@ -8,6 +8,8 @@
 //! Everything here is plain data and pure functions. This crate knows nothing
 //! of schemas, storage or HTTP connections.
 
+pub mod audit;
+pub mod authorize;
 pub mod field;
 pub mod format;
 pub mod go;

@@ -6,38 +6,87 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::Value;
 
 use crate::field::go_quote;
 
 /// `metav1.Status`, in upstream's field order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     kind: &'static str,
-    #[serde(rename = "apiVersion")]
     api_version: &'static str,
     metadata: Meta,
     status: &'static str,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<Details>>,
     /// The HTTP status code. Zero, and not sent, on success.
-    #[serde(skip_serializing_if = "is_zero")]
     pub code: u16,
-    /// Texts for `Warning` headers that go with it; no part of the body.
-    #[serde(skip)]
-    warnings: Option<Box<Warnings>>,
     /// See [`Status::superseded`]; no part of the body.
-    #[serde(skip)]
     pub is_superseded: bool,
+    aside: Option<Box<Aside>>,
 }
 
-/// Behind a pointer: few errors have any, and all are returned by value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Warnings(Vec<String>);
+/// What somebody else says of a refusal, whose words are not ours to choose.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Empty for none.
+    pub reason: String,
+    pub details: Option<Value>,
+    /// Null for none.
+    pub metadata: Value,
+}
+
+impl Serialize for Status {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_map(None)?;
+        fields.serialize_entry("kind", self.kind)?;
+        fields.serialize_entry("apiVersion", self.api_version)?;
+        let told = self.aside.as_ref().and_then(|aside| aside.told.as_ref());
+        match told {
+            Some(Told { metadata: metadata @ Value::Object(_), .. }) => {
+                fields.serialize_entry("metadata", metadata)?;
+            }
+            _ => fields.serialize_entry("metadata", &self.metadata)?,
+        }
+        fields.serialize_entry("status", self.status)?;
+        if !self.message.is_empty() {
+            fields.serialize_entry("message", &self.message)?;
+        }
+        match told {
+            Some(Told { reason, details, .. }) => {
+                if !reason.is_empty() {
+                    fields.serialize_entry("reason", reason)?;
+                }
+                if let Some(details) = details {
+                    fields.serialize_entry("details", details)?;
+                }
+            }
+            None => {
+                if let Some(reason) = &self.reason {
+                    fields.serialize_entry("reason", reason)?;
+                }
+                if let Some(details) = &self.details {
+                    fields.serialize_entry("details", details)?;
+                }
+            }
+        }
+        if self.code != 0 {
+            fields.serialize_entry("code", &self.code)?;
+        }
+        fields.end()
+    }
+}
+
+/// Behind a pointer: few errors have any of it, and all are returned by value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Aside {
+    /// Texts for `Warning` headers that go with it; no part of the body.
+    warnings: Vec<String>,
+    /// Goes before our own.
+    told: Option<Told>,
+}
 
 /// What a client may branch on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -155,17 +204,21 @@ impl Status {
 
     pub fn forbidden(attempt: Attempt<'_>) -> Self {
         let Attempt { user, verb, resource, subresource, namespace, name, why } = attempt;
-        let mut message = resource.to_string();
-        if !name.is_empty() {
-            message += &format!(" {name:?}");
-        }
-        message += &format!(" is forbidden: User {user:?} cannot {verb} resource \"{}", resource.resource);
-        if !subresource.is_empty() {
-            message += &format!("/{subresource}");
-        }
-        message += &format!("\" in API group {:?}", resource.group);
+        let user = go_quote(user);
+        let whole = match subresource {
+            "" => resource.resource.to_owned(),
+            subresource => format!("{}/{subresource}", resource.resource),
+        };
+        // What has no resource has no name either.
+        let mut message = match (resource.to_string().as_str(), name) {
+            ("", _) => "forbidden: ".to_owned(),
+            (resource, "") => format!("{resource} is forbidden: "),
+            (resource, name) => format!("{resource} {} is forbidden: ", go_quote(name)),
+        };
+        let (whole, group) = (go_quote(&whole), go_quote(resource.group));
+        message += &format!("User {user} cannot {verb} resource {whole} in API group {group}");
         match namespace {
-            Some(namespace) => message += &format!(" in the namespace {namespace:?}"),
+            Some(namespace) => message += &format!(" in the namespace {}", go_quote(namespace)),
             None => message += " at the cluster scope",
         }
         if !why.is_empty() {
@@ -174,8 +227,12 @@ impl Status {
         Self::failure(403, Reason::Forbidden, message).with_details(Details::of(resource, name))
     }
 
-    pub fn forbidden_path(user: &str, verb: &str, path: &str) -> Self {
-        let message = format!("forbidden: User {user:?} cannot {verb} path {path:?}");
+    /// `why` is in the authoriser's words and may be empty.
+    pub fn forbidden_path(user: &str, verb: &str, path: &str, why: &str) -> Self {
+        let mut message = format!("forbidden: User {} cannot {verb} path {}", go_quote(user), go_quote(path));
+        if !why.is_empty() {
+            message += &format!(": {why}");
+        }
         Self::failure(403, Reason::Forbidden, message).with_details(Details::default())
     }
 
@@ -341,7 +398,10 @@ impl Status {
 
     /// Admission refused the request.
     pub fn forbidden_because(resource: ResourceName<'_>, name: &str, why: &str) -> Self {
-        let message = format!("{resource} {} is forbidden: {why}", go_quote(name));
+        let message = match name {
+            "" => format!("{resource} is forbidden: {why}"),
+            name => format!("{resource} {} is forbidden: {why}", go_quote(name)),
+        };
         Self::failure(403, Reason::Forbidden, message).with_details(Details::of(resource, name))
     }
 
@@ -403,18 +463,32 @@ impl Status {
             reason: Some(reason),
             details: None,
             code,
-            warnings: None,
             is_superseded: false,
+            aside: None,
         }
     }
 
+    /// A refusal by somebody who was asked, in their words but for the message.
+    pub fn told(code: u16, message: impl Into<String>, told: Told) -> Self {
+        // Only for the header; the body has what was told.
+        let seconds = told.details.as_ref().and_then(|details| details.get("retryAfterSeconds"));
+        let seconds = seconds.and_then(Value::as_u64).and_then(|seconds| u16::try_from(seconds).ok());
+        let details = Details { retry_after_seconds: seconds.unwrap_or_default(), ..Details::default() };
+        let aside = Some(Box::new(Aside { told: Some(told), ..Aside::default() }));
+        let status = Self::failure(code, Reason::BadRequest, message).with_details(details);
+        Self { reason: None, aside, ..status }
+    }
+
     #[must_use]
-    pub fn with_warnings(self, warnings: Vec<String>) -> Self {
-        Self { warnings: Some(Box::new(Warnings(warnings))), ..self }
+    pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        if !warnings.is_empty() || self.aside.is_some() {
+            self.aside.get_or_insert_default().warnings = warnings;
+        }
+        self
     }
 
     pub fn take_warnings(&mut self) -> Vec<String> {
-        self.warnings.take().map_or_else(Vec::new, |warnings| warnings.0)
+        self.aside.as_mut().map_or_else(Vec::new, |aside| std::mem::take(&mut aside.warnings))
     }
 
     fn with_details(self, details: Details) -> Self {
@@ -474,13 +548,28 @@ mod tests {
 
     // The recorded answers of kube-apiserver 1.36.4.
     #[test]
+    fn what_somebody_else_says_is_told_in_their_words() {
+        let told = Told {
+            reason: "Because".into(),
+            details: Some(serde_json::json!({"kind": "k", "retryAfterSeconds": 7})),
+            metadata: Value::Null,
+        };
+        let mut status = Status::told(418, "no", told).with_warnings(vec!["w".into()]);
+        let expected = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no","reason":"Because","details":{"kind":"k","retryAfterSeconds":7},"code":418}"#;
+        assert_eq!(serde_json::to_string(&status).unwrap(), expected);
+        assert_eq!(status.retry_after(), Some(7));
+        assert_eq!(status.take_warnings(), ["w"]);
+        assert_eq!(serde_json::to_string(&status).unwrap(), expected);
+    }
+
+    #[test]
     fn bytes_equal_those_of_kube_apiserver() {
         check(
             &Status::unauthorized(),
             r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#,
         );
         check_failure(
-            &Status::forbidden_path("system:anonymous", "get", "/api"),
+            &Status::forbidden_path("system:anonymous", "get", "/api", ""),
             r#""forbidden: User \"system:anonymous\" cannot get path \"/api\"","reason":"Forbidden","details":{},"code":403}"#,
         );
         check_failure(

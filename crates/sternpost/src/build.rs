@@ -11,9 +11,11 @@ use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
 use sternpost_kustomize::files::{Entry, FileSystem};
 use sternpost_kustomize::{
-    Built, Environment, HelmOptions, Options, PluginOptions, Reorder, Restriction, SchemaOptions,
+    Built, Environment, Field, HelmOptions, ListOrder, Options, Pattern, PluginOptions, Reorder, Restriction,
+    SchemaOptions, Written,
 };
 
+use crate::completion::CompletionArgs;
 use crate::error::Hinted;
 use crate::fetch::Network;
 use crate::kustomize::Words;
@@ -35,7 +37,15 @@ Examples:
   sternpost build
 
   # Build an overlay into one file
-  sternpost build overlays/production -o production.yaml";
+  sternpost build overlays/production -o production.yaml
+
+  # Which file, line and patch every field comes from, the last writer first
+  sternpost build overlays/production --why
+
+  # The same for one object, or one of its fields and all below it
+  sternpost build overlays/production --why=Deployment/web
+  sternpost build overlays/production --why='Deployment/web:spec.template.spec.containers[name=app].image'
+  sternpost build overlays/production --why=':metadata.labels' --why-format json";
 
 #[derive(Debug, Args)]
 pub struct KustomizeArgs {
@@ -55,6 +65,10 @@ pub enum KustomizeCommand {
     Create(Words),
     /// Change the kustomization file of the current directory: add, set, remove, fix
     Edit(Words),
+    /// Print a script that completes command lines in a shell
+    Completion(CompletionArgs),
+    /// Run functions over files of resources: run
+    Fn(Words),
     /// Copy a kustomization with all that it refers to
     Localize(Words),
     /// The OpenAPI data that builds go by: info, fetch
@@ -85,6 +99,9 @@ pub struct BuildArgs {
     #[arg(long)]
     enable_managedby_label: bool,
 
+    #[command(flatten, next_help_heading = "Explanation")]
+    why: WhyArgs,
+
     #[command(flatten, next_help_heading = "Schemas")]
     schema: SchemaArgs,
 
@@ -103,6 +120,24 @@ pub struct BuildArgs {
 }
 
 #[derive(Debug, Args)]
+struct WhyArgs {
+    /// Print which file, line and entry wrote each field, in the place of the objects; PATTERN is
+    /// OBJECT, :PATH or OBJECT:PATH, with OBJECT as Kind, Kind/name or Kind/name.namespace and `*` for any text
+    #[arg(long, value_name = "PATTERN", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    why: Option<String>,
+
+    /// How to print it: a line of text a field, or a JSON object a line
+    #[arg(long, value_name = "FORMAT", default_value = "text", requires = "why")]
+    why_format: WhyFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum WhyFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
 struct SchemaArgs {
     /// What is known of types: what kustomize knows, or that and all there is to find out
     #[arg(long, value_name = "SOURCE", default_value = "kustomize")]
@@ -111,6 +146,22 @@ struct SchemaArgs {
     /// Merge an OpenAPI document or CustomResourceDefinitions with the built-in schema; repeatable
     #[arg(long, value_name = "FILE")]
     schema_file: Vec<PathBuf>,
+
+    /// The version of Kubernetes whose types are built in, such as 1.36, in place of kustomize's 1.21
+    #[arg(long, value_name = "VERSION")]
+    schema_version: Option<String>,
+
+    /// Where a patch leaves the elements of lists: its own first, as kustomize, or where they were
+    #[arg(long, value_name = "ORDER")]
+    merge_order: Option<MergeOrder>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MergeOrder {
+    /// Those that the patch names first
+    Patch,
+    /// Where they were, new ones last
+    Keep,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -294,6 +345,9 @@ fn build(args: &BuildArgs) -> anyhow::Result<()> {
         }
     };
     built.warnings.iter().for_each(|warning| warn(warning));
+    if let Some(pattern) = &args.why.why {
+        return write_why(args, &built, pattern);
+    }
     match &args.output {
         None => io::stdout().write_all(built.yaml().as_bytes()).context("standard output"),
         Some(path) if path.is_dir() => write_files(&built, path),
@@ -329,12 +383,15 @@ fn options(args: &BuildArgs) -> anyhow::Result<Options> {
         let found = std::env::vars_os().find(|(name, _)| name == wanted);
         found.map(|(_, value)| value).filter(|value| !value.is_empty())
     };
-    let text = |path: &PathBuf| {
-        std::fs::read_to_string(path).with_context(|| format!("--schema-file {}", path.display()))
-    };
+    let file = |path: &PathBuf| crate::openapi::read(path).context("--schema-file");
     let schema = SchemaOptions {
         auto: args.schema.schema == SchemaSource::Auto,
-        texts: args.schema.schema_file.iter().map(text).collect::<anyhow::Result<_>>()?,
+        files: args.schema.schema_file.iter().map(file).collect::<anyhow::Result<_>>()?,
+        version: args.schema.schema_version.clone(),
+        order: args.schema.merge_order.map(|order| match order {
+            MergeOrder::Patch => ListOrder::Patch,
+            MergeOrder::Keep => ListOrder::Keep,
+        }),
     };
     let managed_by = variable("KUSTOMIZE_ENABLE_MANAGEDBY_LABEL").is_some_and(|value| value == "on");
     Ok(Options {
@@ -364,19 +421,40 @@ fn options(args: &BuildArgs) -> anyhow::Result<Options> {
             user_home: variable("HOME").map(PathBuf::from),
         },
         schema,
+        why: args.why.why.is_some(),
     })
+}
+
+/// Who wrote what, in the place of the objects.
+fn write_why(args: &BuildArgs, built: &Built, pattern: &str) -> anyhow::Result<()> {
+    let fields = Pattern::new(pattern).select(&built.objects).map_err(|error| Hinted {
+        message: format!("--why={pattern}: {error}"),
+        hint: "`--why` without a pattern lists all objects and fields".to_owned(),
+    })?;
+    let line = |(object, field): (&Written, &Field)| match args.why.why_format {
+        WhyFormat::Text => object.why_text(field) + "\n",
+        WhyFormat::Json => object.why_json(field).to_string() + "\n",
+    };
+    let text: String = fields.into_iter().map(line).collect();
+    match &args.output {
+        None => io::stdout().write_all(text.as_bytes()).context("standard output"),
+        Some(path) if path.is_dir() => {
+            Err(anyhow!("--why is one text, and {} is a directory", path.display()))
+        }
+        Some(path) => write_file(path, &text),
+    }
 }
 
 /// `uid:gid` of this process.
 #[cfg(unix)]
-fn current_user() -> Option<String> {
+pub fn current_user() -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     let own = std::fs::metadata("/proc/self").ok()?;
     Some(format!("{}:{}", own.uid(), own.gid()))
 }
 
 #[cfg(not(unix))]
-fn current_user() -> Option<String> {
+pub fn current_user() -> Option<String> {
     None
 }
 
@@ -412,8 +490,12 @@ fn write_files(built: &Built, directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// As a whole or not at all: what was there stays until the new file is
+/// complete. What is no plain file, such as a pipe, is written to.
 fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).map_err(|error| {
+    let is_plain = std::fs::symlink_metadata(path).map_or(true, |metadata| metadata.is_file());
+    let written = if is_plain { replace_file(path, text) } else { std::fs::write(path, text) };
+    written.map_err(|error| {
         let reason = match error.kind() {
             io::ErrorKind::NotFound => "no such file or directory".to_owned(),
             io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -421,6 +503,21 @@ fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
         };
         anyhow!("open {}: {reason}", path.display())
     })
+}
+
+fn replace_file(path: &Path, text: &str) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let partial = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let outcome = std::fs::write(&partial, text).and_then(|()| {
+        if let Ok(metadata) = std::fs::metadata(path) {
+            std::fs::set_permissions(&partial, metadata.permissions())?;
+        }
+        std::fs::rename(&partial, path)
+    });
+    if outcome.is_err() {
+        let _ = std::fs::remove_file(&partial);
+    }
+    outcome
 }
 
 /// The files of this machine.

@@ -7,8 +7,15 @@ use sternpost_http::cors::{Cors, OriginError};
 use sternpost_verbs::admission::{Chain, SwitchError};
 
 use crate::{
+    audit::AuditArgs,
+    authentication::AuthenticationArgs,
     build::{BuildArgs, KustomizeArgs},
+    completion::CompletionArgs,
+    controllers::ControllerArgs,
+    envtest::EnvtestArgs,
     explain::ExplainArgs,
+    flow::FlowArgs,
+    openapi::OpenApiArgs,
     service_accounts::ServiceAccountArgs,
 };
 
@@ -30,9 +37,16 @@ pub enum Command {
     Build(Box<BuildArgs>),
     /// The commands of kustomize
     Kustomize(KustomizeArgs),
+    /// Make a folder for KUBEBUILDER_ASSETS, for tests with envtest
+    #[command(after_help = crate::envtest::EXAMPLES)]
+    Envtest(EnvtestArgs),
     /// Tell what the fields of a resource are and mean
     #[command(after_help = crate::explain::EXAMPLES)]
     Explain(ExplainArgs),
+    /// Documents of schemas
+    Openapi(OpenApiArgs),
+    /// Print a script that completes command lines in a shell
+    Completion(CompletionArgs),
     /// Print the version of this program and of the Kubernetes API it serves
     Version,
 }
@@ -80,6 +94,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub client_ca_file: Option<PathBuf>,
 
+    /// Who may do what: by roles and bindings, or everybody everything
+    #[arg(long, value_enum, default_value_t = AuthorizationMode::Rbac)]
+    pub authorization_mode: AuthorizationMode,
+
     /// Admission plugins to have on; all that are available are on by default
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_enabled_plugin)]
     pub enable_admission_plugins: Vec<String>,
@@ -115,6 +133,23 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     pub service_accounts: ServiceAccountArgs,
+
+    #[command(flatten)]
+    pub authentication: AuthenticationArgs,
+
+    #[command(flatten)]
+    pub controllers: ControllerArgs,
+
+    #[command(flatten)]
+    pub flow: FlowArgs,
+
+    #[command(flatten)]
+    pub audit: AuditArgs,
+
+    /// Started in the place of kube-apiserver: an admin kubeconfig is made only
+    /// if it has a place.
+    #[arg(skip)]
+    pub stand_in: bool,
 }
 
 /// The regular expressions of one `--cors-allowed-origins`, checked.
@@ -125,6 +160,16 @@ pub struct Origins(pub Vec<String>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
     OpenApiV3(bool),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AuthorizationMode {
+    /// By the roles that are bound to users and groups
+    #[value(name = "RBAC")]
+    Rbac,
+    /// Whoever has a credential may do everything
+    #[value(name = "AlwaysAllow")]
+    AlwaysAllow,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

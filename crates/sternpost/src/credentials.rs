@@ -59,7 +59,7 @@ pub fn serving_from_files(certificate: &Path, key: &Path) -> anyhow::Result<Serv
         |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()));
     let serving = Serving { chain: read(certificate)?, key: read(key)? };
     serving
-        .server_config(None)
+        .server_config(&[])
         .with_context(|| format!("cannot use `{}` with `{}`", certificate.display(), key.display()))?;
     Ok(serving)
 }
@@ -201,7 +201,7 @@ mod tests {
             fs::remove_file(dir.file(SERVING_CERTIFICATE)).unwrap();
             let after = in_dir(dir, LOCAL, now()).unwrap();
             assert_ne!(before.trusted, after.trusted);
-            assert!(after.serving.server_config(None).is_ok());
+            assert!(after.serving.server_config(&[]).is_ok());
         });
     }
 }

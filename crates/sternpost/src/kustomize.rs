@@ -9,7 +9,7 @@ use clap::Args;
 use sternpost_kustomize::command::{Answer, Surroundings, run as run_command};
 use sternpost_kustomize::files::WritableFiles;
 
-use crate::build::{Disk, KUSTOMIZE_VERSION, refuse};
+use crate::build::{Disk, KUSTOMIZE_VERSION, current_user, refuse};
 use crate::fetch::Network;
 use crate::programs::{Programs, Temporary};
 
@@ -50,6 +50,7 @@ fn answer(words: &[String]) -> anyhow::Result<Answer> {
         input: &mut io::stdin().lock(),
         version: KUSTOMIZE_VERSION.to_owned(),
         program: "sternpost kustomize".to_owned(),
+        user: current_user(),
     };
     Ok(run_command(surroundings, words))
 }
@@ -69,5 +70,9 @@ impl WritableFiles for Disk {
 
     fn make_directory(&mut self, path: &Path) -> io::Result<()> {
         std::fs::create_dir(path)
+    }
+
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
     }
 }

@@ -1,7 +1,7 @@
 //! The `sternpost` command: reads the command line, builds the parts, runs them.
 //!
 //! [`cli`] says what can be asked for; [`serve`] puts the server together,
-//! [`explain`] needs none.
+//! [`explain`] needs none. [`envtest`] is for programs that start others by name.
 //! Exit codes: 0 done, 1 the work failed, 2 wrong usage. Data goes to stdout,
 //! everything else to stderr.
 
@@ -13,21 +13,33 @@ use std::{
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command};
+use crate::{
+    cli::{Cli, Command},
+    envtest::Role,
+};
 
+mod audit;
+mod authentication;
 mod build;
 mod cli;
 mod client;
+mod completion;
+mod controllers;
 mod credentials;
 mod data_dir;
+mod envtest;
 mod error;
 mod explain;
 mod fetch;
+mod flow;
+mod issuer_keys;
 mod kubeconfig;
 mod kustomize;
 mod logging;
 mod objects;
+mod openapi;
 mod programs;
+mod reload;
 mod serve;
 mod service_accounts;
 mod webhooks;
@@ -39,6 +51,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let started = Instant::now();
+    if let Some(exit) = stand_in(started) {
+        return exit;
+    }
     let cli = match read_command_line() {
         Ok(cli) => cli,
         Err(exit) => return exit,
@@ -47,10 +62,14 @@ fn main() -> ExitCode {
         Command::Build(args) => return build::run(&args),
         Command::Kustomize(args) => match args.command {
             build::KustomizeCommand::Build(args) => return build::run(&args),
+            build::KustomizeCommand::Completion(args) => completion::run(&args),
             _ => return kustomize::run(),
         },
         Command::Serve(args) => serve::run(&args, started),
+        Command::Envtest(args) => envtest::run(&args),
+        Command::Completion(args) => completion::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Openapi(args) => openapi::run(&args),
         Command::Version => print_version(),
     };
     match result {
@@ -63,6 +82,17 @@ fn main() -> ExitCode {
     }
 }
 
+/// Plays the part that the program's name asks for, if it does.
+fn stand_in(started: Instant) -> Option<ExitCode> {
+    let mut words = std::env::args_os();
+    let role = Role::of(&words.next()?)?;
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    Some(match role {
+        Role::KubeApiserver => envtest::kube_apiserver::run(&words, started),
+        Role::Etcd => envtest::etcd::run(&words),
+    })
+}
+
 /// Wrong usage ends the process with exit code 2, that of kustomize's commands
 /// with 1 and in its words.
 fn read_command_line() -> Result<Cli, ExitCode> {
@@ -71,7 +101,10 @@ fn read_command_line() -> Result<Cli, ExitCode> {
     if !kustomize {
         return Ok(Cli::parse());
     }
-    let words = build::plain_switches(words).map_err(|problem| build::refuse(&problem))?;
+    // The other commands read their words themselves.
+    let builds = words.iter().skip(1).take(2).any(|word| word == "build");
+    let words =
+        if builds { build::plain_switches(words).map_err(|problem| build::refuse(&problem))? } else { words };
     Cli::try_parse_from(words).map_err(|error| match build::usage_problem(&error) {
         Some(problem) => build::refuse(&problem),
         None => error.exit(),

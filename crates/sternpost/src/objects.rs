@@ -10,13 +10,15 @@ use std::{
 use anyhow::Context;
 use aws_lc_rs::rand;
 use sternpost_cache::Cache;
+use sternpost_http::Rbac;
+use sternpost_meta::authorize::{AlwaysAllow, Authorizer};
 use sternpost_store::{Stopped, Store, WatchError, memory::MemoryStore};
 use sternpost_store_redb::{Options, RedbStore};
 use sternpost_verbs::{
     Registry, admission::Chain, environment::Environment, index::Selectable, served::ServedResources, startup,
 };
 
-use crate::webhooks::Webhooks;
+use crate::{cli::AuthorizationMode, webhooks::Webhooks};
 
 pub type Refusing = dyn Fn() -> Option<Arc<str>> + Send + Sync;
 
@@ -31,7 +33,12 @@ pub struct Objects {
 /// Opens the store in `dir`, or one in memory, and everything above it. A store
 /// that fails ends the process: what is not durable must not be answered. The
 /// server will listen on `port`.
-pub async fn open(dir: Option<&Path>, port: u16, admission: Chain) -> anyhow::Result<Objects> {
+pub async fn open(
+    dir: Option<&Path>,
+    port: u16,
+    admission: Chain,
+    authorization: AuthorizationMode,
+) -> anyhow::Result<Objects> {
     let (store, refusing): (Arc<dyn Store>, Box<Refusing>) = match dir {
         Some(dir) => {
             let dir = dir.to_owned();
@@ -55,8 +62,13 @@ pub async fn open(dir: Option<&Path>, port: u16, admission: Chain) -> anyhow::Re
         end(&why);
     });
     let webhooks = Arc::new(Webhooks::new(cache.clone()));
+    let authorizer: Arc<dyn Authorizer> = match authorization {
+        AuthorizationMode::Rbac => Arc::new(Rbac::new(&cache)),
+        AuthorizationMode::AlwaysAllow => Arc::new(AlwaysAllow),
+    };
     let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), Arc::new(System));
-    let registry = Arc::new(registry.with_admission(admission).with_callouts(webhooks));
+    let registry =
+        Arc::new(registry.with_admission(admission).with_callouts(webhooks).with_authorizer(authorizer));
     startup::ensure(&registry, port)
         .await
         .map_err(|status| anyhow::anyhow!("cannot create the start-up objects: {status}"))?;

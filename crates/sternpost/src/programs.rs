@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -99,27 +100,38 @@ pub fn run(command: &Command, limit: Option<Duration>) -> io::Result<Ran> {
         child.current_dir(directory);
     }
     let mut child = child.spawn()?;
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    thread::scope(|scope| {
-        // All three at once, or one side would wait for the other.
-        scope.spawn(move || {
-            // A program that does not read all of it is within its rights.
-            let _ = stdin.map(|mut stdin| stdin.write_all(&command.input));
-        });
-        let output = scope.spawn(move || read(stdout));
-        let errors = scope.spawn(move || read(stderr));
-        let status = wait(&mut child, limit.map(|limit| started + limit));
-        let joined = |reader: thread::ScopedJoinHandle<'_, Vec<u8>>| reader.join().unwrap_or_default();
-        let (output, errors) = (joined(output), joined(errors));
-        Ok(Ran { status: status?.code(), output, errors })
-    })
+    // All three at once, or one side would wait for the other. Nobody waits for
+    // these threads past the limit: a program that was ended may have left
+    // others behind that hold on to its ends.
+    let (stdin, input) = (child.stdin.take(), command.input.clone());
+    thread::spawn(move || {
+        // A program that does not read all of it is within its rights.
+        let _ = stdin.map(|mut stdin| stdin.write_all(&input));
+    });
+    let (output, errors) = (read(child.stdout.take()), read(child.stderr.take()));
+    let deadline = limit.map(|limit| started + limit);
+    let status = wait(&mut child, deadline)?;
+    let received = |from: &Receiver<Vec<u8>>| match deadline {
+        None => Ok(from.recv().unwrap_or_default()),
+        Some(deadline) => match from.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Err(RecvTimeoutError::Timeout) => Err(io::Error::from(io::ErrorKind::TimedOut)),
+            received => Ok(received.unwrap_or_default()),
+        },
+    };
+    Ok(Ran { status: status.code(), output: received(&output)?, errors: received(&errors)? })
 }
 
-fn read(from: Option<impl Read>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    // What came before an error is what there is.
-    let _ = from.map(|mut from| from.read_to_end(&mut bytes));
-    bytes
+/// All that comes from there, once it has ended.
+fn read(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What came before an error is what there is.
+        let _ = from.map(|mut from| from.read_to_end(&mut bytes));
+        // With nobody waiting any more there is nobody to tell.
+        let _ = sender.send(bytes);
+    });
+    receiver
 }
 
 fn wait(child: &mut Child, deadline: Option<Instant>) -> io::Result<process::ExitStatus> {

@@ -8,15 +8,16 @@ use std::{
     process::exit,
     sync::Arc,
     thread::available_parallelism,
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use anyhow::Context;
+use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
 use sternpost_auth::authenticate::{Authenticator, User};
 use sternpost_discovery::Discovery;
 use sternpost_http::{
-    Api, OpenApi, OpenApiMetrics, TokenObjects,
+    Anonymous, Api, OpenApi, OpenApiMetrics, TokenObjects,
     cors::Cors,
     health::{Health, On},
     metrics::Metrics,
@@ -31,13 +32,18 @@ use sternpost_verbs::admission::Chain;
 use tokio::net::TcpListener;
 
 use crate::{
-    cli::{Gate, OpenApiMergeKeys, OpenApiNames, ServeArgs},
+    audit, authentication,
+    cli::{AuthorizationMode, Gate, OpenApiMergeKeys, OpenApiNames, ServeArgs},
+    controllers,
     credentials::{self, Credentials},
     data_dir::{self, DataDir},
+    envtest,
     error::Hinted,
+    flow,
+    issuer_keys::KeyFetcher,
     kubeconfig, logging,
     objects::{self, Objects, Refusing},
-    service_accounts,
+    reload, service_accounts,
 };
 
 /// Requests take microseconds and wait little: more threads than this only
@@ -48,11 +54,16 @@ const MAX_WORKERS: usize = 8;
 /// made when they are needed and end when they are not.
 const MAX_BLOCKING_THREADS: usize = 256;
 
+/// Objects, schemas and expressions nest as deep as their limits allow, and are gone through by
+/// functions that call themselves. Of this only what is used takes memory.
+const STACK_BYTES: usize = 8 << 20;
+
 pub fn run(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     logging::init(args.log_format, args.log_level);
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(available_parallelism().map_or(1, usize::from).min(MAX_WORKERS))
         .max_blocking_threads(MAX_BLOCKING_THREADS)
+        .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build()
         .context("cannot start the runtime")?
@@ -84,7 +95,8 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         trusted = serving.chain.clone();
     }
     let clients = args.client_ca_file.as_deref().map(credentials::client_authority).transpose()?;
-    let tls = serving.server_config(clients.as_ref())?;
+    let tls = reload::Tls { serving, clients, proxies: authentication::front_proxies(&args.authentication)? };
+    let config = Arc::new(ArcSwap::from_pointee(tls.config()?));
 
     let mut authenticator = Authenticator::default();
     authenticator.add(&token, User::admin());
@@ -95,11 +107,15 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
 
     let objects = dir.as_ref().map(|dir| dir.file("objects"));
     let Objects { registry, refusing, store } =
-        objects::open(objects.as_deref(), address.port(), admission).await?;
+        objects::open(objects.as_deref(), address.port(), admission, args.authorization_mode).await?;
 
-    if let Some(clients) = clients {
-        authenticator.set_clients(clients);
+    if let Some(clients) = &tls.clients {
+        authenticator.set_clients(clients.clone());
     }
+    if let Some(proxies) = &tls.proxies {
+        authenticator.set_front_proxies(proxies.clone());
+    }
+    authentication::apply(&args.authentication, &args.service_accounts.issuers, &authenticator)?;
     let named = Arc::new(TokenObjects(registry.clone()));
     authenticator.set_service_accounts(service_accounts::open(&args.service_accounts, dir.as_ref(), named)?);
 
@@ -115,52 +131,66 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         registry,
         reachable.to_string(),
     );
+    if args.authorization_mode == AuthorizationMode::Rbac {
+        api.anonymous = Anonymous::AsAnyUser;
+    }
+    api.issuer_keys = Some(Arc::new(KeyFetcher::default()));
     let origins: Vec<&str> =
         args.cors_allowed_origins.iter().flat_map(|origins| &origins.0).map(String::as_str).collect();
     if !origins.is_empty() {
         api.cors = Some(Cors::new(origins)?);
     }
 
+    let (audit_log, audit) = audit::open(&args.audit)?.unzip();
+    api.audit = audit;
+    api.flow = flow::start(&args.flow, &api.registry.cache);
+
     let api = Arc::new(api);
     let published = api.clone();
     let publish =
         Arc::new(move |name: &str, group: &str, change| published.publish_definition(name, group, change));
     sternpost_controllers::definitions::start(api.registry.clone(), publish).await;
+    let namespace_delay = if args.stand_in { envtest::NAMESPACE_DELAY } else { Duration::ZERO };
+    controllers::start(&args.controllers, namespace_delay, &api, trusted.clone())?;
 
     let url = format!("https://{reachable}");
-    let (kubeconfig, _temporary) = kubeconfig_place(args, dir.as_ref())?;
-    data_dir::write_private(&kubeconfig, &kubeconfig::admin(&url, &trusted, &token))?;
+    let (kubeconfig, _temporary) = kubeconfig_place(args, dir.as_ref())?.unzip();
+    if let Some(kubeconfig) = &kubeconfig {
+        data_dir::write_private(kubeconfig, &kubeconfig::admin(&url, &trusted, &token))?;
+    }
 
     // Connections are accepted by the kernel since `bind`. Not a log line: it
     // is what whoever started the server waits for, at any log level. If nobody
     // reads it, the server serves all the same.
     let took = started.elapsed().as_millis();
-    let _ = writeln!(
-        io::stderr(),
-        "sternpost is ready on {url} in {took} ms; kubeconfig: {}",
-        kubeconfig.display()
-    );
+    let kubeconfig = kubeconfig.map(|path| format!("; kubeconfig: {}", path.display())).unwrap_or_default();
+    let _ = writeln!(io::stderr(), "sternpost is ready on {url} in {took} ms{kubeconfig}");
 
-    server::serve(listener, tls, api, stop.first()).await;
+    let reloading = reload::start(args, tls, config.clone(), api.clone());
+    server::serve(listener, config, api, stop.first()).await;
+    reloading.abort();
     // Behind all that requests have handed over.
     store.close().await;
+    drop(audit_log);
     tracing::info!("stopped");
     Ok(())
 }
 
 /// The admin kubeconfig goes where the user says, else to the data directory,
-/// else, for a server that keeps nothing, to a directory that ends with it.
+/// else, for a server that keeps nothing, to a directory that ends with it. In
+/// the place of kube-apiserver the last is left out: others know their way in.
 fn kubeconfig_place(
     args: &ServeArgs,
     dir: Option<&DataDir>,
-) -> anyhow::Result<(PathBuf, Option<TemporaryDir>)> {
+) -> anyhow::Result<Option<(PathBuf, Option<TemporaryDir>)>> {
     const NAME: &str = "admin.kubeconfig";
     match (&args.kubeconfig, dir) {
-        (Some(path), _) => Ok((path.clone(), None)),
-        (None, Some(dir)) => Ok((dir.file(NAME), None)),
+        (Some(path), _) => Ok(Some((path.clone(), None))),
+        (None, Some(dir)) => Ok(Some((dir.file(NAME), None))),
+        (None, None) if args.stand_in => Ok(None),
         (None, None) => {
             let temporary = TemporaryDir::create()?;
-            Ok((temporary.0.join(NAME), Some(temporary)))
+            Ok(Some((temporary.0.join(NAME), Some(temporary))))
         }
     }
 }
@@ -232,7 +262,7 @@ fn cannot_listen(address: SocketAddr, error: &io::Error) -> anyhow::Error {
 }
 
 /// SIGTERM and SIGINT.
-struct Signals {
+pub struct Signals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     #[cfg(unix)]
@@ -241,18 +271,18 @@ struct Signals {
 
 impl Signals {
     #[cfg(unix)]
-    fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
     #[cfg(not(unix))]
-    fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         Ok(Self {})
     }
 
     /// Ready at the first signal. The second ends the process at once.
-    async fn first(mut self) {
+    pub async fn first(mut self) {
         self.next().await;
         tracing::info!("stopping: finishing requests in flight");
         // Ends with the process, one way or the other.

@@ -160,7 +160,7 @@ fn parse_max(text: &str) -> Result<i64, String> {
 }
 
 /// Hours, minutes and seconds, as Go writes them.
-fn parse_duration(text: &str) -> Option<i64> {
+pub fn parse_duration(text: &str) -> Option<i64> {
     let mut seconds: i64 = 0;
     let mut rest = text;
     while !rest.is_empty() {

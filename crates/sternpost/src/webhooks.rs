@@ -66,14 +66,17 @@ impl Resolve for Services {
         if text("type") == "ExternalName" {
             return Ok(Address { host: text("externalName").into(), port });
         }
+        let address = match text("clusterIP") {
+            address @ ("" | "None") => {
+                return Err(format!("cannot route to service with ClusterIP \"{address}\""));
+            }
+            address => address,
+        };
         let ports = spec.get("ports").and_then(Value::as_array).into_iter().flatten();
         if !ports.into_iter().any(|found| found.get("port") == Some(&port.into())) {
             return Err(format!("no service port {port} found for service \"{name}\""));
         }
-        match text("clusterIP") {
-            address @ ("" | "None") => Err(format!("cannot route to service with ClusterIP \"{address}\"")),
-            address => Ok(Address { host: address.into(), port }),
-        }
+        Ok(Address { host: address.into(), port })
     }
 }
 

@@ -12,11 +12,12 @@
     clippy::print_stdout
 )]
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+
+mod recorded;
+
+use recorded::{Case, Place, answer, answers, commit, write};
 
 /// Topics whose cases all run here; of the others, those whose flags need it.
 const TOPICS: [&str; 4] = ["build-command", "build-git", "build-helm", "build-plugins"];
@@ -24,19 +25,6 @@ const TOPICS: [&str; 4] = ["build-command", "build-git", "build-helm", "build-pl
 /// Cases whose answer differs on purpose, and why.
 const DIFFERENCES: &[(&str, &str)] =
     &[("build-plugins/function-validator-passes", "a validator that changes nothing passes")];
-
-#[derive(Debug, Default)]
-struct Case {
-    name: String,
-    words: Vec<String>,
-    directory: String,
-    variables: Vec<(String, String)>,
-    repositories: Vec<String>,
-    unstable: bool,
-    files: Vec<(String, String, String)>,
-    /// `exit 1`, `stdout`, `stderr`, `file PATH`, ...
-    answers: BTreeMap<String, String>,
-}
 
 #[test]
 fn the_program_answers_as_kustomize() {
@@ -48,7 +36,7 @@ fn the_program_answers_as_kustomize() {
             continue;
         }
         ran += 1;
-        let (ours, theirs) = (answer(&case), recorded(&case));
+        let (ours, theirs) = (answer(&case, &[]), answers(&case));
         let different = DIFFERENCES.iter().any(|(name, _)| *name == case.name);
         if (ours == theirs) == different {
             wrong.push(format!("{}\n--- kustomize\n{theirs:#?}\n--- ours\n{ours:#?}", case.name));
@@ -60,193 +48,12 @@ fn the_program_answers_as_kustomize() {
 }
 
 fn cases() -> Vec<Case> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kustomize/tests/cases");
-    let mut cases = Vec::new();
-    for topic in TOPICS {
-        let text = std::fs::read_to_string(directory.join(format!("{topic}.case"))).unwrap();
-        let text = text.strip_suffix('\n').unwrap_or(&text);
-        for part in text.split("\n=== ").skip(1) {
-            // The break before the next case ends the last line of this one.
-            cases.push(parse(topic, &format!("{part}\n")));
-        }
-    }
+    let mut cases: Vec<Case> = TOPICS.into_iter().flat_map(recorded::cases).collect();
     cases.retain(|case| {
         let flags = case.words.iter().any(|word| word.starts_with('-'));
         flags || case.name.starts_with("build-command") || case.name.starts_with("build-git")
     });
     cases
-}
-
-fn parse(topic: &str, text: &str) -> Case {
-    let (name, text) = text.split_once('\n').unwrap();
-    let mut case = Case { name: format!("{topic}/{name}"), ..Case::default() };
-    // What the lines go to: the form and the text.
-    let mut into: Option<(String, &mut String)> = None;
-    for line in text.lines() {
-        let formed = |marker: &str| match marker.rsplit_once(" (") {
-            Some((name, form)) => (name.to_owned(), form.trim_end_matches(')').to_owned()),
-            None => (marker.to_owned(), String::new()),
-        };
-        if let Some(marker) = line.strip_prefix("-- ").and_then(|line| line.strip_suffix(" --")) {
-            let (name, form) = formed(marker);
-            case.files.push((name, form.clone(), String::new()));
-            into = case.files.last_mut().map(|file| (form, &mut file.2));
-        } else if let Some(marker) = line.strip_prefix(">> ") {
-            let (what, form) = formed(marker);
-            into = Some((form, case.answers.entry(what).or_default()));
-        } else if let Some((form, text)) = &mut into {
-            let line = line.strip_prefix('\\').unwrap_or(line);
-            match form.as_str() {
-                "json" => text.push_str(&serde_json::from_str::<String>(line).unwrap()),
-                "no newline" if text.is_empty() => text.push_str(line),
-                "no newline" => text.push_str(&format!("\n{line}")),
-                _ => text.push_str(&format!("{line}\n")),
-            }
-        } else if let Some(command) = line.strip_prefix("$ ") {
-            case.words = command.split(' ').map(|word| word.replace("''", "")).collect();
-        } else if let Some(directory) = line.strip_prefix("cwd ") {
-            directory.clone_into(&mut case.directory);
-        } else if let Some((name, value)) = line.strip_prefix("env ").and_then(|line| line.split_once('=')) {
-            case.variables.push((name.to_owned(), value.to_owned()));
-        } else if let Some(directory) = line.strip_prefix("git ") {
-            case.repositories.push(directory.to_owned());
-        } else if line.starts_with("unstable ") {
-            case.unstable = true;
-        }
-    }
-    case
-}
-
-/// The recorded answer, without what only that program has.
-fn recorded(case: &Case) -> BTreeMap<String, String> {
-    let mut answers = case.answers.clone();
-    if let Some(stderr) = answers.get_mut("stderr") {
-        *stderr = stderr.replace("$TIME ", "");
-    }
-    answers
-}
-
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Self {
-        let name = name.replace('/', "-");
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("build-{name}"));
-        let _ = std::fs::remove_dir_all(&path);
-        for directory in ["work", "home", "tmp"] {
-            std::fs::create_dir_all(path.join(directory)).unwrap();
-        }
-        Self(path.canonicalize().unwrap())
-    }
-
-    fn command(&self, directory: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sternpost"));
-        let path = std::env::vars().find(|(name, _)| name == "PATH").unwrap().1;
-        command.env_clear().env("PATH", path).env("HOME", self.0.join("home"));
-        command.env("TMPDIR", self.0.join("tmp")).env("NO_COLOR", "1");
-        command.current_dir(self.0.join("work").join(directory)).stdin(Stdio::null());
-        command
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn answer(case: &Case) -> BTreeMap<String, String> {
-    let place = Place::new(&case.name);
-    let root = place.0.join("work");
-    let shown = root.to_str().unwrap();
-    for (name, form, content) in &case.files {
-        let path = root.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        match form.as_str() {
-            "dir" => std::fs::create_dir_all(&path).unwrap(),
-            _ => write(&path, &content.replace("$ROOT", shown), form == "exec"),
-        }
-    }
-    case.repositories.iter().for_each(|directory| commit(&root.join(directory)));
-    let before = snapshot(&root);
-    let mut command = place.command(&case.directory);
-    command.args(case.words.iter().map(|word| word.replace("$ROOT", shown)));
-    for (name, value) in &case.variables {
-        command.env(name, value.replace("$ROOT", shown));
-    }
-    let output = command.output().unwrap();
-
-    let tmp = place.0.to_str().unwrap();
-    let masked = |text: &str| numbered(&text.replace(shown, "$ROOT").replace(tmp, "$TMP"));
-    let mut answers = BTreeMap::from([(format!("exit {}", output.status.code().unwrap()), String::new())]);
-    let stderr: String = String::from_utf8_lossy(&output.stderr)
-        .split_inclusive('\n')
-        .filter(|line| !line.starts_with("hint: "))
-        .collect();
-    for (name, text) in [("stdout", String::from_utf8_lossy(&output.stdout)), ("stderr", stderr.into())] {
-        if !text.is_empty() {
-            answers.insert(name.to_owned(), masked(&text));
-        }
-    }
-    for (path, content) in snapshot(&root) {
-        if before.get(&path) != Some(&content) {
-            answers.insert(format!("file {path}"), masked(&content));
-        }
-    }
-    let left: Vec<_> = std::fs::read_dir(place.0.join("tmp")).unwrap().collect();
-    assert!(left.is_empty(), "{}: left behind: {left:?}", case.name);
-    answers
-}
-
-fn write(path: &Path, content: &str, executable: bool) {
-    std::fs::write(path, content).unwrap();
-    if executable {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
-}
-
-fn commit(directory: &Path) {
-    let git = |words: &[&str]| {
-        let mut command = Command::new("git");
-        command.args(["-c", "user.name=case", "-c", "user.email=case@example.com"]).args(words);
-        let output = command.current_dir(directory).output().unwrap();
-        assert!(output.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    git(&["init", "-q", "-b", "main"]);
-    git(&["add", "-A"]);
-    git(&["commit", "-q", "-m", "all"]);
-}
-
-fn snapshot(root: &Path) -> BTreeMap<String, String> {
-    let mut files = BTreeMap::new();
-    let mut open = vec![root.to_owned()];
-    while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(&directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() && path.file_name().is_some_and(|name| name != ".git") {
-                open.push(path);
-            } else if path.is_file() {
-                let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-                files.insert(name, String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned());
-            }
-        }
-    }
-    files
-}
-
-/// Numbers of temporary directories read `N`.
-fn numbered(text: &str) -> String {
-    let mut masked = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find("$TMP/tmp/kust") {
-        let digits =
-            rest[at..].find(|char: char| char.is_ascii_digit()).map_or(rest.len(), |digit| at + digit);
-        masked.push_str(&rest[..digits]);
-        masked.push('N');
-        rest = rest[digits..].trim_start_matches(|char: char| char.is_ascii_digit());
-    }
-    masked + rest
 }
 
 const OBJECT: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
@@ -323,6 +130,56 @@ fn a_locked_branch_stays_at_its_commit_and_a_kept_commit_needs_no_network() {
 
     std::fs::rename(&repository, place.0.join("gone")).unwrap();
     assert_eq!(build(&place, &flags), (0, OBJECT.to_owned(), String::new()));
+}
+
+#[test]
+fn why_tells_file_line_and_entry_of_every_field() {
+    let place = Place::new("why");
+    let work = place.0.join("work");
+    for directory in ["base", "over", "out"] {
+        std::fs::create_dir_all(work.join(directory)).unwrap();
+    }
+    write(&work.join("base/kustomization.yaml"), "resources: [a.yaml]\n", false);
+    write(&work.join("base/a.yaml"), &format!("{OBJECT}data:\n  k: v\n"), false);
+    let overlay = "resources: [../base]\nnamePrefix: p-\npatches:\n- patch: |-\n    apiVersion: v1\n    kind: ConfigMap\n    metadata: {name: a}\n    data:\n      k: w\n";
+    write(&work.join("over/kustomization.yaml"), overlay, false);
+
+    let name = "ConfigMap/p-a metadata.name = \"p-a\"  <- over/kustomization.yaml:2:13 namePrefix <- base/a.yaml:4:9\n";
+    let data =
+        "ConfigMap/p-a data.k = \"w\"  <- over/kustomization.yaml:9:10 patches[0] <- base/a.yaml:6:6\n";
+    let all = format!(
+        "ConfigMap/p-a apiVersion = \"v1\"  <- base/a.yaml:1:13\n{data}ConfigMap/p-a kind = \"ConfigMap\"  <- base/a.yaml:2:7\n{name}"
+    );
+    assert_eq!(build(&place, &["over", "--why"]), (0, all.clone(), String::new()));
+    assert_eq!(
+        build(&place, &["--why", "over"]),
+        (0, all.clone(), String::new()),
+        "it takes no word after it"
+    );
+    assert_eq!(build(&place, &["over", "--why=ConfigMap/a:data.k"]), (0, data.to_owned(), String::new()));
+    let json = r#"{"chain":[{"by":"PatchTransformer","column":10,"field":"patches[0]","file":"over/kustomization.yaml","kustomization":"over/kustomization.yaml","line":9},{"by":"resources","column":6,"field":"resources[0]","file":"base/a.yaml","kustomization":"base/kustomization.yaml","line":6}],"object":{"apiVersion":"v1","kind":"ConfigMap","name":"p-a"},"path":["data","k"],"shown":"data.k","value":"w"}"#;
+    let answer = build(&place, &["over", "--why=:data", "--why-format", "json"]);
+    assert_eq!(answer, (0, format!("{json}\n"), String::new()));
+    assert_eq!(build(&place, &["over", "--why", "-o", "why.txt"]).0, 0);
+    assert_eq!(std::fs::read_to_string(work.join("why.txt")).unwrap(), all);
+
+    let hint = "hint: `--why` without a pattern lists all objects and fields\n";
+    for (words, problem) in [
+        (
+            ["--why=Deployment/a"].as_slice(),
+            "--why=Deployment/a: nothing in this build is called `Deployment/a`",
+        ),
+        (
+            &["--why=ConfigMap/a:x"],
+            "--why=ConfigMap/a:x: no object that `ConfigMap/a:x` names has such a field",
+        ),
+    ] {
+        let (code, stdout, stderr) = build(&place, &[&["over"], words].concat());
+        assert_eq!((code, stdout.as_str(), stderr), (1, "", format!("Error: {problem}\n{hint}")));
+    }
+    let (code, stdout, stderr) = build(&place, &["over", "--why", "-o", "out"]);
+    assert!(code == 1 && stdout.is_empty() && stderr.contains("out is a directory"), "{stderr}");
+    assert_eq!(build(&place, &["over", "--why-format", "json"]).0, 1, "nothing to have a format");
 }
 
 #[test]

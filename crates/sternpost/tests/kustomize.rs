@@ -87,3 +87,58 @@ fn resources_are_read_from_standard_input() {
     let (code, stdout, _) = kustomize(&directory, &["cfg", "cat"], list);
     assert_eq!((code, stdout.as_str()), (0, "apiVersion: v1\nkind: C\nmetadata: {name: a} # b\n"));
 }
+
+/// What bash offers after `words`, as it would on TAB.
+fn offered(directory: &Path, script: &str, words: &[&str]) -> String {
+    let line = words.join(" ");
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let program = format!(
+        "{script}\nCOMP_WORDS=({})\nCOMP_CWORD={}\nCOMP_LINE='{line}'\nCOMP_POINT={}\n\
+         entry=$(complete -p sternpost)\nfunction=${{entry##*-F }}\nfunction=${{function%% *}}\n\
+         \"$function\" sternpost \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"\n\
+         printf '%s\\n' \"${{COMPREPLY[@]}}\"\n",
+        quoted.join(" "),
+        words.len() - 1,
+        line.len(),
+    );
+    // Too long for an argument.
+    let file = directory.join("complete.bash");
+    std::fs::write(&file, program).unwrap();
+    let output = Command::new("bash").args(["--noprofile", "--norc"]).arg(file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn bash_completes_commands_and_flags() {
+    let directory = directory("completion", &[]);
+    let (code, script, stderr) = kustomize(&directory, &["completion", "bash"], "");
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    for (words, expected) in [
+        (&["sternpost", "kustomize", "ed"][..], "edit\n"),
+        (&["sternpost", "kustomize", "edit", "set", "namesp"], "namespace\n"),
+        (&["sternpost", "kustomize", "fn", "run", "--results"], "--results-dir\n"),
+        (&["sternpost", "kustomize", "build", "--enable-he"], "--enable-helm\n"),
+        (&["sternpost", "comp"], "completion\n"),
+    ] {
+        assert_eq!(offered(&directory, &script, words), expected, "{words:?}");
+    }
+}
+
+#[test]
+fn every_shell_has_a_script_and_others_are_refused() {
+    let directory = directory("shells", &[]);
+    for (shell, part) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef sternpost"),
+        ("fish", "complete -c sternpost"),
+        ("powershell", "Register-ArgumentCompleter"),
+    ] {
+        let (code, script, stderr) = kustomize(&directory, &["completion", shell], "");
+        assert_eq!((code, stderr.as_str()), (0, ""), "{shell}");
+        assert!(script.contains(part) && script.contains("alpha-list-builtin-plugin"), "{shell}");
+    }
+    let (code, stdout, stderr) = kustomize(&directory, &["completion", "tcsh"], "");
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert!(stderr.contains("tcsh"), "{stderr}");
+}

@@ -50,7 +50,8 @@ impl Server {
     /// Returns when the ready line is there.
     fn start_in(dir: PathBuf, args: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sternpost"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            // What is there is what the tests make.
+            .args(["serve", "--controllers=-*", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(&dir)
             .args(args)
             .stderr(Stdio::piped())
@@ -179,8 +180,8 @@ async fn answers_alike_over_both_protocols() {
         let address = format!("https://{}/api", server.address);
         let anonymous = Request::get(address).header("host", "x").body(nothing()).unwrap();
         let response = server.send(protocol, anonymous).await;
-        assert_eq!(response.status(), 401);
-        assert!(response.body().contains("\"reason\":\"Unauthorized\""));
+        assert_eq!(response.status(), 403);
+        assert!(response.body().contains("\"reason\":\"Forbidden\""));
     }
 }
 
@@ -381,6 +382,36 @@ fn a_data_directory_in_use_is_refused() {
 }
 
 #[tokio::test]
+async fn everybody_may_do_everything_only_if_that_is_asked_for() {
+    let path = std::env::temp_dir().join(format!("sternpost-e2e-modes-{}.csv", std::process::id()));
+    fs::write(&path, "alices-token,alice,1000\n").unwrap();
+    let tokens = ["--token-auth-file", path.to_str().unwrap()];
+    let rbac = Server::start("rbac", &tokens);
+    let open = [&tokens[..], &["--authorization-mode", "AlwaysAllow"]].concat();
+    let open = Server::start("always-allow", &open);
+    for (target, token, by_roles, always) in [
+        ("/api/v1/pods", "alices-token", 403, 200),
+        ("/api/v1/pods", "wrong", 401, 401),
+        ("/api/v1/pods", "", 403, 401),
+        ("/nonsense", "alices-token", 403, 404),
+        ("/api", "", 403, 401),
+        ("/version", "", 200, 200),
+        ("/healthz", "", 200, 200),
+        ("/livez/ping", "", 403, 200),
+    ] {
+        for (server, code) in [(&rbac, by_roles), (&open, always)] {
+            let mut request = Request::get(format!("https://{}{target}", server.address)).header("host", "x");
+            if !token.is_empty() {
+                request = request.header("authorization", format!("Bearer {token}"));
+            }
+            let response = server.send(H2, request.body(nothing()).unwrap()).await;
+            assert_eq!(response.status(), code, "{target} {token}");
+        }
+    }
+    fs::remove_file(path).unwrap();
+}
+
+#[tokio::test]
 async fn token_file_users_are_known() {
     let path = std::env::temp_dir().join(format!("sternpost-e2e-tokens-{}.csv", std::process::id()));
     fs::write(&path, "alices-token,alice,1000,\"dev,ops\"\n").unwrap();
@@ -505,7 +536,7 @@ mod websocket {
         assert_eq!(refused(open(&server, WATCH, &[known]).await), 403);
         let two = ("sec-websocket-protocol", "v4.channel.k8s.io, base64.binary.k8s.io");
         assert_eq!(refused(open(&server, WATCH, &[known, origin, two]).await), 400);
-        assert_eq!(refused(open(&server, WATCH, &[origin]).await), 401);
+        assert_eq!(refused(open(&server, WATCH, &[origin]).await), 403);
         // What is wrong with the watch is said before that.
         assert_eq!(refused(open(&server, &format!("{WATCH}&labelSelector=!!"), &[known]).await), 400);
         // Other paths do not become websockets.
@@ -571,7 +602,7 @@ async fn web_pages_of_allowed_origins_may_use_the_api() {
             let url = format!("https://{}/api/v1/namespaces", server.address);
             let preflight = Request::options(url).header("host", "x").header("origin", origin);
             let response = server.send(protocol, preflight.body(nothing()).unwrap()).await;
-            assert_eq!(response.status(), if allowed { 204 } else { 401 });
+            assert_eq!(response.status(), if allowed { 204 } else { 403 });
             assert_eq!(response.headers().contains_key("access-control-allow-methods"), allowed);
             let request = server.request("GET", "/api/v1/namespaces").header("origin", origin);
             let response = server.send(protocol, request.body(nothing()).unwrap()).await;

@@ -204,7 +204,7 @@ async fn others_can_find_the_keys() {
     let header = URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap()).unwrap();
     let header: Value = serde_json::from_slice(&header).unwrap();
     assert_eq!(keys["keys"][0]["kid"], header["kid"]);
-    assert_eq!(server.send(Some(""), "GET", "/openid/v1/jwks", &Value::Null).await.0, 401);
+    assert_eq!(server.send(Some(""), "GET", "/openid/v1/jwks", &Value::Null).await.0, 403);
     assert_eq!(server.send(None, "POST", "/openid/v1/jwks", &json!({})).await.0, 405);
     let (_, paths) = server.send(None, "GET", "/", &Value::Null).await;
     assert!(paths["paths"].as_array().unwrap().contains(&json!("/openid/v1/jwks")));

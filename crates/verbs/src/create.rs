@@ -50,8 +50,16 @@ impl Registry {
             object.object_mut("metadata").remove("managedFields");
             self.track(target, None, &mut object, writer).await;
         }
+        if target.served.is_namespaced() {
+            object.object_mut("metadata").set("namespace", target.namespace);
+        }
+        // What it is called when it is asked about is what was sent, whatever becomes of it.
+        let sent_name = object.field("metadata").text("name").to_owned();
         let attributes = Attributes::of_write(Operation::Create, target, writer);
-        admission::mutate(self, &attributes, &mut object, None)?;
+        let attributes = Attributes { name: &sent_name, ..attributes };
+        admission::mutate(self, &attributes, &mut object, None, &mut warnings).await?;
+        self.check_namespace_of_body(target, &object)?;
+        self.check_escalation(target, &object, None, writer)?;
 
         let generated = object.field("metadata").text("name").is_empty();
         let base = object.field("metadata").text("generateName").to_owned();
@@ -66,7 +74,7 @@ impl Registry {
                 // Some defaults are made of the name.
                 (target.served.rules.default)(&mut candidate);
             }
-            match self.create_once(target, candidate, writer).await {
+            match self.create_once(target, candidate, &sent_name, writer).await {
                 Err(CreateError::Exists(name)) => {
                     let last = attempt == NAME_ATTEMPTS;
                     if !generated || base.is_empty() || last {
@@ -91,6 +99,7 @@ impl Registry {
         &self,
         target: Target<'_>,
         mut object: Value,
+        sent_name: &str,
         writer: Writer<'_>,
     ) -> Result<Written, CreateError> {
         let served = target.served;
@@ -116,7 +125,8 @@ impl Registry {
         }
         warnings.extend(served.warnings(&object, None));
         let attributes = Attributes::of_write(Operation::Create, target, writer);
-        admission::validate(self, &attributes, &object, None, &mut warnings)?;
+        let attributes = Attributes { name: sent_name, ..attributes };
+        let _charged = admission::validate(self, &attributes, &object, None, &mut warnings).await?;
         served.settle_stored(&mut object);
 
         let name = object.field("metadata").text("name").to_owned();

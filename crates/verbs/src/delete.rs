@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sternpost_cache::{Object, encode, object_key};
 use sternpost_meta::{
     status::{ResourceName, Status},
@@ -11,13 +11,14 @@ use sternpost_meta::{
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_store::{CommitError, Transaction};
 
-use crate::registry::{DryRun, Registry, Target, complete, deleted_status, storage_status};
+use crate::registry::{DryRun, Registry, Target, Writer, complete, deleted_status, storage_status};
 use crate::{
-    admission::{self, Attributes, Operation},
+    admission::{self, Attributes, Options},
     claims::Claimed,
     definitions,
     list::{ListQuery, Selection},
     policy::DeleteAnswer,
+    served::Served,
 };
 
 const ATTEMPTS: usize = 100;
@@ -33,11 +34,43 @@ pub struct DeleteOptions {
     pub orphan_dependents: Option<bool>,
 }
 
+impl DeleteOptions {
+    /// As an object of its kind, but for its version and whether it is a dry run.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut options = json!({"kind": "DeleteOptions"});
+        if let Some(seconds) = self.grace_period_seconds {
+            options.set("gracePeriodSeconds", seconds);
+        }
+        // One is the old way to say the other.
+        match (self.orphan_dependents, self.propagation) {
+            (Some(orphan), _) => options.set("orphanDependents", orphan),
+            (None, Some(propagation)) => options.set("propagationPolicy", propagation.as_str()),
+            (None, None) => {}
+        }
+        for (field, value) in [("uid", &self.uid), ("resourceVersion", &self.resource_version)] {
+            if let Some(value) = value {
+                options.object_mut("preconditions").set(field, value.as_str());
+            }
+        }
+        options
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
     Orphan,
     Background,
     Foreground,
+}
+
+impl Propagation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Orphan => "Orphan",
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+        }
+    }
 }
 
 /// What a DELETE answers.
@@ -50,19 +83,49 @@ pub enum Deleted {
 }
 
 impl Registry {
-    pub async fn delete(&self, target: Target<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
-        let attributes = Attributes {
-            operation: Operation::Delete,
-            target,
-            subresource: "",
-            user: None,
-            dry_run: if options.dry_run { DryRun::All } else { DryRun::No },
-        };
-        admission::mutate(self, &attributes, &mut Value::Null, None)?;
+    /// Whether to write at all is in the options, not in the writer.
+    pub async fn delete(
+        &self,
+        target: Target<'_>,
+        options: &DeleteOptions,
+        writer: Writer<'_>,
+    ) -> Result<(Deleted, Vec<String>), Status> {
+        self.delete_if(target, options, Some(&Attributes::of_delete(target, options, writer))).await
+    }
+
+    /// The server on its own account: nobody is asked.
+    pub async fn delete_own(&self, target: Target<'_>, options: &DeleteOptions) -> Result<(), Status> {
+        self.delete_if(target, options, None).await.map(|_| ())
+    }
+
+    /// Whoever is to be asked is told in `admission`. What was done, and texts for `Warning` headers.
+    pub(crate) async fn delete_if(
+        &self,
+        target: Target<'_>,
+        options: &DeleteOptions,
+        admission: Option<&Attributes<'_>>,
+    ) -> Result<(Deleted, Vec<String>), Status> {
         for _ in 0..ATTEMPTS {
             let old = self.get(target)?;
-            if let Some(deleted) = self.delete_once(target, &old, options).await? {
-                return Ok(deleted);
+            let current = self.loaded(target.served, &old).await?;
+            check_preconditions(target, &current, options)?;
+            let mut warnings = Vec::new();
+            if let Some(attributes) = admission {
+                // Upstream holds on to the very namespace that it has found.
+                let mut held;
+                let mut attributes = *attributes;
+                if is_namespace(target.served) {
+                    held = options.clone();
+                    held.uid = Some(current.field("metadata").text("uid").to_owned());
+                    attributes.options = Options::Delete(&held);
+                }
+                let attributes = &attributes;
+                admission::mutate(self, attributes, &mut Value::Null, Some(&current), &mut warnings).await?;
+                let _ = admission::validate(self, attributes, &Value::Null, Some(&current), &mut warnings)
+                    .await?;
+            }
+            if let Some(deleted) = self.delete_once(target, &old, current, options).await? {
+                return Ok((deleted, warnings));
             }
         }
         Err(Status::conflict(target.resource_name(), target.name, Status::MODIFIED))
@@ -75,20 +138,26 @@ impl Registry {
         selection: &Selection,
         limit: usize,
         options: &DeleteOptions,
-    ) -> Result<Vec<Arc<Object>>, Status> {
+        writer: Writer<'_>,
+    ) -> Result<(Vec<Arc<Object>>, Vec<String>), Status> {
         let query = ListQuery { limit, ..ListQuery::default() };
         let listed = self.list(target, selection, &query).await?;
-        let mut deleted = Vec::new();
+        let (mut deleted, mut warnings) = (Vec::new(), Vec::new());
         for object in listed.items {
             let target = Target { namespace: object.namespace(), name: object.name(), ..target };
-            match self.delete(target, options).await {
-                Ok(_) => deleted.push(object.clone()),
+            // Reviews of a member do not name it, as upstream.
+            let attributes = Attributes { name: "", ..Attributes::of_delete(target, options, writer) };
+            match self.delete_if(target, options, Some(&attributes)).await {
+                Ok((_, mut said)) => {
+                    warnings.append(&mut said);
+                    deleted.push(object.clone());
+                }
                 // Somebody else was faster, which is as good.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
         }
-        Ok(deleted)
+        Ok((deleted, warnings))
     }
 
     /// `None` if another writer was faster.
@@ -96,12 +165,10 @@ impl Registry {
         &self,
         target: Target<'_>,
         old: &Arc<Object>,
+        current: Value,
         options: &DeleteOptions,
     ) -> Result<Option<Deleted>, Status> {
         let served = target.served;
-        let current = self.loaded(served, old).await?;
-        check_preconditions(target, &current, options)?;
-
         let mut object = current.clone();
         object.object_mut("metadata").remove("resourceVersion");
         if definitions::is_definition(served) && !current.field("metadata").has("deletionTimestamp") {
@@ -111,7 +178,7 @@ impl Registry {
         let finalizers = finalizers(target, &current, options);
         object.object_mut("metadata").set("finalizers", finalizers.clone());
         let grace = grace_period(target, &current, options);
-        let is_namespace = served.group().is_empty() && served.kind() == "Namespace";
+        let is_namespace = is_namespace(served);
         if is_namespace && !current.field("metadata").has("deletionTimestamp") {
             object.object_mut("status").set("phase", "Terminating");
             return self.begin_to_end(target, object, old, options).await;
@@ -202,10 +269,13 @@ impl Registry {
     }
 }
 
+fn is_namespace(served: &Served) -> bool {
+    served.group().is_empty() && served.kind() == "Namespace"
+}
+
 fn check_preconditions(target: Target<'_>, current: &Value, options: &DeleteOptions) -> Result<(), Status> {
     let metadata = current.field("metadata");
-    let is_namespace = target.served.group().is_empty() && target.served.kind() == "Namespace";
-    let is_plain = is_namespace || definitions::is_definition(target.served);
+    let is_plain = is_namespace(target.served) || definitions::is_definition(target.served);
     let conflict = |field: &str, wanted: &str, found: &str, rest: &str| {
         if is_plain {
             let why = format!(

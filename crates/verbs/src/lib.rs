@@ -17,6 +17,7 @@ pub mod custom;
 pub mod definitions;
 mod delete;
 pub mod environment;
+mod escalation;
 pub mod index;
 mod list;
 mod object_meta;
@@ -24,6 +25,7 @@ mod ownership;
 mod patch;
 mod pods;
 pub mod policy;
+pub mod quota;
 mod registry;
 mod reset_fields;
 mod scale;
@@ -39,7 +41,7 @@ pub use list::{
     FUTURE_PATIENCE, ListQuery, Listed, Selection, VersionMatch, parse_exact_version, parse_version,
 };
 pub use patch::{Patch, PatchRequest, Validation, to_stored};
-pub use registry::{DryRun, InEffect, Registry, Target, Writer, Written, deleted_status};
+pub use registry::{DryRun, InEffect, Registry, SentOptions, Target, Writer, Written, deleted_status};
 pub use scale::ScaleChange;
 pub use update::Part;
 pub use watch::{Told, Watch, WatchQuery};

@@ -90,8 +90,8 @@ impl Registry {
     ) -> Result<Option<Written>, Status> {
         let served = target.served;
         let current = self.loaded(served, old).await?;
-        let live = complete(served, in_served_version(served, &current).into_owned(), Some(old.revision));
-        let (object, mut warnings) = self.changed(served, live, request, writer).await?;
+        let shown = complete(served, in_served_version(served, &current).into_owned(), Some(old.revision));
+        let (object, mut warnings) = self.changed(served, shown, request, writer).await?;
         // What was said of the fields is said also when the outcome is refused.
         let complaints = warnings.clone();
         let refused = |mut status: Status| {
@@ -111,10 +111,9 @@ impl Registry {
             Patch::Apply { .. } => Ownership::Settled,
             _ => Ownership::Track,
         };
-        let written = self
-            .update_once(target, object, ownership, Live { object: old, value: &current }, part, writer)
-            .await
-            .map_err(refused)?;
+        let live = Live { object: old, value: &current, shown_as: None };
+        let written =
+            self.update_once(target, object, ownership, live, part, writer).await.map_err(refused)?;
         Ok(written.map(|mut written| {
             warnings.append(&mut written.warnings);
             Written { warnings, ..written }

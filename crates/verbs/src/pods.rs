@@ -4,34 +4,93 @@ use serde_json::Value;
 use sternpost_cache::ResourceId;
 use sternpost_meta::{
     field::Errors,
+    gvk::GroupVersionKind,
     status::{Cause, CauseReason, ResourceName, Status},
 };
 use sternpost_registry::{
     kinds::{binding, eviction},
-    object::Fields,
+    object::{Fields, FieldsMut},
 };
 
 use crate::{
-    admission::{self, Attributes, Operation},
+    admission::{self, Attributes, Operation, Options},
     claims::Claimed,
     delete::DeleteOptions,
-    registry::{DryRun, Registry, Target},
+    registry::{DryRun, Registry, Target, Writer},
+    served::Served,
 };
 
 const ATTEMPTS: usize = 100;
 
 impl Registry {
-    /// What holds for everything that is created in a namespace, stored or not.
-    pub fn check_new_in_namespace(&self, target: Target<'_>, object: &Value) -> Result<(), Status> {
+    /// What holds for everything that is created, stored or not. `served` is what `object` is.
+    pub async fn admit_new(
+        &self,
+        target: Target<'_>,
+        served: &Served,
+        object: &mut Value,
+        writer: Writer<'_>,
+    ) -> Result<Vec<String>, Status> {
         self.check_namespace_of_body(target, object)?;
+        let mut warnings = self.mutate_new(target, served, object, writer).await?;
+        let attributes = Attributes { served, ..Attributes::of_write(Operation::Create, target, writer) };
+        let _ = admission::validate(self, &attributes, object, None, &mut warnings).await?;
+        Ok(warnings)
+    }
+
+    /// The first half of [`Registry::admit_new`], for who has something to do in between.
+    pub async fn mutate_new(
+        &self,
+        target: Target<'_>,
+        served: &Served,
+        object: &mut Value,
+        writer: Writer<'_>,
+    ) -> Result<Vec<String>, Status> {
+        if target.served.is_namespaced() {
+            object.object_mut("metadata").set("namespace", target.namespace);
+        }
+        // Of what is not stored nobody owns anything, but webhooks are told who would.
+        if (self.webhooks.are_there() || self.policies.are_there()) && !is_eviction(served) {
+            self.track_new(Target { served, ..target }, object, writer);
+        }
+        let attributes = Attributes { served, ..Attributes::of_write(Operation::Create, target, writer) };
+        let mut warnings = Vec::new();
+        admission::mutate(self, &attributes, object, None, &mut warnings).await?;
+        Ok(warnings)
+    }
+
+    /// The other half.
+    pub async fn validate_new(
+        &self,
+        target: Target<'_>,
+        served: &Served,
+        object: &Value,
+        writer: Writer<'_>,
+    ) -> Result<Vec<String>, Status> {
+        let attributes = Attributes { served, ..Attributes::of_write(Operation::Create, target, writer) };
+        let mut warnings = Vec::new();
+        let _ = admission::validate(self, &attributes, object, None, &mut warnings).await?;
+        Ok(warnings)
+    }
+
+    /// What holds for every connection to what an object stands for. `options` say what kind they
+    /// are of.
+    pub async fn admit_connection(
+        &self,
+        target: Target<'_>,
+        kind: &GroupVersionKind,
+        options: &mut Value,
+        writer: Writer<'_>,
+    ) -> Result<Vec<String>, Status> {
         let attributes = Attributes {
-            operation: Operation::Create,
-            target,
-            subresource: "",
-            user: None,
-            dry_run: DryRun::No,
+            kind: Some(kind),
+            options: Options::None,
+            ..Attributes::of_write(Operation::Connect, target, writer)
         };
-        admission::mutate(self, &attributes, &mut object.clone(), None)
+        let mut warnings = Vec::new();
+        admission::mutate(self, &attributes, options, None, &mut warnings).await?;
+        let _ = admission::validate(self, &attributes, options, None, &mut warnings).await?;
+        Ok(warnings)
     }
 
     /// Gives a pod its node.
@@ -83,10 +142,15 @@ impl Registry {
                     continue;
                 }
             }
-            return self.delete(pod, options).await.map(|_| ());
+            // What there was to ask was asked of the eviction.
+            return self.delete_if(pod, options, None).await.map(|_| ());
         }
         Err(Status::conflict(pod.resource_name(), pod.name, Status::MODIFIED))
     }
+}
+
+fn is_eviction(served: &Served) -> bool {
+    (served.group(), served.kind()) == ("policy", "Eviction")
 }
 
 fn refused(refusal: eviction::Refusal) -> Status {

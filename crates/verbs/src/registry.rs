@@ -5,6 +5,8 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use sternpost_cache::{Cache, Object, ResourceCache, ResourceId, Snapshot};
 use sternpost_meta::{
+    audit::Annotations,
+    authorize::{AlwaysAllow, Authorizer},
     field::Errors,
     status::{ResourceName, Status},
     time::Timestamp,
@@ -12,9 +14,10 @@ use sternpost_meta::{
 };
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_store::{CommitError, Revision, Store, Transaction};
+use tokio::time::Instant;
 
 use crate::{
-    admission::Chain,
+    admission::{Chain, Charges, Policies, Webhooks},
     claims::Claimed,
     custom::{Callouts, NoCallouts},
     definitions,
@@ -37,7 +40,13 @@ pub struct Registry {
     store: Arc<dyn Store>,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) admission: Chain,
+    pub(crate) webhooks: Webhooks,
+    /// Of those who are charged to quotas.
+    pub(crate) charges: Charges,
+    pub(crate) policies: Policies,
     pub(crate) callouts: Arc<dyn Callouts>,
+    /// Who may grant what; everybody everything, unless somebody else decides.
+    pub authorizer: Arc<dyn Authorizer>,
 }
 
 /// Which object, or which collection, a request is about.
@@ -87,12 +96,32 @@ pub struct Writer<'a> {
     /// Through which subresource; empty for the object itself.
     pub subresource: &'a str,
     pub user: &'a User,
+    pub sent: SentOptions<'a>,
+    /// Where to note what an audit log should have.
+    pub audit: Option<&'a Annotations>,
+    /// When it must be done; whoever is asked on the way has until then.
+    pub deadline: Option<Instant>,
+}
+
+/// Options of a write as they were sent; empty if they were not.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SentOptions<'a> {
+    pub field_manager: &'a str,
+    pub field_validation: &'a str,
 }
 
 impl Writer<'static> {
     /// The server on its own account.
     pub fn server() -> Self {
-        Self { dry_run: DryRun::No, manager: "kube-apiserver", subresource: "", user: User::server() }
+        Self {
+            dry_run: DryRun::No,
+            manager: "kube-apiserver",
+            subresource: "",
+            user: User::server(),
+            sent: SentOptions::default(),
+            audit: None,
+            deadline: None,
+        }
     }
 }
 
@@ -116,14 +145,20 @@ impl Registry {
         environment: Arc<dyn Environment>,
     ) -> Self {
         let definitions = cache.resource(&ResourceId::new(definitions::GROUP, definitions::PLURAL));
+        let webhooks = Webhooks::of(&cache);
+        let policies = Policies::of(&cache);
         Self {
             served,
             definitions,
+            webhooks,
+            policies,
             cache,
             store,
             environment,
             admission: Chain::default(),
+            charges: Charges::default(),
             callouts: Arc::new(NoCallouts),
+            authorizer: Arc::new(AlwaysAllow),
         }
     }
 
@@ -139,6 +174,17 @@ impl Registry {
         Self { callouts, ..self }
     }
 
+    /// With somebody who decides who may do what.
+    #[must_use]
+    pub fn with_authorizer(self, authorizer: Arc<dyn Authorizer>) -> Self {
+        Self { authorizer, ..self }
+    }
+
+    /// Whether quotas of a namespace are charged for what nobody can read yet.
+    pub fn has_unstored_charges(&self, namespace: &str) -> bool {
+        self.charges.are_unstored(namespace)
+    }
+
     /// The object as it is now.
     pub fn get(&self, target: Target<'_>) -> Result<Arc<Object>, Status> {
         self.snapshot(target.served)
@@ -149,6 +195,10 @@ impl Registry {
 
     pub(crate) fn snapshot(&self, served: &Served) -> Arc<Snapshot> {
         self.cache.resource(&served.id).snapshot()
+    }
+
+    pub(crate) fn namespaces(&self) -> Arc<Snapshot> {
+        self.cache.resource(&ResourceId::new("", "namespaces")).snapshot()
     }
 
     /// What the cache shows of a write.
@@ -188,7 +238,8 @@ impl Registry {
     /// trying again makes sense only from the beginning.
     pub(crate) async fn check_current(&self, served: &Served) -> Result<(), Status> {
         let Some(custom) = served.custom() else { return Ok(()) };
-        self.served.customs.reaches(self.cache.revision()).await;
+        // Not of the newest write of all: the table only ever gets as far as the newest definition.
+        self.definitions_in_effect().await;
         if custom.life.is_over() { Err(Status::superseded()) } else { Ok(()) }
     }
 

@@ -10,11 +10,12 @@ use sternpost_registry::{
 };
 
 use crate::{
+    admission::{self, Attributes, Operation},
     ownership::{KindVersions, Ownership},
     patch::{Patch, PatchRequest},
     registry::{Registry, Target, Writer, Written, complete},
     served::Served,
-    update::{ATTEMPTS, Live, Part, check_named, check_uid, modified, seen_version},
+    update::{ATTEMPTS, Live, Part, Shown, check_named, check_uid, modified, seen_version},
 };
 
 /// What becomes of a scale.
@@ -67,6 +68,7 @@ impl Registry {
                 wanted.object_mut("metadata").set("name", target.name);
             }
             check_named(target, &wanted)?;
+            wanted.object_mut("metadata").set("namespace", target.namespace);
             if target.served.custom().is_some() {
                 match change {
                     ScaleChange::Replace(_) => check_uid(target, &wanted, &current)?,
@@ -97,6 +99,10 @@ impl Registry {
                 sternpost_apply::update(Some(&live), &mut wanted, &manager, &versions);
             }
 
+            let attributes =
+                Attributes { served: scale, ..Attributes::of_write(Operation::Update, target, writer) };
+            admission::mutate(self, &attributes, &mut wanted, Some(&live), &mut warnings).await?;
+
             let now_owners = wanted.field("metadata").get_field("managedFields");
             let owners = to_parent(owners, now_owners, &api_version, &paths).map_err(unreadable)?;
             let mut parent = current.clone();
@@ -108,11 +114,12 @@ impl Registry {
                     metadata.remove("managedFields");
                 }
             }
+            let show = |parent: &Value| shown_or_none(target.served, parent);
             let written = self.update_once(
                 target,
                 parent,
                 Ownership::Settled,
-                Live { object: &old, value: &current },
+                Live { object: &old, value: &current, shown_as: Some(Shown { served: scale, show: &show }) },
                 Part::Main,
                 writer,
             );

@@ -18,6 +18,7 @@ use sternpost_registry::{
 use sternpost_schema::topology::Type;
 
 use crate::{
+    admission::{policy_rules, webhook_rules},
     custom::{Custom, Customs},
     definitions,
     policy::{self, Policy, policy},
@@ -269,6 +270,12 @@ impl ServedResources {
             let Some(stored_definition) = sternpost_builtin::definition_name(&stored_as) else { continue };
             let rules = match (&*gv.group, &*resource.plural) {
                 (definitions::GROUP, definitions::PLURAL) => definitions::RULES,
+                ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => webhook_rules::MUTATING,
+                ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => {
+                    webhook_rules::VALIDATING
+                }
+                ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => policy_rules::MUTATING,
+                ("admissionregistration.k8s.io", "validatingadmissionpolicies") => policy_rules::VALIDATING,
                 _ => rules(&gv.group, &resource.kind),
             };
             let served = Served {
@@ -303,6 +310,11 @@ impl ServedResources {
             rules: rules(&kind.group, &kind.kind),
             resets: Vec::new(),
         })
+    }
+
+    /// The built-in ones, in no order.
+    pub fn all_built_in(&self) -> impl Iterator<Item = &Arc<Served>> {
+        self.built_in.values()
     }
 
     pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Served>> {

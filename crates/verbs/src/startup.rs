@@ -1,13 +1,13 @@
 //! The objects that are there before any client comes.
 //!
-//! [`ensure`] makes those that are missing, in one transaction, and brings back
+//! [`ensure`] makes those that are missing, in few transactions, and brings back
 //! the few fields that the server owns in those that are there. What a user may
 //! change stays changed.
 //!
 //! Not made: endpoints of the `kubernetes` service (they need an address that
 //! other machines reach), the server's identity lease (somebody has to renew it),
-//! `extension-apiserver-authentication` (it tells of authorities that are not
-//! configured here), and the roles of RBAC.
+//! and `extension-apiserver-authentication` (it tells of authorities that are not
+//! configured here).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use sternpost_registry::{
     kinds::service_allocation,
     object::{Fields, FieldsMut},
 };
-use sternpost_store::{CommitError, Compare, Transaction, Write};
+use sternpost_store::{CommitError, Compare, Transaction, Write, transaction::MAX_OPERATIONS};
 
 use crate::{
     claims::ip_address,
@@ -28,6 +28,8 @@ use crate::{
     served::Served,
     update::Part,
 };
+
+mod rbac;
 
 /// Of the service `kubernetes`: the first of the range.
 pub const KUBERNETES_ADDRESS: &str = "10.0.0.1";
@@ -48,8 +50,16 @@ static OBJECTS: &str = include_str!("startup/objects.json");
 pub async fn ensure(registry: &Registry, port: u16) -> Result<usize, Status> {
     let wanted = wanted(registry, port)?;
     let mut written = create_missing(registry, &wanted).await?;
+    let mut removed = 0;
     for want in &wanted {
-        written += usize::from(keep_up(registry, want).await?);
+        match keep_up(registry, want).await? {
+            Kept::AsItWas => {}
+            Kept::Changed => written += 1,
+            Kept::Removed => removed += 1,
+        }
+    }
+    if removed > 0 {
+        written += create_missing(registry, &wanted).await?;
     }
     Ok(written)
 }
@@ -71,6 +81,17 @@ enum Upkeep {
     Ports,
     /// The spec follows the server's, unless an annotation says otherwise.
     Spec,
+    /// It grants what it should, and perhaps more.
+    Access,
+}
+
+/// What became of an object that exists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    AsItWas,
+    Changed,
+    /// To be made anew.
+    Removed,
 }
 
 impl Wanted {
@@ -80,8 +101,16 @@ impl Wanted {
     }
 }
 
-/// All of them in one transaction: each of its own would wait for the disk.
+/// Many in one transaction: each of its own would wait for the disk.
 async fn create_missing(registry: &Registry, wanted: &[Wanted]) -> Result<usize, Status> {
+    let mut count = 0;
+    for wanted in wanted.chunks(MAX_OPERATIONS) {
+        count += create_together(registry, wanted).await?;
+    }
+    Ok(count)
+}
+
+async fn create_together(registry: &Registry, wanted: &[Wanted]) -> Result<usize, Status> {
     for _ in 0..ATTEMPTS {
         let mut transaction = Transaction::default();
         for want in wanted.iter().filter(|want| registry.get(want.target()).is_err()) {
@@ -127,12 +156,12 @@ fn prepare(registry: &Registry, want: &Wanted) -> Result<Value, Status> {
     Ok(object)
 }
 
-/// Whether the object that is there had to be changed.
-async fn keep_up(registry: &Registry, want: &Wanted) -> Result<bool, Status> {
+async fn keep_up(registry: &Registry, want: &Wanted) -> Result<Kept, Status> {
     if want.upkeep == Upkeep::Nothing {
-        return Ok(false);
+        return Ok(Kept::AsItWas);
     }
-    let Ok(current) = registry.get(want.target()) else { return Ok(false) };
+    let target = want.target();
+    let Ok(current) = registry.get(target) else { return Ok(Kept::AsItWas) };
     let mut object = current.value();
     match want.upkeep {
         Upkeep::Nothing => {}
@@ -143,14 +172,25 @@ async fn keep_up(registry: &Registry, want: &Wanted) -> Result<bool, Status> {
             }
         }
         Upkeep::Spec => keep_up_spec(&mut object, want),
+        Upkeep::Access => match rbac::upkeep(&object, &want.object) {
+            rbac::Upkeep::Nothing => {}
+            rbac::Upkeep::Change(changed) => object = changed,
+            rbac::Upkeep::MakeAnew => {
+                let key = object_key(&target.served.id, target.namespace, target.name);
+                return match registry.commit(Transaction::delete(key, current.revision)).await {
+                    Ok(_) | Err(CommitError::Conflict { .. }) => Ok(Kept::Removed),
+                    Err(error) => Err(storage_status(&error)),
+                };
+            }
+        },
     }
     if object == current.value() {
-        return Ok(false);
+        return Ok(Kept::AsItWas);
     }
-    match registry.update(want.target(), object, Part::Main, Writer::server()).await {
-        Ok(_) => Ok(true),
+    match registry.update(target, object, Part::Main, Writer::server()).await {
+        Ok(_) => Ok(Kept::Changed),
         // Another replica was faster.
-        Err(status) if status.code == 409 => Ok(false),
+        Err(status) if status.code == 409 => Ok(Kept::AsItWas),
         Err(status) => Err(status),
     }
 }
@@ -224,6 +264,9 @@ fn wanted(registry: &Registry, port: u16) -> Result<Vec<Wanted>, Status> {
         let available = "Local APIServices are always available";
         all.add("apiregistration.k8s.io", "apiservices", api_service(name, priorities))?.status =
             Some(condition("Available", "True", "Local", available, &now));
+    }
+    for (plural, object) in rbac::objects() {
+        all.add(rbac::GROUP, plural, object)?.upkeep = Upkeep::Access;
     }
     Ok(all.wanted)
 }

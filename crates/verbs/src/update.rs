@@ -19,6 +19,7 @@ use crate::{
     object_meta,
     ownership::Ownership,
     policy::MetadataCheck,
+    served::Served,
 };
 
 /// How often an update without a resource version is tried again when another
@@ -30,6 +31,21 @@ pub(crate) const ATTEMPTS: usize = 100;
 pub(crate) struct Live<'a> {
     pub object: &'a Arc<Object>,
     pub value: &'a Value,
+    /// What admission sees of the object; by default the object.
+    pub shown_as: Option<Shown<'a>>,
+}
+
+/// What a subresource is of its object. It has been through the mutating pass already.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub served: &'a Served,
+    pub show: &'a (dyn Fn(&Value) -> Result<Value, Status> + Sync),
+}
+
+impl std::fmt::Debug for Shown<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Shown").field("kind", &self.served.kind()).finish_non_exhaustive()
+    }
 }
 
 /// Which part of the object an update may change.
@@ -68,8 +84,8 @@ impl Registry {
                 return self.create(target, object, writer).await;
             };
             let current = self.loaded(target.served, &old).await?;
-            check_version(target, &object, &old, &current)?;
-            let live = Live { object: &old, value: &current };
+            check_uid(target, &object, &current)?;
+            let live = Live { object: &old, value: &current, shown_as: None };
             let written =
                 self.update_once(target, object.clone(), Ownership::Track, live, part, writer).await?;
             if let Some(mut written) = written {
@@ -93,13 +109,15 @@ impl Registry {
         for _ in 0..ATTEMPTS {
             let old = self.get(target)?;
             let current = old.value();
-            let unconditional = check_version(target, &object, &old, &current)?;
+            check_uid(target, &object, &current)?;
             let mut new = object.clone();
-            keep_identity(&mut new, &current);
             (target.served.rules.default)(&mut new);
             self.track(target, Some(&current), &mut new, writer).await;
             let attributes = Attributes::of_write(Operation::Update, target, writer);
-            admission::mutate(self, &attributes, &mut new, Some(&current))?;
+            let mut warnings = Vec::new();
+            admission::mutate(self, &attributes, &mut new, Some(&current), &mut warnings).await?;
+            let unconditional = check_version(target, &new, &old)?;
+            keep_identity(&mut new, &current);
             namespace::prepare_finalize(&mut new, &current);
             let mut errors = Errors::default();
             object_meta::validate(&new, &target.served.policy, &mut errors);
@@ -108,8 +126,8 @@ impl Registry {
             if !errors.is_empty() {
                 return Err(invalid(target, &new, errors));
             }
-            let mut warnings = Vec::new();
-            admission::validate(self, &attributes, &new, Some(&current), &mut warnings)?;
+            let _charged =
+                admission::validate(self, &attributes, &new, Some(&current), &mut warnings).await?;
             target.served.settle_stored(&mut new);
             keep_times(&current, &mut new);
             match self.store_update(target, new, &old, Claimed::default(), warnings, writer.dry_run).await? {
@@ -168,20 +186,28 @@ impl Registry {
         part: Part,
         writer: Writer<'_>,
     ) -> Result<Option<Written>, Status> {
-        let Live { object: old, value: current } = live;
+        let Live { object: old, value: current, shown_as } = live;
         let served = target.served;
         let mut object = object;
-        keep_identity(&mut object, current);
+        if served.is_namespaced() {
+            object.object_mut("metadata").set("namespace", target.namespace);
+        }
         (served.rules.default)(&mut object);
         if ownership == Ownership::Track {
             self.track(target, Some(current), &mut object, writer).await;
         }
         let attributes = Attributes::of_write(Operation::Update, target, writer);
-        admission::mutate(self, &attributes, &mut object, Some(current))?;
+        let mut warnings = Vec::new();
+        if shown_as.is_none() {
+            admission::mutate(self, &attributes, &mut object, Some(current), &mut warnings).await?;
+            self.check_namespace_of_body(target, &object)?;
+        }
+        check_version(target, &object, old).map_err(|status| status.with_warnings(warnings.clone()))?;
+        keep_identity(&mut object, current);
+        self.check_escalation(target, &object, Some(current), writer)?;
         // No rule of a kind has a say in this, but some restore all metadata.
         let managed = object.object_mut("metadata").remove("managedFields");
         let mut errors = Errors::default();
-        let mut warnings = Vec::new();
         let mut claimed = Claimed::default();
         match part {
             Part::Main => {
@@ -234,7 +260,6 @@ impl Registry {
             return Err(invalid(target, &object, errors).with_warnings(warnings));
         }
         warnings.extend(served.warnings(&object, Some(current)));
-        admission::validate(self, &attributes, &object, Some(current), &mut warnings)?;
         if let Some(managed) = managed {
             object.object_mut("metadata").set("managedFields", managed);
         }
@@ -243,6 +268,15 @@ impl Registry {
             let generation = current.field("metadata").int("generation").unwrap_or_default();
             object.object_mut("metadata").set("generation", generation + 1);
         }
+        // What is asked about is what would be stored.
+        let _charged = match shown_as {
+            None => admission::validate(self, &attributes, &object, Some(current), &mut warnings).await?,
+            Some(Shown { served, show }) => {
+                let attributes = Attributes { served, ..attributes };
+                let (new, old) = (show(&object)?, show(current)?);
+                admission::validate(self, &attributes, &new, Some(&old), &mut warnings).await?
+            }
+        };
         keep_times(current, &mut object);
         self.store_update(target, object, old, claimed, warnings, writer.dry_run).await
     }
@@ -315,8 +349,7 @@ pub(crate) fn check_named(target: Target<'_>, object: &Value) -> Result<(), Stat
 }
 
 /// True if the writer did not say which version it has seen.
-fn check_version(target: Target<'_>, object: &Value, old: &Object, current: &Value) -> Result<bool, Status> {
-    check_uid(target, object, current)?;
+fn check_version(target: Target<'_>, object: &Value, old: &Object) -> Result<bool, Status> {
     match object.field("metadata").text("resourceVersion") {
         "" | "0" if target.served.policy.unconditional_update => Ok(true),
         "" | "0" => Err(Status::version_required(target.resource_name(), target.name)),
@@ -359,7 +392,10 @@ fn keep_identity(object: &mut Value, old: &Value) {
     let metadata = object.object_mut("metadata");
     for field in ["name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion"] {
         match old.get_field(field) {
-            Some(value) if field != "uid" || metadata.text("uid").is_empty() => {
+            // What else it is called is found when it is compared.
+            Some(value)
+                if !matches!(field, "name" | "namespace" | "uid") || metadata.text(field).is_empty() =>
+            {
                 metadata.set(field, value.clone());
             }
             Some(_) => {}

@@ -39,6 +39,8 @@ async fn without(plugins: &[&str]) -> Registry {
         "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
     }});
     create(&registry, "namespaces", "", restricted).await.unwrap();
+    let account = json!({"metadata": {"name": "default"}});
+    create(&registry, "serviceaccounts", "default", account).await.unwrap();
     registry
 }
 
@@ -88,12 +90,12 @@ async fn a_plugin_that_is_off_neither_writes_nor_refuses() {
 async fn without_namespace_lifecycle_namespaces_need_not_be_there_and_may_all_go() {
     let on = without(&[]).await;
     assert_eq!(create(&on, "pods", "none", pod()).await.unwrap_err(), "namespaces \"none\" not found");
-    let off = without(&["NamespaceLifecycle"]).await;
+    let off = without(&["NamespaceLifecycle", "ServiceAccount"]).await;
     assert!(create(&off, "pods", "none", pod()).await.is_ok());
 
     for (registry, goes) in [(on, false), (off, true)] {
         let served = registry.served.get("", "v1", "namespaces").unwrap();
         let target = Target { served: &served, namespace: "", name: "default" };
-        assert_eq!(registry.delete(target, &DeleteOptions::default()).await.is_ok(), goes);
+        assert_eq!(registry.delete(target, &DeleteOptions::default(), Writer::server()).await.is_ok(), goes);
     }
 }

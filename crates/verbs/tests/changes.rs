@@ -9,10 +9,9 @@ use std::sync::{
 
 use serde_json::{Value, json};
 use sternpost_cache::Cache;
-use sternpost_meta::user::User;
 use sternpost_store::{Store, memory::MemoryStore};
 use sternpost_verbs::{
-    DryRun, Part, Patch, PatchRequest, Registry, Target, Validation, Writer,
+    Part, Patch, PatchRequest, Registry, Target, Validation, Writer,
     environment::Environment,
     index::Selectable,
     served::{Served, ServedResources},
@@ -51,7 +50,7 @@ fn target<'a>(served: &'a Served, name: &'a str) -> Target<'a> {
 }
 
 fn writer(manager: &str) -> Writer<'_> {
-    Writer { dry_run: DryRun::No, manager, subresource: "", user: User::server() }
+    Writer { manager, ..Writer::server() }
 }
 
 fn request(patch: Patch) -> PatchRequest {

@@ -150,11 +150,11 @@ async fn a_second_start_writes_nothing() {
 }
 
 #[tokio::test]
-async fn all_are_made_in_one_revision() {
+async fn all_are_made_in_two_revisions() {
     let store = empty_store();
     let before = store.current_revision().await.unwrap();
     startup::ensure(&registry(&store).await, PORT).await.unwrap();
-    assert_eq!(store.current_revision().await.unwrap().get(), before.get() + 1);
+    assert_eq!(store.current_revision().await.unwrap().get(), before.get() + 2);
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn what_was_deleted_comes_back_at_the_next_start() {
     startup::ensure(&registry, PORT).await.unwrap();
     let service = target(&registry, "", "services", "default", "kubernetes");
     let uid = registry.get(service).unwrap().value()["metadata"]["uid"].clone();
-    registry.delete(service, &DeleteOptions::default()).await.unwrap();
+    registry.delete(service, &DeleteOptions::default(), Writer::server()).await.unwrap();
     // Its address went with it.
     assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 2);
     assert_ne!(registry.get(service).unwrap().value()["metadata"]["uid"], uid);
@@ -180,7 +180,7 @@ async fn a_service_that_lost_its_address_has_it_again_at_the_next_start() {
     });
     registry.create(services, object, Writer::server()).await.unwrap();
     let address = target(&registry, "networking.k8s.io", "ipaddresses", "", "10.0.0.7");
-    registry.delete(address, &DeleteOptions::default()).await.unwrap();
+    registry.delete(address, &DeleteOptions::default(), Writer::server()).await.unwrap();
     assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 1);
     let parent = &registry.get(address).unwrap().value()["spec"]["parentRef"];
     assert_eq!(parent, &json!({"resource": "services", "namespace": "default", "name": "a"}));
@@ -292,4 +292,46 @@ async fn replicas_that_start_together_agree() {
     let (first, second) = tokio::join!(startup::ensure(&one, PORT), startup::ensure(&two, PORT));
     let (first, second) = (first.unwrap(), second.unwrap());
     assert!(first.min(second) == 0 && first.max(second) > 0, "{first} and {second}");
+}
+
+#[tokio::test]
+async fn roles_and_bindings_are_brought_back_at_the_next_start() {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let registry = registry(&empty_store()).await;
+    startup::ensure(&registry, PORT).await.unwrap();
+    let role = target(&registry, GROUP, "clusterroles", "", "system:discovery");
+    let hands_off = target(&registry, GROUP, "clusterroles", "", "system:basic-user");
+    let binding = target(&registry, GROUP, "clusterrolebindings", "", "system:discovery");
+    let other = target(&registry, GROUP, "clusterrolebindings", "", "system:monitoring");
+    let (wanted, bound) = (registry.get(role).unwrap().value(), registry.get(binding).unwrap().value());
+    change(&registry, role, |role| role["rules"] = json!([])).await;
+    change(&registry, hands_off, |role| {
+        role["rules"] = json!([]);
+        role["metadata"]["annotations"]["rbac.authorization.kubernetes.io/autoupdate"] = "false".into();
+    })
+    .await;
+    change(&registry, binding, |binding| binding["subjects"] = json!([])).await;
+    let uid = registry.get(other).unwrap().value()["metadata"]["uid"].clone();
+    registry.delete(other, &DeleteOptions::default(), Writer::server()).await.unwrap();
+    let mut changed = json!({"metadata": {"name": "system:monitoring"}});
+    changed["roleRef"] = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": "cluster-admin"});
+    registry.create(Target { name: "", ..other }, changed, Writer::server()).await.unwrap();
+
+    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 3);
+    let urls = |role: &Value| {
+        let rules = role["rules"].as_array().unwrap().iter();
+        let mut urls: Vec<String> = rules
+            .flat_map(|rule| rule["nonResourceURLs"].as_array().unwrap())
+            .map(Value::to_string)
+            .collect();
+        urls.sort();
+        urls
+    };
+    assert_eq!(urls(&registry.get(role).unwrap().value()), urls(&wanted));
+    assert!(registry.get(hands_off).unwrap().value()["rules"].as_array().is_none_or(Vec::is_empty));
+    assert_eq!(registry.get(binding).unwrap().value()["subjects"], bound["subjects"]);
+    let other = registry.get(other).unwrap().value();
+    assert_eq!(other["roleRef"]["name"], "system:monitoring");
+    assert_ne!(other["metadata"]["uid"], uid);
+    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 0);
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::{
         WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -55,8 +55,9 @@ fn with_roots(
     Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
 }
 
-/// The usual verification, and one thing more: a bundle may be the serving certificate itself even
-/// if that calls itself a CA, which is what `openssl req -x509` makes and Go accepts.
+/// The usual verification, and one thing more: a bundle may be the serving certificate itself, as it
+/// may for Go. `openssl req -x509` makes one that calls itself a CA, and envtest hands out one
+/// whose authority nobody knows.
 #[derive(Debug)]
 struct Verifier {
     chains: Arc<WebPkiServerVerifier>,
@@ -75,9 +76,10 @@ impl ServerCertVerifier for Verifier {
         let verified =
             self.chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
-            // Validity was looked at before: a test holds that.
-            Err(Error::InvalidCertificate(CertificateError::Other(problem)))
-                if is_ca_in_use(&problem) && self.certificates.iter().any(|known| known == end_entity) =>
+            // Validity and purpose were looked at before: tests hold that.
+            Err(Error::InvalidCertificate(problem))
+                if is_about_the_authority(&problem)
+                    && self.certificates.iter().any(|known| known == end_entity) =>
             {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
@@ -109,7 +111,11 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// webpki's error is not public; this is its text.
-fn is_ca_in_use(problem: &OtherError) -> bool {
-    problem.to_string() == "CaUsedAsEndEntity"
+fn is_about_the_authority(problem: &CertificateError) -> bool {
+    match problem {
+        CertificateError::UnknownIssuer => true,
+        // webpki's error is not public; this is its text.
+        CertificateError::Other(problem) => problem.to_string() == "CaUsedAsEndEntity",
+        _ => false,
+    }
 }

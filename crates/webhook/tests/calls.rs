@@ -150,6 +150,22 @@ async fn certificates_that_do_not_fit_are_refused() {
             Identity { not_before: -2, not_after: -1, signer: Signer::Itself, ..good() },
             "certificate has expired or is not yet valid: current time * is after *",
         ),
+        (
+            Identity { not_before: -2, not_after: -1, signer: Signer::StrangerInBundle, ..good() },
+            "certificate has expired or is not yet valid: current time * is after *",
+        ),
+        (
+            Identity { names: vec!["127.0.0.2"], signer: Signer::StrangerInBundle, ..good() },
+            "certificate is valid for 127.0.0.2, not 127.0.0.1",
+        ),
+        (
+            Identity {
+                purpose: ExtendedKeyUsagePurpose::ClientAuth,
+                signer: Signer::StrangerInBundle,
+                ..good()
+            },
+            "certificate specifies an incompatible key usage",
+        ),
     ] {
         let server = Server::start(identity, &["http/1.1"], |_| Reply::ok("{}")).await;
         let found = error(&server.config("/a"), LONG).await;
@@ -167,10 +183,12 @@ async fn certificates_that_do_not_fit_are_refused() {
 }
 
 #[tokio::test]
-async fn a_certificate_may_be_its_own_authority() {
-    let identity = Identity { signer: Signer::Itself, ..Identity::default() };
-    let server = Server::start(identity, &["http/1.1"], |_| Reply::ok("{}")).await;
-    post(&server.config("/a"), LONG).await.unwrap();
+async fn a_certificate_may_be_the_bundle() {
+    for signer in [Signer::Itself, Signer::StrangerInBundle] {
+        let identity = Identity { signer, ..Identity::default() };
+        let server = Server::start(identity, &["http/1.1"], |_| Reply::ok("{}")).await;
+        post(&server.config("/a"), LONG).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -308,6 +326,13 @@ async fn a_webhook_that_takes_its_time_runs_out_of_it() {
     let url = format!("https://{}/a", listener.local_addr().unwrap());
     let found = error(&json!({"url": url}), SHORT).await;
     assert_eq!(found, format!("Post \"{url}?timeout=1s\": context deadline exceeded"));
+}
+
+#[tokio::test]
+async fn an_answer_may_be_late_but_in_time() {
+    let late = Reply::Late { after: SHORT, reply: Box::new(Reply::ok("{}")) };
+    let server = Server::replying(late).await;
+    assert_eq!(post(&server.config("/a"), LONG).await.unwrap(), "{}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! `cargo xtask ci`: what CI checks, in order, stopping at the first failure.
 //! `cargo xtask bench`: what objects cost, beside a kube-apiserver if there is one.
+//! `cargo xtask bench kustomize`: what builds cost, beside a kustomize if there is one.
 
 use std::{
     env,
@@ -19,6 +20,7 @@ const CHECKS: [(&str, &[&str]); 5] = [
 
 const USAGE: &str = "usage: cargo xtask ci
        cargo xtask bench [OPTIONS OF benches/objects.py]
+       cargo xtask bench kustomize [OPTIONS OF benches/kustomize.py]
 
 ci checks format, lints, licences (if cargo-deny is installed), tests (layering among
 them) and documentation. The real-client suites are started by .ci/run.
@@ -26,12 +28,16 @@ them) and documentation. The real-client suites are started by .ci/run.
 bench builds a release and measures it with one client; with --peer-kubeconfig FILE
 [--peer-store-pid N] also the kube-apiserver that FILE leads to, in the same run, and
 prints the ratios. Needs Linux and Python 3.9.
+
+bench kustomize does the same for builds, beside the kustomize that --kustomize PATH or
+the environment variable KUSTOMIZE names.
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => ci(),
+        ["bench", "kustomize", ref options @ ..] => measure("benches/kustomize.py", options),
         ["bench", ref options @ ..] => bench(options),
         _ => {
             say(USAGE);
@@ -68,9 +74,14 @@ fn bench(options: &[&str]) -> Result<(), String> {
     if !options.iter().any(|option| option.starts_with("--peer-kubeconfig")) {
         say("xtask: bench: no --peer-kubeconfig: own figures only, without ratios\n");
     }
+    measure("benches/objects.py", options)
+}
+
+/// Builds a release and gives it to a program that measures.
+fn measure(program: &str, options: &[&str]) -> Result<(), String> {
     run(Command::new(env!("CARGO")).args(["build", "--release", "--package", "sternpost"]))?;
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut client = Command::new(workspace.join("benches/objects.py"));
+    let mut client = Command::new(workspace.join(program));
     run(client.arg("--sternpost").arg(release(&workspace)?).args(options))
 }
 

@@ -290,6 +290,11 @@ impl Reader<'_> {
             Some(core) => format!("!!{core}"),
             None => tag,
         });
+        // yaml.v3 writes what it took a plain `<<` for.
+        let tag = tag.or_else(|| match &content {
+            Content::Scalar { text, style: Style::Plain } if text == "<<" => Some("!!merge".to_owned()),
+            _ => None,
+        });
         Ok((Node { content, tag, anchor, flow }, end))
     }
 
@@ -329,6 +334,8 @@ struct Comment<'t> {
     text: &'t str,
     /// Nothing but the mark of an item is before it.
     own_line: bool,
+    /// The mark of an item is before it, if it is on a line of its own.
+    after_mark: bool,
 }
 
 /// Finds the comments and whose they are; those of no entry are the document's,
@@ -363,6 +370,15 @@ fn attach(text: &str, spans: &[Span], places: &mut [Place]) -> (Vec<String>, Vec
         let blank_before = is_blank(first.line.checked_sub(1));
         let last = group.last().map(|comment| comment.line).unwrap_or_default();
         let blank_after = last + 1 < lines.len() && is_blank(Some(last + 1));
+        // Behind the mark of an item it is about what the item begins with.
+        let begun = places.get(next).filter(|_| first.after_mark).map(|place| place.start);
+        if let Some(start) = begun {
+            let same = places.iter().skip(next).take_while(|place| place.start == start).count();
+            if let Some(place) = places.get_mut(next + same.saturating_sub(1)) {
+                place.comments.head.extend(group_lines());
+            }
+            continue;
+        }
         let outer = outward(places, previous);
         let innermost = outer
             .iter()
@@ -448,6 +464,7 @@ fn comments<'t>(text: &'t str, spans: &[Span]) -> Vec<Comment<'t>> {
                     column: before.chars().count(),
                     text: text.get(hash..end).unwrap_or_default().trim_end(),
                     own_line: before.chars().all(|char| matches!(char, ' ' | '\t' | '-')),
+                    after_mark: before.contains('-'),
                 });
                 break;
             }

@@ -36,7 +36,7 @@ mod write;
 pub use decode::MAX_ALIASED_BYTES;
 pub use error::{Error, Problem};
 pub use parse::MAX_DEPTH;
-pub use write::write;
+pub use write::{sorted, write};
 
 use serde_json::Value;
 

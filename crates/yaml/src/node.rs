@@ -25,6 +25,9 @@ pub struct Node {
     /// Counted from 1; 0 for a node that no text holds.
     pub line: u32,
     pub column: u32,
+    /// What a caller knows this node by: 0 until one sets it, and then carried
+    /// along wherever the node is moved or copied to.
+    pub source: u32,
     /// Whether a collection was written with brackets or braces.
     pub flow: bool,
     pub content: Content,
@@ -169,7 +172,8 @@ impl Expansion {
             parse::Content::Alias(target) => return self.alias(target, Self::node),
         };
         let narrow = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
-        Ok(Node { line: narrow(node.line), column: narrow(node.column), flow: node.flow, content })
+        let (line, column) = (narrow(node.line), narrow(node.column));
+        Ok(Node { line, column, source: 0, flow: node.flow, content })
     }
 
     fn alias<T>(
@@ -419,7 +423,7 @@ fn tag_name(tag: &Tag) -> &'static str {
 
 impl From<Content> for Node {
     fn from(content: Content) -> Self {
-        Self { line: 0, column: 0, flow: false, content }
+        Self { line: 0, column: 0, source: 0, flow: false, content }
     }
 }
 

@@ -425,9 +425,10 @@ pub(crate) fn number_text(number: &Number) -> String {
 /// Outside of these a float is written with its exponent.
 const SHORT_EXPONENTS: std::ops::Range<i32> = -4..6;
 
-/// By go-yaml's order, which need not be a total one, so that the library's
-/// sorts, which may panic on such, are not for it.
-fn sorted(object: &Map<String, Value>) -> Vec<(&String, &Value)> {
+/// The members of an object in the order in which [`write`] has them: go-yaml's,
+/// which need not be a total one, so that the library's sorts, which may panic
+/// on such, are not for it.
+pub fn sorted(object: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut from: Vec<(&String, &Value)> = object.iter().collect();
     if from.is_sorted_by(|(a, _), (b, _)| natural(a, b) != Ordering::Greater) {
         return from;

@@ -98,5 +98,5 @@ async fn set(
 async fn delete_all(registry: &Registry, objects: &Served) -> Result<(), Status> {
     let all = Target { served: objects, namespace: "", name: "" };
     let options = DeleteOptions::default();
-    registry.delete_collection(all, &Selection::default(), 0, &options).await.map(|_| ())
+    registry.delete_collection(all, &Selection::default(), 0, &options, Writer::server()).await.map(|_| ())
 }

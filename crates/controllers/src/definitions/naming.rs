@@ -10,8 +10,8 @@ use sternpost_crd::{
     definition::Names,
     names::{self, Outline, Taken},
 };
-use sternpost_meta::{status::Status, user::User};
-use sternpost_verbs::{DryRun, Registry, Writer, served::Served};
+use sternpost_meta::status::Status;
+use sternpost_verbs::{Registry, Writer, served::Served};
 use tokio::task::JoinSet;
 
 use super::{ending, group_of, target};
@@ -22,7 +22,7 @@ const MAX_WRITES: usize = 64;
 
 /// As whom the server writes to the status of definitions.
 pub(super) fn writer() -> Writer<'static> {
-    Writer { dry_run: DryRun::No, manager: "kube-apiserver", subresource: "status", user: User::server() }
+    Writer { subresource: "status", ..Writer::server() }
 }
 
 pub(super) async fn run(registry: Arc<Registry>, served: Arc<Served>) {

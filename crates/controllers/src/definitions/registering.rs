@@ -80,7 +80,7 @@ async fn settle(
         let name = format!("{version}.{group}");
         let target = Target { served: services, namespace: "", name: &name };
         if is_managed(registry, target) {
-            match registry.delete(target, &DeleteOptions::default()).await {
+            match registry.delete(target, &DeleteOptions::default(), Writer::server()).await {
                 Err(status) if status.code != 404 => return Err(status),
                 _ => {}
             }

@@ -28,7 +28,7 @@ pub(crate) mod list_body;
 mod node_bound;
 mod options;
 mod patch;
-mod path;
+pub(crate) mod path;
 mod representation;
 mod reviews;
 mod subresource;
@@ -143,12 +143,14 @@ async fn respond(
             Some(_) => Status::not_found(target.resource_name(), place.name),
             None => Status::no_such_resource(),
         })?;
-        if let Some(answer) = node_bound::respond(registry, request, target, place) {
+        if let Some(answer) =
+            node_bound::respond(registry, request, target, place, &subresource.kind, warnings).await
+        {
             return answer;
         }
         if served.kind() == "ServiceAccount" && place.subresource == "token" && request.method == Method::POST
         {
-            return reviews::token_request(api, request, target, subresource, warnings);
+            return reviews::token_request(api, request, target, subresource, warnings).await;
         }
         return subresource_verb(registry, request, target, subresource).await;
     }
@@ -197,7 +199,7 @@ async fn respond(
             subresource::bind_by_name(registry, request, target).await
         }
         Verb::Create if served.resource.storage_version_hash.is_none() => {
-            reviews::respond(api, request, served, warnings)
+            reviews::respond(api, request, target, warnings).await
         }
         Verb::Create => {
             let shape = Shape::negotiate(request, served)?;
@@ -219,7 +221,10 @@ async fn respond(
             let shape = Shape::negotiate(request, served)?;
             let options = body_in::delete_options(request)?;
             warnings.extend(orphan_warning(served, &options));
-            Ok(delete_answer(request, served, shape, &options, registry.delete(target, &options).await?))
+            let writer = options::deleter(request);
+            let (deleted, said) = registry.delete(target, &options, writer).await?;
+            warnings.extend(said);
+            Ok(delete_answer(request, served, shape, &options, deleted))
         }
         Verb::DeleteCollection => {
             let shape = Shape::negotiate_list(request, served)?;
@@ -227,7 +232,10 @@ async fn respond(
             let query = options::list(request)?;
             let options = body_in::delete_options(request)?;
             warnings.extend(orphan_warning(served, &options));
-            let items = registry.delete_collection(target, &selection, query.limit, &options).await?;
+            let writer = options::deleter(request);
+            let (items, said) =
+                registry.delete_collection(target, &selection, query.limit, &options, writer).await?;
+            warnings.extend(said);
             let revision = registry.cache.revision();
             shape.objects(registry, request, served, &items, Some(revision), "", None).await
         }

@@ -7,29 +7,33 @@
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sternpost_cache::ResourceId;
 use sternpost_meta::{
     field::{Errors, Path, go_quote},
     format::parse_ip,
+    gvk::GroupVersionKind,
     status::{ResourceName, Status},
     time::Timestamp,
 };
 use sternpost_registry::{
     kinds::node_connection::{self, Address, ProxyId, Refusal},
-    object::Fields,
+    object::{Fields, FieldsMut},
 };
-use sternpost_verbs::{Registry, Target};
+use sternpost_verbs::{Registry, Target, Writer};
 
 use super::{Answer, options, path::Place, representation, whole};
 use crate::{accept::Accept, request::Request, response};
 
-/// Answers a request on such a subresource; `None` if it is another one.
-pub fn respond(
+/// Answers a request on such a subresource; `None` if it is another one. `kind` is that of its
+/// options.
+pub async fn respond(
     registry: &Registry,
     request: &Request,
     target: Target<'_>,
     place: &Place<'_>,
+    kind: &GroupVersionKind,
+    warnings: &mut Vec<String>,
 ) -> Option<Result<Answer, Status>> {
     let allowed: &[Method] = match place.subresource {
         "log" => &[Method::GET],
@@ -48,11 +52,53 @@ pub fn respond(
     if !allowed.contains(&request.method) {
         return Some(Err(Status::method_not_allowed()));
     }
+    if place.subresource == "log" {
+        return Some(log(registry, request, target));
+    }
+    let mut asked = connection(request, place, kind);
+    let writer = Writer { subresource: place.subresource, ..options::deleter(request) };
+    match registry.admit_connection(target, kind, &mut asked, writer).await {
+        Ok(said) => warnings.extend(said),
+        Err(status) => return Some(Err(status)),
+    }
     Some(match place.subresource {
-        "log" => log(registry, request, target),
         "proxy" => proxy(registry, request, target, place),
-        stream => open_stream(registry, request, target, stream),
+        stream => open_stream(registry, request, target, stream, asked.text("container")),
     })
+}
+
+/// The query as the options that it stands for.
+fn connection(request: &Request, place: &Place<'_>, kind: &GroupVersionKind) -> Value {
+    let mut asked = json!({"kind": &*kind.kind, "apiVersion": kind.group_version().to_string()});
+    if place.subresource == "proxy" {
+        let proxy = format!("/{}/proxy", place.name);
+        let behind = request.path.split_once(&proxy).map_or("", |(_, behind)| behind);
+        if !behind.is_empty() {
+            asked.set("path", behind);
+        }
+        return asked;
+    }
+    if place.subresource == "portforward" {
+        let ports = request.query.all("ports").flat_map(|ports| ports.split(','));
+        let ports: Vec<Value> = ports.filter_map(|port| port.parse::<i32>().ok()).map(Value::from).collect();
+        if !ports.is_empty() {
+            asked.set("ports", ports);
+        }
+        return asked;
+    }
+    for flag in ["stdin", "stdout", "stderr", "tty"] {
+        if options::flag(request, flag) {
+            asked.set(flag, true);
+        }
+    }
+    if let Some(container) = request.query.first("container").filter(|name| !name.is_empty()) {
+        asked.set("container", container);
+    }
+    if place.subresource == "exec" {
+        let command: Vec<Value> = request.query.all("command").map(Value::from).collect();
+        asked.set("command", if command.is_empty() { Value::Null } else { command.into() });
+    }
+    asked
 }
 
 /// What was said, as text; all else is an object, and what is not said is all
@@ -144,14 +190,14 @@ fn open_stream(
     request: &Request,
     target: Target<'_>,
     subresource: &str,
+    container: &str,
 ) -> Result<Answer, Status> {
     if subresource == "portforward" {
         node_connection::forwarded_ports(request.query.all("ports")).map_err(refused)?;
     }
     let pod = registry.get(target)?.value();
     if subresource != "portforward" {
-        let asked = request.query.first("container").unwrap_or_default();
-        node_connection::container(&pod, asked).map_err(refused)?;
+        node_connection::container(&pod, container).map_err(refused)?;
     }
     let node = pod.field("spec").text("nodeName");
     if node.is_empty() {

@@ -5,13 +5,15 @@ use std::{borrow::Cow, time::Duration};
 use http::header;
 use serde_json::json;
 use sternpost_meta::{
+    audit::Annotations,
     field::{BadValue, Errors, Path, go_quote},
     selector::{FieldSelector, LabelSelector},
     status::Status,
     user::User,
 };
 use sternpost_registry::field_selectors::{self, Scope};
-use sternpost_verbs::{DryRun, ListQuery, Selection, VersionMatch, Writer, served::Served};
+use sternpost_verbs::{DryRun, ListQuery, Selection, SentOptions, VersionMatch, Writer, served::Served};
+use tokio::time::Instant;
 
 use super::dry_run;
 use crate::{limits::REQUEST_TIMEOUT, request::Request};
@@ -23,11 +25,22 @@ pub struct WriteOptions<'a> {
     pub validation: Validation,
     manager: Cow<'a, str>,
     user: &'a User,
+    sent: SentOptions<'a>,
+    audit: Option<&'a Annotations>,
+    deadline: Instant,
 }
 
 impl<'a> WriteOptions<'a> {
     pub fn writer(&'a self, subresource: &'a str) -> Writer<'a> {
-        Writer { dry_run: self.dry_run, manager: &self.manager, subresource, user: self.user }
+        Writer {
+            dry_run: self.dry_run,
+            manager: &self.manager,
+            subresource,
+            user: self.user,
+            sent: self.sent,
+            audit: self.audit,
+            deadline: Some(self.deadline),
+        }
     }
 }
 
@@ -56,6 +69,12 @@ fn is_printable(char: &char) -> bool {
 /// Options of a write; `kind` is what an error calls them.
 pub fn write<'a>(request: &'a Request, kind: &str) -> Result<WriteOptions<'a>, Status> {
     write_checked(request, kind, Errors::default())
+}
+
+/// Who deletes. Nobody owns a field that is gone, so there is no manager.
+pub fn deleter(request: &Request) -> Writer<'_> {
+    let deadline = Some(deadline(request));
+    Writer { user: request.user(), audit: request.audit.as_deref(), deadline, ..Writer::server() }
 }
 
 /// Options of a patch, and whether an apply may take fields from others.
@@ -103,8 +122,19 @@ fn write_checked<'a>(
         dry_run: dry_run(!dry_run_values.is_empty()),
         validation,
         manager: manager(request),
-        user: request.user.as_deref().unwrap_or(User::anonymous()),
+        user: request.user(),
+        sent: SentOptions {
+            field_manager: request.query.first("fieldManager").unwrap_or_default(),
+            field_validation: request.query.first("fieldValidation").unwrap_or_default(),
+        },
+        audit: request.audit.as_deref(),
+        deadline: deadline(request),
     })
+}
+
+/// When a request that has been read must be done. A timeout that is wrong has been refused.
+fn deadline(request: &Request) -> Instant {
+    Instant::now() + time_allotted(request).unwrap_or(REQUEST_TIMEOUT)
 }
 
 pub fn check_dry_run(values: &[&str], errors: &mut Errors) {
@@ -235,7 +265,7 @@ pub fn time_allotted(request: &Request) -> Result<Duration, Status> {
     Ok(if is_some { asked.min(REQUEST_TIMEOUT) } else { REQUEST_TIMEOUT })
 }
 
-/// As upstream reads booleans: absent, `0` and `false` are false, all else true.
+/// A boolean in the query.
 pub fn flag(request: &Request, name: &str) -> bool {
-    request.query.first(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    request.query.flag(name)
 }

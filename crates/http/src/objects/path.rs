@@ -27,12 +27,16 @@ pub fn parse<'a>(path: &'a str, group: &str) -> Option<Place<'a>> {
     if segments.iter().any(|segment| segment.is_empty()) {
         return None;
     }
+    // Once a verb, as `watch` is; authorization knows it still, so nothing can be called that.
+    if segments.first() == Some(&"proxy") {
+        return None;
+    }
     let watch = segments.first() == Some(&"watch");
     let segments = if watch { segments.get(1..)? } else { &segments };
-    let core = group.is_empty();
     let (namespace, rest) = match segments {
-        // The namespace object itself, and its own subresources.
-        ["namespaces", _] | ["namespaces", _, "status" | "finalize"] if core => (None, segments),
+        // The namespace object itself, and its own subresources. In every group, as authorization
+        // has it: a custom resource of such a name cannot be reached.
+        ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => (None, segments),
         ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
         rest => (None, rest),
     };
@@ -42,13 +46,19 @@ pub fn parse<'a>(path: &'a str, group: &str) -> Option<Place<'a>> {
         [resource, name, subresource, ..] => (*resource, *name, *subresource),
         [] => return None,
     };
-    let deeper = rest.len() > 3;
+    // What is watched is an object or many, never a part of one.
+    let deeper = rest.len() > if watch { 2 } else { 3 };
     Some(Place { resource, namespace, name, subresource, followed, watch, deeper })
 }
 
 /// What follows a proxy is the business of whoever is behind it.
 fn cut_behind_proxy(segments: &mut Vec<&str>) -> bool {
-    let place = if segments.first() == Some(&"namespaces") { 4 } else { 2 };
+    let place = match segments.first() {
+        Some(&"namespaces") => 4,
+        // What is behind it stands one further, and nothing behind a proxy is watched.
+        Some(&"watch") => return false,
+        _ => 2,
+    };
     let followed = segments.get(place) == Some(&"proxy") && segments.len() > place + 1;
     if followed {
         segments.truncate(place + 1);

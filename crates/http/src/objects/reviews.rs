@@ -1,6 +1,7 @@
 //! Requests that are answered and not stored: who a token belongs to
-//! (TokenReview), who is asking (SelfSubjectReview), and a new token for a
-//! service account (TokenRequest).
+//! (TokenReview), who is asking (SelfSubjectReview), what somebody may do
+//! (SubjectAccessReview and its kin), and a new token for a service account
+//! (TokenRequest).
 //!
 //! Nothing here is logged or kept: bodies and answers carry secrets.
 
@@ -11,6 +12,7 @@ use serde_json::{Map, Value, json};
 use sternpost_auth::service_account::{Bound, Reference, ServiceAccounts, Wanted};
 use sternpost_cache::{Object, ResourceId};
 use sternpost_meta::{
+    authorize::{Attributes, ResourceAttributes, What, joined},
     field::Errors,
     format,
     resource::Subresource,
@@ -28,31 +30,39 @@ use sternpost_verbs::{
 };
 
 use super::{Answer, body_in, options, representation::Shape};
-use crate::{Api, pipeline::new_uuid, request::Request};
+use crate::{Api, identity, pipeline::new_uuid, request::Request};
 
-/// Answers a review. Those that ask what somebody may do are not answered yet.
-pub fn respond(
+/// Answers a review.
+pub async fn respond(
     api: &Api,
     request: &Request,
-    served: &Served,
+    target: Target<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Answer, Status> {
+    let served = target.served;
     let answer = match (served.group(), served.kind()) {
         ("authentication.k8s.io", "TokenReview") => token_review,
         ("authentication.k8s.io", "SelfSubjectReview") => self_subject_review,
+        ("authorization.k8s.io", "SubjectAccessReview" | "LocalSubjectAccessReview") => access_review,
+        ("authorization.k8s.io", "SelfSubjectAccessReview") => access_review,
+        ("authorization.k8s.io", "SelfSubjectRulesReview") => rules_review,
         _ => return Err(Status::no_such_resource()),
     };
     let shape = Shape::negotiate(request, served)?;
     // With dryRun the answer is the same: nothing is stored either way.
     let options = options::write(request, "CreateOptions")?;
-    let (review, complaints) = body_in::object(request, served, options.validation)?;
+    let (mut review, complaints) = body_in::object(request, served, options.validation)?;
     warnings.extend(complaints);
-    let mut review = answer(api, request, review)?;
+    warnings.extend(api.registry.admit_new(target, served, &mut review, options.writer("")).await?);
+    if served.kind() == "TokenReview" {
+        identity::prepare_review(api, review.field("spec").text("token")).await;
+    }
+    let mut review = answer(api, request, target, review)?;
     finish(&mut review, served);
     Ok(shape.object(request, served, &review, StatusCode::CREATED))
 }
 
-fn token_review(api: &Api, _: &Request, mut review: Value) -> Result<Value, Status> {
+fn token_review(api: &Api, _: &Request, _: Target<'_>, mut review: Value) -> Result<Value, Status> {
     token_review::check_token(&review)?;
     let spec = review.field("spec");
     let audiences = strings(spec.get_field("audiences"));
@@ -80,12 +90,88 @@ fn token_review(api: &Api, _: &Request, mut review: Value) -> Result<Value, Stat
     Ok(review)
 }
 
-fn self_subject_review(_: &Api, request: &Request, _: Value) -> Result<Value, Status> {
-    let user = request.user.as_deref().ok_or_else(Status::unauthorized)?;
+fn self_subject_review(_: &Api, request: &Request, _: Target<'_>, _: Value) -> Result<Value, Status> {
+    let user = request.user();
     Ok(json!({
         "metadata": {"creationTimestamp": Timestamp::from_unix(now(), 0).to_time()},
         "status": {"userInfo": user_info(user)},
     }))
+}
+
+/// May somebody do something? Who asks about others is another question, and has
+/// been answered by now.
+fn access_review(
+    api: &Api,
+    request: &Request,
+    target: Target<'_>,
+    mut review: Value,
+) -> Result<Value, Status> {
+    if target.served.is_namespaced() {
+        check_namespace_named(target, &review)?;
+        review.object_mut("metadata").set("namespace", target.namespace);
+    }
+    let mut errors = Errors::default();
+    (target.served.rules.validate)(&review, &mut errors);
+    if !errors.is_empty() {
+        // Upstream does not say of what kind.
+        return Err(Status::invalid(target.served.group(), "", "", errors.into_causes()));
+    }
+    let spec = review.field("spec");
+    let named;
+    let user = if target.served.kind() == "SelfSubjectAccessReview" {
+        request.user()
+    } else {
+        named = User {
+            name: spec.text("user").into(),
+            uid: spec.text("uid").into(),
+            groups: strings(spec.get_field("groups")),
+            extra: spec.entries("extra").map(|(key, list)| (key.into(), strings(Some(list)))).collect(),
+        };
+        &named
+    };
+    let (resource, path) = (spec.get_field("resourceAttributes"), spec.field("nonResourceAttributes"));
+    let (verb, what) = match resource {
+        Some(resource) => {
+            let what = ResourceAttributes {
+                group: resource.text("group"),
+                version: resource.text("version"),
+                resource: resource.text("resource"),
+                subresource: resource.text("subresource"),
+                namespace: resource.text("namespace"),
+                name: resource.text("name"),
+            };
+            (resource.text("verb"), What::Resource(what))
+        }
+        None => (path.text("verb"), What::Path(path.text("path"))),
+    };
+    let decision = api.registry.authorizer.authorize(&Attributes { user, verb, what });
+    let mut status = json!({"allowed": decision.is_allowed()});
+    if !decision.reason().is_empty() {
+        status.set("reason", decision.reason());
+    }
+    review.set("status", status);
+    review.object_mut("metadata").remove("managedFields");
+    Ok(review)
+}
+
+/// What may whoever asks do in a namespace?
+fn rules_review(api: &Api, request: &Request, _: Target<'_>, mut review: Value) -> Result<Value, Status> {
+    let namespace = review.field("spec").text("namespace");
+    if namespace.is_empty() {
+        return Err(Status::bad_request("no namespace on request"));
+    }
+    let held = api.registry.authorizer.rules(request.user(), namespace);
+    let (paths, resources): (Vec<_>, Vec<_>) =
+        held.rules.iter().partition(|rule| !rule.non_resource_urls.is_empty());
+    let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false});
+    if !held.unresolved.is_empty() {
+        status.set("evaluationError", joined(&held.unresolved));
+    }
+    for field in ["metadata", "spec"] {
+        review.set(field, json!({}));
+    }
+    review.set("status", status);
+    Ok(review)
 }
 
 /// As upstream shows a user: what is empty is left out.
@@ -106,7 +192,7 @@ fn user_info(user: &User) -> Value {
 }
 
 /// `POST …/serviceaccounts/NAME/token`: `target` is the account.
-pub fn token_request(
+pub async fn token_request(
     api: &Api,
     request: &Request,
     target: Target<'_>,
@@ -127,6 +213,8 @@ pub fn token_request(
     let account = api.registry.get(target)?.value();
     let uid = account.field("metadata").text("uid").to_owned();
     (served.rules.default)(&mut wanted);
+    let writer = options.writer("token");
+    warnings.extend(api.registry.mutate_new(target, &served, &mut wanted, writer).await?);
     check_account(&served, target, &wanted, &uid)?;
 
     // The kind's own rules; upstream has not named the request yet.
@@ -137,13 +225,15 @@ pub fn token_request(
     }
     let bound = bound_object(&api.registry, target, &wanted)?;
 
-    let issued = issue(accounts, target, &mut wanted, uid.clone(), bound, warnings)?;
     let metadata = wanted.object_mut("metadata");
-    metadata.remove("managedFields");
     metadata.set("name", target.name);
     metadata.set("namespace", target.namespace);
-    metadata.set("uid", uid);
+    metadata.set("uid", uid.clone());
     metadata.set("creationTimestamp", Timestamp::from_unix(now(), 0).to_time());
+    warnings.extend(api.registry.validate_new(target, &served, &wanted, writer).await?);
+
+    let issued = issue(accounts, target, &mut wanted, uid, bound, warnings)?;
+    wanted.object_mut("metadata").remove("managedFields");
     wanted.set("status", issued);
     finish(&mut wanted, &served);
     Ok(shape.object(request, &served, &wanted, StatusCode::CREATED))
@@ -195,13 +285,18 @@ fn issue(
     Ok(json!({"token": issued.token, "expirationTimestamp": expires}))
 }
 
-fn check_namespace(registry: &Registry, target: Target<'_>, wanted: &Value) -> Result<(), Status> {
-    let named = wanted.field("metadata").text("namespace");
+fn check_namespace_named(target: Target<'_>, object: &Value) -> Result<(), Status> {
+    let named = object.field("metadata").text("namespace");
     if !named.is_empty() && named != target.namespace {
         return Err(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
+    Ok(())
+}
+
+fn check_namespace(registry: &Registry, target: Target<'_>, wanted: &Value) -> Result<(), Status> {
+    check_namespace_named(target, wanted)?;
     let namespaces = registry.cache.resource(&ResourceId::new("", "namespaces")).snapshot();
     let Some(namespace) = namespaces.get("", target.namespace) else {
         return Err(Status::not_found(ResourceName { group: "", resource: "namespaces" }, target.namespace));

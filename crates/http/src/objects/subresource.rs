@@ -11,7 +11,7 @@ use sternpost_registry::{
     object::Fields,
 };
 use sternpost_verbs::{
-    DryRun, Part, Registry, ScaleChange, Target,
+    DryRun, Part, Registry, ScaleChange, Target, Writer,
     served::{Served, ServedResources},
 };
 
@@ -62,16 +62,16 @@ pub async fn respond(
         ("binding", Verb::Create) => {
             let own = of_kind(served, subresource)?;
             let options = options::write(request, "CreateOptions")?;
-            let (binding, warnings) = body_in::object(request, &own, options.validation)?;
-            let bound = bind(registry, target, &binding, options.dry_run).await;
-            bound.map(|()| success(&warnings)).map_err(|status| after(&warnings, status))
+            let (mut binding, warnings) = body_in::object(request, &own, options.validation)?;
+            let bound = bind(registry, target, &own, &mut binding, options.writer("binding")).await;
+            done(warnings, bound)
         }
         ("eviction", Verb::Create) => {
             let own = of_kind(served, subresource)?;
             let options = options::write(request, "CreateOptions")?;
-            let (eviction, warnings) = body_in::object(request, &own, options.validation)?;
-            let evicted = evict(registry, target, &eviction, options.dry_run).await;
-            evicted.map(|()| success(&warnings)).map_err(|status| after(&warnings, status))
+            let (mut eviction, warnings) = body_in::object(request, &own, options.validation)?;
+            let evicted = evict(registry, target, &own, &mut eviction, options.writer("eviction")).await;
+            done(warnings, evicted)
         }
         _ => Err(Status::no_such_resource()),
     }
@@ -128,42 +128,58 @@ pub async fn bind_by_name(
 ) -> Result<Answer, Status> {
     Shape::negotiate(request, target.served)?;
     let options = options::write(request, "CreateOptions")?;
-    let (binding, warnings) = body_in::object(request, target.served, options.validation)?;
+    let (mut binding, warnings) = body_in::object(request, target.served, options.validation)?;
     let bind = async {
-        registry.check_new_in_namespace(target, &binding)?;
+        let said = registry.admit_new(target, target.served, &mut binding, options.writer("")).await?;
         let name = binding.field("metadata").text("name");
         if name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
         }
         let pods = registry.served.get("", "v1", "pods").ok_or_else(Status::no_such_resource)?;
         let pod = Target { served: &pods, namespace: target.namespace, name };
-        registry.bind(pod, &binding, options.dry_run).await
+        registry.bind(pod, &binding, options.dry_run).await.map_err(|status| after(&said, status))?;
+        Ok(said)
     };
-    bind.await.map(|()| success(&warnings)).map_err(|status| after(&warnings, status))
+    done(warnings, bind.await)
 }
 
 async fn bind(
     registry: &Registry,
     target: Target<'_>,
-    binding: &Value,
-    dry_run: DryRun,
-) -> Result<(), Status> {
-    registry.check_new_in_namespace(target, binding)?;
+    own: &Served,
+    binding: &mut Value,
+    writer: Writer<'_>,
+) -> Result<Vec<String>, Status> {
+    let said = registry.admit_new(target, own, binding, writer).await?;
     check_name(binding, target, "Binding")?;
-    registry.bind(target, binding, dry_run).await
+    registry.bind(target, binding, writer.dry_run).await.map_err(|status| after(&said, status))?;
+    Ok(said)
 }
 
 async fn evict(
     registry: &Registry,
     target: Target<'_>,
-    eviction: &Value,
-    dry_run: DryRun,
-) -> Result<(), Status> {
-    registry.check_new_in_namespace(target, eviction)?;
+    own: &Served,
+    eviction: &mut Value,
+    writer: Writer<'_>,
+) -> Result<Vec<String>, Status> {
+    let said = registry.admit_new(target, own, eviction, writer).await?;
     check_name(eviction, target, "Eviction")?;
     let mut delete = body_in::read_delete_options(eviction.field("deleteOptions"))?;
-    delete.dry_run |= dry_run == DryRun::All;
-    registry.evict(target, &delete).await
+    delete.dry_run |= writer.dry_run == DryRun::All;
+    registry.evict(target, &delete).await.map_err(|status| after(&said, status))?;
+    Ok(said)
+}
+
+/// The answer of what leaves nothing to show; `warnings` are about the body.
+fn done(mut warnings: Vec<String>, outcome: Result<Vec<String>, Status>) -> Result<Answer, Status> {
+    match outcome {
+        Ok(said) => {
+            warnings.extend(said);
+            Ok(success(&warnings))
+        }
+        Err(status) => Err(after(&warnings, status)),
+    }
 }
 
 /// A refusal that also tells what was wrong with the body.

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use sternpost_auth::service_account::{Found, Kind, Objects};
 use sternpost_cache::ResourceId;
 use sternpost_meta::time::Timestamp;
+use sternpost_registry::object::Fields;
 use sternpost_verbs::Registry;
 
 /// Answers from the cache: a token ends as soon as reads show that the object
@@ -32,6 +34,12 @@ impl Objects for TokenObjects {
         let seconds = |time: String| Timestamp::parse_time(&time).map_or(0, Timestamp::seconds);
         let deleted_at = metadata.deletion_timestamp.map(seconds);
         Some(Found { uid: metadata.uid, deleted_at })
+    }
+
+    fn token_in(&self, namespace: &str, secret: &str) -> Option<Vec<u8>> {
+        let secrets = self.0.cache.resource(&ResourceId::new("", "secrets")).snapshot();
+        let secret = secrets.get(namespace, secret).filter(|secret| !secret.terminating)?;
+        STANDARD.decode(secret.value().field("data").text("token")).ok()
     }
 }
 

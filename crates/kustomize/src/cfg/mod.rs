@@ -2,7 +2,8 @@
 //! by a query, or as a tree.
 
 mod format;
-mod package;
+mod ignore;
+pub(crate) mod package;
 mod query;
 mod tree;
 
@@ -15,7 +16,7 @@ use crate::command::flags::Words;
 use crate::command::{Context, Fault, Outcome};
 use crate::files;
 
-use package::Resource;
+use package::{Extensions, Resource};
 use query::Query;
 use tree::{Field, Shown};
 
@@ -26,7 +27,9 @@ pub(crate) fn cat(context: &mut Context<'_>, words: &Words) -> Outcome {
     let mut resources = Vec::new();
     match at_most(words, 1)? {
         [shown] => {
-            for package in package::read(context, shown, words.still_on("recurse-subpackages"))? {
+            for package in
+                package::read(context, shown, words.still_on("recurse-subpackages"), Extensions::Yaml)?
+            {
                 match package.resources {
                     Ok(mut found) => {
                         found.iter_mut().for_each(Resource::drop_empty_annotations);
@@ -42,7 +45,7 @@ pub(crate) fn cat(context: &mut Context<'_>, words: &Words) -> Outcome {
         }
         _ => {
             let text = context.input()?;
-            resources = package::read_text(&text).map_err(Fault::plain)?;
+            resources = package::read_text(&text).map_err(Fault::plain)?.resources;
         }
     }
     retain_local(&mut resources, words);
@@ -126,7 +129,7 @@ fn wrapped(context: &Context<'_>, words: &Words, resources: Vec<Resource>) -> Re
         if let Err(error) = files::resolve(context.files(), &context.at(config)) {
             return Err(format!("evalsymlink failure on '{config}' : {error}").into());
         }
-        for package in package::read(context, config, true)? {
+        for package in package::read(context, config, true, Extensions::Yaml)? {
             for resource in package.resources?.into_iter().take(1) {
                 entries.push(Entry::pair("functionConfig", resource.document.root));
             }
@@ -139,11 +142,11 @@ pub(crate) fn count(context: &mut Context<'_>, words: &Words) -> Outcome {
     let by_kind = words.still_on("kind");
     let [shown] = at_most(words, 1)? else {
         let text = context.input()?;
-        let resources = package::read_text(&text).map_err(Fault::plain)?;
+        let resources = package::read_text(&text).map_err(Fault::plain)?.resources;
         say_counts(context, &resources, by_kind);
         return Ok(());
     };
-    let packages = package::read(context, shown, words.still_on("recurse-subpackages"))?;
+    let packages = package::read(context, shown, words.still_on("recurse-subpackages"), Extensions::Yaml)?;
     for (index, package) in packages.into_iter().enumerate() {
         if index > 0 {
             context.say("");
@@ -190,11 +193,13 @@ pub(crate) fn grep(context: &mut Context<'_>, words: &Words) -> Outcome {
     match from {
         [] => {
             let text = context.input()?;
-            let resources = package::read_text(&text).map_err(Fault::plain)?;
+            let resources = package::read_text(&text).map_err(Fault::plain)?.resources;
             search(resources).map_err(|message: String| Fault::plain(message))?;
         }
         [shown, ..] => {
-            for package in package::read(context, shown, words.still_on("recurse-subpackages"))? {
+            for package in
+                package::read(context, shown, words.still_on("recurse-subpackages"), Extensions::Yaml)?
+            {
                 let searched = package.resources.and_then(&mut search);
                 if let Err(message) = searched {
                     context.say(&message);
@@ -214,7 +219,7 @@ pub(crate) fn tree(context: &mut Context<'_>, words: &Words) -> Outcome {
         return Err(Fault::plain(format!("evalsymlink failure on '{shown}' : {error}")));
     }
     let mut resources = Vec::new();
-    for package in package::read(context, shown, true)? {
+    for package in package::read(context, shown, true, Extensions::Yaml)? {
         for mut resource in package.resources.map_err(Fault::plain)? {
             resource.path = package.below.join(&resource.path);
             resources.push(resource);

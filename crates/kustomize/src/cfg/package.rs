@@ -5,38 +5,50 @@ use std::path::{Path, PathBuf};
 use sternpost_yaml::commented::{self, Content, Document, Entry, Node};
 use sternpost_yaml::node::Style;
 
+use super::ignore::Ignored;
 use crate::command::Context;
 use crate::files::{self, Entry as Kind};
 
 /// A directory that has it is a package of its own.
 const PACKAGE_FILE: &str = "Krmfile";
-const EXTENSIONS: [&str; 2] = ["yaml", "yml"];
 /// How many directories may be in each other.
-pub(super) const MAX_DEPTH: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 
 const LOCAL_CONFIG: &str = "config.kubernetes.io/local-config";
-const INDEX: [&str; 2] = ["config.kubernetes.io/index", "internal.config.kubernetes.io/index"];
-const PATH: [&str; 2] = ["config.kubernetes.io/path", "internal.config.kubernetes.io/path"];
+pub(crate) const INDEX: [&str; 2] = ["config.kubernetes.io/index", "internal.config.kubernetes.io/index"];
+pub(crate) const PATH: [&str; 2] = ["config.kubernetes.io/path", "internal.config.kubernetes.io/path"];
+
+/// Which files hold resources, by how their names end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extensions {
+    Yaml,
+    WithJson,
+}
 
 /// The resources of a directory, without those of packages inside of it.
 #[derive(Debug)]
-pub(super) struct Package {
+pub(crate) struct Package {
     /// Its directory, as seen from the one that was asked for; empty for that.
-    pub(super) below: PathBuf,
-    pub(super) resources: Result<Vec<Resource>, String>,
+    pub(crate) below: PathBuf,
+    pub(crate) resources: Result<Vec<Resource>, String>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Resource {
-    pub(super) document: Document,
+pub(crate) struct Resource {
+    pub(crate) document: Document,
     /// The file, as seen from the package.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Which document of the file it is.
-    pub(super) index: usize,
+    pub(crate) index: usize,
 }
 
 /// What a path holds, or the message why it holds nothing.
-pub(super) fn read(context: &Context<'_>, shown: &str, recurse: bool) -> Result<Vec<Package>, String> {
+pub(crate) fn read(
+    context: &Context<'_>,
+    shown: &str,
+    recurse: bool,
+    extensions: Extensions,
+) -> Result<Vec<Package>, String> {
     let (path, entry) = files::resolve(context.files(), &context.at(shown))
         .map_err(|_| format!("lstat {shown}: no such file or directory"))?;
     if entry == Kind::File {
@@ -44,23 +56,41 @@ pub(super) fn read(context: &Context<'_>, shown: &str, recurse: bool) -> Result<
         let resources = read_file(context, &path, &name);
         return Ok(vec![Package { below: PathBuf::new(), resources }]);
     }
-    let mut walk = Walk { context, packages: Vec::new(), recurse };
+    let ignored = Ignored::read(context.files(), &path);
+    let mut walk = Walk { context, packages: Vec::new(), recurse, extensions, root: path.clone(), ignored };
     walk.package(&path, Path::new(""), 0)?;
     Ok(walk.packages)
 }
 
+/// What a stream of documents holds.
+#[derive(Debug)]
+pub(crate) struct Input {
+    pub(crate) resources: Vec<Resource>,
+    /// Whether they were the items of a list.
+    pub(crate) is_list: bool,
+    /// What a function has to say, in such a list.
+    pub(crate) results: Option<Node>,
+}
+
 /// The items of a list, or every document there is.
-pub(super) fn read_text(text: &str) -> Result<Vec<Resource>, String> {
+pub(crate) fn read_text(text: &str) -> Result<Input, String> {
     let documents = documents(text)?;
-    let [document] = documents.as_slice() else { return Ok(numbered(documents, Path::new(""))) };
-    let kind = document.root.get("kind").and_then(Node::as_text);
-    match (kind, document.root.get("items")) {
-        (Some("List" | "ResourceList"), Some(items)) => {
-            let item = |entry: &Entry| Document { root: entry.value.clone(), head: vec![], foot: vec![] };
-            Ok(numbered(items.entries().iter().map(item).collect(), Path::new("")))
+    if let [document] = documents.as_slice() {
+        let kind = document.root.get("kind").and_then(Node::as_text);
+        if let (Some("List" | "ResourceList"), Some(items)) = (kind, document.root.get("items")) {
+            let mut found = Vec::new();
+            for entry in items.entries() {
+                let document = Document { root: entry.value.clone(), head: vec![], foot: vec![] };
+                if !document.root.is_mapping() {
+                    return Err(wrong_kind(kind_of(&document.root), &document));
+                }
+                found.push(document);
+            }
+            let results = document.root.get("results").cloned();
+            return Ok(Input { resources: numbered(found, Path::new("")), is_list: true, results });
         }
-        _ => Ok(numbered(documents, Path::new(""))),
     }
+    Ok(Input { resources: numbered(documents, Path::new("")), is_list: false, results: None })
 }
 
 fn numbered(documents: Vec<Document>, path: &Path) -> Vec<Resource> {
@@ -72,6 +102,9 @@ struct Walk<'a, 'c> {
     context: &'a Context<'c>,
     packages: Vec<Package>,
     recurse: bool,
+    extensions: Extensions,
+    root: PathBuf,
+    ignored: Ignored,
 }
 
 impl Walk<'_, '_> {
@@ -106,12 +139,25 @@ impl Walk<'_, '_> {
             names.map_err(|error| format!("open {}: {}", directory.display(), files::reason(&error)))?;
         for name in names {
             let (path, full) = (below.join(&name), directory.join(&name));
-            match self.context.files().entry(&full) {
+            // Links to files are followed, those to directories are not.
+            let mut kind = self.context.files().entry(&full);
+            if let Ok(Kind::Link(_)) = kind {
+                let led_to = files::resolve(self.context.files(), &full);
+                kind = led_to.map(|(_, kind)| kind).map_err(|_| std::io::ErrorKind::NotFound.into());
+                if let Ok(Kind::Directory) = kind {
+                    continue;
+                }
+            }
+            let seen = full.strip_prefix(&self.root).unwrap_or(&full);
+            if self.ignored.has(seen, matches!(kind, Ok(Kind::Directory))) {
+                continue;
+            }
+            match kind {
                 Ok(Kind::Directory) if self.context.files().entry(&full.join(PACKAGE_FILE)).is_ok() => {
                     inner.push((path, depth + 1));
                 }
                 Ok(Kind::Directory) => self.directory(package, &path, depth + 1, resources, inner)?,
-                Ok(Kind::File) if has_resources(&path) => {
+                Ok(Kind::File) if has_resources(&path, self.extensions) => {
                     if let Ok(known) = resources {
                         match read_file(self.context, &full, &path) {
                             Ok(more) => known.extend(more),
@@ -126,13 +172,18 @@ impl Walk<'_, '_> {
     }
 }
 
-fn has_resources(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| EXTENSIONS.iter().any(|known| extension == *known))
+fn has_resources(path: &Path, extensions: Extensions) -> bool {
+    path.extension().is_some_and(|extension| {
+        extension == "yaml"
+            || extension == "yml"
+            || (extension == "json" && extensions == Extensions::WithJson)
+    })
 }
 
 fn read_file(context: &Context<'_>, full: &Path, path: &Path) -> Result<Vec<Resource>, String> {
     let shown = full.display();
-    let bytes = context.files().read(full);
+    let target = files::resolve(context.files(), full).map(|(target, _)| target);
+    let bytes = context.files().read(target.as_deref().unwrap_or(full));
     let bytes = bytes.map_err(|error| format!("open {shown}: {}", files::reason(&error)))?;
     let documents =
         documents(&String::from_utf8_lossy(&bytes)).map_err(|error| format!("{shown}: {error}"))?;
@@ -156,40 +207,44 @@ fn documents(text: &str) -> Result<Vec<Document>, String> {
             .map_err(|error| format!("MalformedYAMLError: yaml: {}", error.upstream))?;
         part.clear();
         let Some(document) = document.filter(|document| !document.root.is_null()) else { continue };
-        let found = match &document.root.content {
-            Content::Mapping(_) => {
-                documents.push(document);
-                continue;
-            }
-            Content::Sequence(_) => "SequenceNode",
-            Content::Scalar { .. } | Content::Alias(_) => "ScalarNode",
-        };
-        return Err(wrong_kind(found, &document));
+        if !document.root.is_mapping() {
+            return Err(wrong_kind(kind_of(&document.root), &document));
+        }
+        documents.push(document);
     }
     Ok(documents)
 }
 
+/// What yaml.v3 calls it.
+pub(crate) fn kind_of(node: &Node) -> &'static str {
+    match node.content {
+        Content::Mapping(_) => "MappingNode",
+        Content::Sequence(_) => "SequenceNode",
+        Content::Scalar { .. } | Content::Alias(_) => "ScalarNode",
+    }
+}
+
 /// What is said of something that should be a mapping.
-pub(super) fn wrong_kind(found: &str, document: &Document) -> String {
+pub(crate) fn wrong_kind(found: &str, document: &Document) -> String {
     let contents = commented::write(document);
     format!("wrong node kind: expected MappingNode but got {found}: node contents:\n{contents}")
 }
 
 impl Resource {
-    pub(super) fn text(&self, path: &[&str]) -> &str {
+    pub(crate) fn text(&self, path: &[&str]) -> &str {
         let found = path.iter().try_fold(&self.document.root, |node, key| node.get(key));
         found.and_then(Node::as_text).unwrap_or_default()
     }
 
     /// For the machine it is on, not for a cluster.
-    pub(super) fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         let annotations = self.document.root.get("metadata").and_then(|metadata| metadata.get("annotations"));
         annotations.is_some_and(|annotations| annotations.get(LOCAL_CONFIG).is_some())
     }
 
     /// As upstream, which adds annotations while it reads and takes them off
     /// again: nothing remains where there are none.
-    pub(super) fn drop_empty_annotations(&mut self) {
+    pub(crate) fn drop_empty_annotations(&mut self) {
         let Some(metadata) = self.document.root.get_mut("metadata").and_then(Node::entries_mut) else {
             return;
         };
@@ -201,7 +256,7 @@ impl Resource {
     }
 
     /// Tells where it is from, in annotations.
-    pub(super) fn annotate(&mut self, with_index: bool) {
+    pub(crate) fn annotate(&mut self, with_index: bool) {
         let path = self.path.to_string_lossy().into_owned();
         let index = self.index.to_string();
         let metadata = self.document.root.mapping_at("metadata");

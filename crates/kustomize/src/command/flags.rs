@@ -67,6 +67,8 @@ pub(crate) static COMMON: [Flag; 2] = [HELP, STACK_TRACE];
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     pub(crate) arguments: Vec<String>,
+    /// How many arguments come before a `--`, if there is one.
+    pub(crate) before_dashes: Option<usize>,
     values: BTreeMap<&'static str, Vec<String>>,
 }
 
@@ -76,6 +78,7 @@ impl Words {
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if word == "--" {
+                read.before_dashes = Some(read.arguments.len());
                 read.arguments.extend(words.by_ref().cloned());
             } else if let Some(long) = word.strip_prefix("--") {
                 read.long(long, flags, &mut words)?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::files::{Fetcher, FileSystem, Runner, WritableFiles};
 use crate::loader::{Loader, Restriction};
-use crate::{Environment, Options, build, cfg, create, edit, localize, openapi};
+use crate::{Environment, Options, build, cfg, create, edit, functions, localize, openapi};
 
 use flags::{Flag, Takes, Words};
 
@@ -30,6 +30,8 @@ pub struct Surroundings<'a> {
     pub version: String,
     /// How the program is called, for usage.
     pub program: String,
+    /// `uid:gid` of this process, where there is such a thing.
+    pub user: Option<String>,
 }
 
 impl std::fmt::Debug for Surroundings<'_> {
@@ -73,6 +75,40 @@ pub fn run(surroundings: Surroundings<'_>, words: &[String]) -> Answer {
         }
     }
     context.answer
+}
+
+/// A command as a shell may complete it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outline {
+    /// Its words, such as `edit`, `set`, `namespace`.
+    pub path: &'static [&'static str],
+    pub about: &'static str,
+    pub flags: Vec<FlagOutline>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlagOutline {
+    pub name: &'static str,
+    pub short: Option<char>,
+    /// Whether a value follows it.
+    pub takes_value: bool,
+    pub about: &'static str,
+}
+
+/// Every command that [`run`] knows.
+pub fn outlines() -> Vec<Outline> {
+    let flag = |flag: &Flag| FlagOutline {
+        name: flag.name,
+        short: flag.short,
+        takes_value: !matches!(flag.takes, Takes::Switch(_)),
+        about: flag.about,
+    };
+    let outline = |command: &Command| Outline {
+        path: command.path,
+        about: command.about,
+        flags: command.flags.iter().map(flag).collect(),
+    };
+    COMMANDS.iter().map(outline).collect()
 }
 
 /// A command under way.
@@ -279,6 +315,7 @@ const GROUPS: &[(&[&str], &str)] = &[
     (&["edit", "set"], "Set a field of the kustomization file"),
     (&["edit", "remove"], "Remove something from the kustomization file"),
     (&["cfg"], "Read files of resources"),
+    (&["fn"], "Run functions over files of resources"),
     (&["openapi"], "The OpenAPI data that builds go by"),
 ];
 
@@ -529,6 +566,28 @@ static COMMANDS: &[Command] = &[
             Flag::switch("resources", "Resources of containers")
         ],
         cfg::tree
+    ),
+    command!(
+        "fn" "run",
+        "[DIR] [-- [KIND] KEY=VALUE...]",
+        "Run functions over the resources in a directory or standard input",
+        &[
+            Flag::switch("as-current-user", "Run containers as this user rather than nobody"),
+            Flag::switch("dry-run", "Print the resources rather than write them back"),
+            Flag::switch("enable-exec", "Let functions be executables of this machine, too"),
+            Flag::texts("env", "A variable for functions: NAME=VALUE, or NAME for the value it has here")
+                .short('e'),
+            Flag::text("exec-path", "Run this executable as the function"),
+            Flag::list("fn-path", "Find functions here rather than in DIR"),
+            Flag::switch("global-scope", "Give functions all resources, not only those beside and below them"),
+            Flag::text("image", "Run this image as the function"),
+            Flag::switched_on("include-subpackages", "Accepted; packages in DIR are always read"),
+            Flag::switch("log-steps", "Tell which function runs"),
+            Flag::texts("mount", "Something for containers to see: type=bind,src=PATH,dst=PATH[,rw=true]"),
+            Flag::switch("network", "Let containers have the network they ask for"),
+            Flag::text("results-dir", "Write what functions have to say into this directory")
+        ],
+        functions::run::run
     ),
     command!(
         "localize",

@@ -315,7 +315,7 @@ fn check_keys(context: &Context<'_>, args: Fields) -> Result<()> {
     let loaded = key_values::load(&context.loader()?, &args);
     let loaded = loaded.map_err(|error| error.within("loading KV pairs"))?;
     let mut keys = std::collections::BTreeSet::new();
-    for (key, _) in loaded {
+    for (key, ..) in loaded {
         if keys.contains(&key) {
             return Err(Error::new(format!("configmap {name} illegally repeats the key `{key}`")));
         }

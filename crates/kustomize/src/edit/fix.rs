@@ -11,6 +11,7 @@ use crate::command::{Context, Fault, Outcome};
 use crate::documents;
 use crate::files::{self, Entry};
 use crate::id::split_api_version;
+use crate::loader::FILE_NAMES;
 
 const FIXED: &str = "
 Fixed fields:
@@ -81,7 +82,10 @@ fn vars(context: &Context<'_>, fields: &mut Fields) -> Result<Vec<Changed>, Faul
     let Some(Value::Array(vars)) = fields.remove("vars") else { return Ok(Vec::new()) };
     let mut texts = Vec::new();
     for path in file::texts(fields, "resources") {
-        texts.extend(Source::read(context, &path, None));
+        match Source::read(context, &path, None) {
+            Some(source) => texts.push(source),
+            None => texts.extend(files_of(context, &path)),
+        }
     }
     for patch in fields.get("patches").and_then(Value::as_array).into_iter().flatten() {
         let target = patch.get("target").cloned().unwrap_or_else(|| json!({}));
@@ -104,6 +108,30 @@ fn vars(context: &Context<'_>, fields: &mut Fields) -> Result<Vec<Changed>, Faul
     }
     let changed = texts.into_iter().filter(|source| source.before != source.after);
     Ok(changed.map(|source| (source.path, source.after)).collect())
+}
+
+/// The files of resources and patches that a base names itself. As upstream:
+/// not what its own bases name, nor its patches in deprecated fields.
+fn files_of(context: &Context<'_>, base: &str) -> Vec<Source> {
+    let names = FILE_NAMES.iter().map(|name| format!("{base}/{name}"));
+    let Some(file) = names.into_iter().find_map(|name| Source::read(context, &name, None)) else {
+        return Vec::new();
+    };
+    let fields = sternpost_yaml::read(&file.before).map(|document| document.value).unwrap_or_default();
+    let listed = |field: &str| fields.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
+    let below = |path: &str, target| Source::read(context, &format!("{base}/{path}"), target);
+    let mut sources = Vec::new();
+    for path in listed("resources").iter().filter_map(Value::as_str) {
+        sources.extend(below(path, None));
+    }
+    for patch in listed("patches") {
+        let target = patch.get("target").cloned().unwrap_or_else(|| json!({}));
+        match text_of(&patch, "path") {
+            "" => {}
+            path => sources.extend(below(path, Some(target))),
+        }
+    }
+    sources
 }
 
 fn source_of(var: &Value) -> Value {

@@ -59,7 +59,7 @@ pub(crate) fn run<'a>(build: &mut Build<'a>, target: &Target<'a>, into: &mut Acc
         }
         charts.push(converted(old));
     }
-    for mut shown in charts {
+    for (at, mut shown) in charts.into_iter().enumerate() {
         complete(build, &globals, &mut shown);
         let trouble = |error: Error| {
             let config = sternpost_yaml::write(&shown);
@@ -77,6 +77,9 @@ pub(crate) fn run<'a>(build: &mut Build<'a>, target: &Target<'a>, into: &mut Acc
         into.resources
             .absorb(Resources::from_iter(made))
             .map_err(|error| error.within("merging from generator"))?;
+        if let Some(layer) = &target.layer {
+            layer.wrote(&mut into.resources, "HelmChartInflationGenerator", "helmCharts", Some(at));
+        }
     }
     Ok(())
 }

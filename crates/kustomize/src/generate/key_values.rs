@@ -4,28 +4,32 @@ use crate::error::{Error, Result};
 use crate::go_json::go_quoted;
 use crate::kustomization::GeneratorArgs;
 use crate::loader::Loader;
+use crate::why::ValueOf;
 
 type Pair = (String, Vec<u8>);
+/// With where the value is written.
+type Placed = (String, Vec<u8>, ValueOf);
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// In the order in which repeated keys are noticed: env files, literals, files.
-pub(crate) fn load(loader: &Loader<'_>, args: &GeneratorArgs) -> Result<Vec<Pair>> {
+pub(crate) fn load(loader: &Loader<'_>, args: &GeneratorArgs) -> Result<Vec<Placed>> {
     let shown = |sources: &[String]| format!("[{}]", sources.join(" "));
     let mut pairs = Vec::new();
     for path in &args.envs {
         let within = |error: Error| error.within(format!("env source files: {}", shown(&args.envs)));
         let content = loader.load(path).map_err(within)?;
-        env_file(&content, &mut pairs).map_err(within)?;
+        env_file(path, &content, &mut pairs).map_err(within)?;
     }
-    for source in &args.literals {
+    for (at, source) in args.literals.iter().enumerate() {
         let within = |error: Error| error.within(format!("literal sources {}", shown(&args.literals)));
-        pairs.push(literal(source).map_err(within)?);
+        let (key, value) = literal(source).map_err(within)?;
+        pairs.push((key, value, ValueOf::Literal(at)));
     }
     for source in &args.files {
         let within = |error: Error| error.within(format!("file sources: {}", shown(&args.files)));
         let (key, path) = file_source(source).map_err(within)?;
-        pairs.push((key, loader.load(path).map_err(within)?));
+        pairs.push((key, loader.load(path).map_err(within)?, ValueOf::File(path.to_owned())));
     }
     Ok(pairs)
 }
@@ -57,9 +61,9 @@ fn file_source(source: &str) -> Result<(String, &str)> {
     }
 }
 
-fn env_file(content: &[u8], pairs: &mut Vec<Pair>) -> Result<()> {
+fn env_file(path: &str, content: &[u8], pairs: &mut Vec<Placed>) -> Result<()> {
     let content = content.strip_prefix(BYTE_ORDER_MARK).unwrap_or(content);
-    for line in content.split(|byte| *byte == b'\n') {
+    for (number, line) in (1..).zip(content.split(|byte| *byte == b'\n')) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let Ok(line) = std::str::from_utf8(line) else {
             let bytes: Vec<String> = line.iter().map(u8::to_string).collect();
@@ -74,7 +78,8 @@ fn env_file(content: &[u8], pairs: &mut Vec<Pair>) -> Result<()> {
         if key.is_empty() {
             continue;
         }
-        pairs.push((key.to_owned(), value.as_bytes().to_vec()));
+        let place = ValueOf::Line(path.to_owned(), number);
+        pairs.push((key.to_owned(), value.as_bytes().to_vec(), place));
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::kustomization::{GeneratorArgs, GeneratorOptions};
 use crate::resource::{Behavior, Resource};
 use crate::resources::Resources;
+use crate::why::ValueOf;
 
 /// Base64 longer than this is broken into lines of that length.
 const BASE64_LINE: usize = 70;
@@ -27,34 +28,59 @@ pub(crate) enum Kind {
     Secret,
 }
 
+impl Kind {
+    pub(crate) fn plugin(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMapGenerator",
+            Self::Secret => "SecretGenerator",
+        }
+    }
+
+    fn field(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "configMapGenerator",
+            Self::Secret => "secretGenerator",
+        }
+    }
+}
+
 pub(crate) fn run<'a>(build: &mut Build<'a>, target: &Target<'a>, into: &mut Accumulated) -> Result<()> {
     let kustomization = &target.kustomization;
     let global = kustomization.generator_options.as_ref();
-    let config_maps = kustomization.config_map_generator.iter().map(|args| (Kind::ConfigMap, args));
-    let secrets = kustomization.secret_generator.iter().map(|args| (Kind::Secret, args));
-    for (kind, args) in config_maps.chain(secrets) {
-        let mut resource = generate(build, target, kind, args, global)?;
+    let config_maps = kustomization.config_map_generator.iter().enumerate();
+    let config_maps = config_maps.map(|(at, args)| (Kind::ConfigMap, args, at));
+    let secrets = kustomization.secret_generator.iter().enumerate();
+    let secrets = secrets.map(|(at, args)| (Kind::Secret, args, at));
+    for (kind, args, at) in config_maps.chain(secrets) {
+        let (mut resource, values) = generate(build, target, kind, args, global)?;
+        if let Some(layer) = &target.layer {
+            let field = kind.field();
+            let step = layer.step(kind.plugin(), field, Some(at));
+            layer.generated(&mut resource, step, layer.entry(field, at), &values);
+            layer.why().generated_by(&mut resource, step);
+        }
         if build.metadata.origins {
-            resource.origin = Some(target.configured_by(match kind {
-                Kind::ConfigMap => "ConfigMapGenerator",
-                Kind::Secret => "SecretGenerator",
-            }));
+            resource.origin = Some(target.configured_by(kind.plugin()));
         }
         into.resources
             .absorb(Resources::from_iter([resource]))
             .map_err(|error| error.within("merging from generator"))?;
+        if let Some(layer) = &target.layer {
+            layer.wrote(&mut into.resources, kind.plugin(), kind.field(), Some(at));
+        }
     }
     charts::run(build, target, into)?;
     crate::plugins::generators(build, target, into)
 }
 
+/// The object, and where each of its values is written.
 pub(crate) fn generate(
     build: &Build<'_>,
     target: &Target<'_>,
     kind: Kind,
     args: &GeneratorArgs,
     global: Option<&GeneratorOptions>,
-) -> Result<Resource> {
+) -> Result<(Resource, Vec<(String, ValueOf)>)> {
     let pairs = key_values::load(&target.loader, args).map_err(|error| error.within("loading KV pairs"))?;
     if args.name.is_empty() {
         return Err(Error::new("a configmap must have a name"));
@@ -75,7 +101,8 @@ pub(crate) fn generate(
     }
     node.set("metadata", metadata);
     let (mut data, mut binary) = (BTreeMap::new(), BTreeMap::new());
-    for (key, value) in pairs {
+    let mut values = Vec::with_capacity(pairs.len());
+    for (key, value, place) in pairs {
         let repeated = match (kind, String::from_utf8(value)) {
             (Kind::ConfigMap, Ok(text)) => {
                 data.insert(key.clone(), text).is_some() || binary.contains_key(&key)
@@ -90,6 +117,7 @@ pub(crate) fn generate(
         if repeated {
             return Err(Error::new(format!("configmap {} illegally repeats the key `{key}`", args.name)));
         }
+        values.push((key, place));
     }
     match kind {
         Kind::ConfigMap => node.set("kind", Node::string("ConfigMap")),
@@ -111,7 +139,7 @@ pub(crate) fn generate(
     let mut resource = Resource::new(&build.schema, node)?;
     resource.needs_hash = !options.disable_name_suffix_hash;
     resource.behavior = Behavior::parse(&args.behavior);
-    Ok(resource)
+    Ok((resource, values))
 }
 
 /// An entry's own options win, except that it cannot undo what is on for all.
@@ -184,7 +212,12 @@ fn union(path: &[&str], old: &Resource, new: &mut Resource) {
     let Some(new_map) = new_map else { return };
     for (key, value) in old.pairs().iter().chain(new_map.pairs()) {
         let text = value.as_text().unwrap_or_default().to_owned();
-        all.insert(key.as_text().unwrap_or_default().to_owned(), text);
+        all.insert(
+            key.as_text().unwrap_or_default().to_owned(),
+            Node { source: value.source, ..Node::string(text) },
+        );
     }
-    *new_map = text_map(&all);
+    // A new key has the type that its text says.
+    let pair = |(key, value): (String, Node)| (Scalar::plain(key).into(), value);
+    *new_map = Content::Mapping(all.into_iter().map(pair).collect()).into();
 }

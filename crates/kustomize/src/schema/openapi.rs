@@ -2,318 +2,387 @@
 //! schema, as with kustomize, or documents of any kind that are merged with it.
 
 use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{FieldSchema, MergedList, Schema, TypeId};
-use crate::documents;
+use super::document::{self, Source};
+use super::place::{self, Path, Step};
+use super::table::Release;
+use super::{Broken, FieldSchema, ListOrder, MergedList, NOT_BUILT_IN, Schema, TypeId, shape};
 use crate::error::{Error, Result};
 use crate::kustomization::TextMap;
 use crate::loader::Loader;
 
-/// The only version that is built in.
+/// What kustomize calls the only version that it has built in.
 const BUILTIN_VERSION: &str = "v1.21.2";
 
-const GVK: &str = "x-kubernetes-group-version-kind";
-const STRATEGY: &str = "x-kubernetes-patch-strategy";
-const MERGE_KEY: &str = "x-kubernetes-patch-merge-key";
-const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
-const LIST_TYPE: &str = "x-kubernetes-list-type";
-const REFERENCE_PREFIXES: [&str; 2] = ["#/definitions/", "#/components/schemas/"];
+pub(super) const GVK: &str = "x-kubernetes-group-version-kind";
+pub(super) const STRATEGY: &str = "x-kubernetes-patch-strategy";
+pub(super) const MERGE_KEY: &str = "x-kubernetes-patch-merge-key";
+pub(super) const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
+const NAMESPACED: &str = "namespaces/{namespace}";
 
 /// The fields of `openapi` that kustomize does not have, and so ignores:
-/// files that are merged with the built-in schema, separated by commas, and
-/// whether `path` is, too.
+/// files that are merged with the built-in schema, separated by commas, whether
+/// `path` is, too, and where the elements of merged lists stand.
 const SCHEMAS: &str = "schemas";
 const MERGE: &str = "merge";
+const ORDER: &str = "order";
 
-/// How deep types may nest in a document, references not followed.
-const MAX_DEPTH: usize = 100;
+/// How many references may lead to each other before one that is none.
+const MAX_REFERENCES: usize = 100;
 
-/// What lists are merged by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
-    /// A patch strategy and nothing else.
-    AsKustomize,
-    /// That and, where there is none, the type of the list.
-    ListTypes,
+/// What a build goes by before a kustomization says something of schemas.
+pub(crate) struct Basis<'a> {
+    pub(crate) builtin: &'a Arc<Schema>,
+    /// Whether schemas are merged without being asked to.
+    pub(crate) auto: bool,
+    /// Whether something has been looked up in the built-in schema already,
+    /// which upstream then keeps beside the other.
+    pub(crate) used: bool,
+}
+
+/// What the field says of the order of lists, or `None` if it does not.
+pub(crate) fn order(openapi: &TextMap) -> Result<Option<ListOrder>> {
+    match openapi.get(ORDER).map(String::as_str) {
+        None | Some("") => Ok(None),
+        Some("keep") => Ok(Some(ListOrder::Keep)),
+        Some("patch") => Ok(Some(ListOrder::Patch)),
+        Some(other) => {
+            Err(Error::new(format!("the field 'openapi.order' must be one of [keep, patch], not '{other}'")))
+        }
+    }
 }
 
 /// What the field asks for, or `None` if it does not.
-pub(crate) fn read(loader: &Loader<'_>, openapi: &TextMap, auto: bool) -> Result<Option<Schema>> {
+pub(crate) fn read(loader: &Loader<'_>, openapi: &TextMap, basis: &Basis<'_>) -> Result<Option<Schema>> {
     let set = |name: &str| openapi.get(name).map(String::as_str).filter(|value| !value.is_empty());
-    let merges = auto || set(MERGE) == Some("true") || set(SCHEMAS).is_some();
-    if merges && set("version").is_none() {
+    if basis.auto || set(MERGE) == Some("true") || set(SCHEMAS).is_some() {
         let more = set(SCHEMAS).unwrap_or_default().split([',', '\n']).map(str::trim);
-        let files: Vec<&str> = set("path").into_iter().chain(more).filter(|path| !path.is_empty()).collect();
-        if files.is_empty() {
+        let files = set("path").into_iter().chain(more).filter(|path| !path.is_empty());
+        let source = |path: &str| loader.load_text(path).map(|text| Source { name: path.to_owned(), text });
+        let sources = files.map(source).collect::<Result<Vec<Source>>>()?;
+        if sources.is_empty() && set("version").is_none() {
             return Ok(None);
         }
-        let mut schema = (*super::builtin()).clone();
-        if auto {
+        let builtin = set("version").map_or_else(|| Ok(Arc::clone(basis.builtin)), super::builtin_of)?;
+        let mut schema = (*builtin).clone();
+        if basis.auto {
             schema = schema.with_fallback();
         }
-        for path in files {
-            add(&mut schema, &loader.load_text(path)?).map_err(|error| error.within(path))?;
-        }
+        add(&mut schema, &sources)?;
         return Ok(Some(schema));
     }
-    let set = |name: &str| openapi.get(name);
-    let version = set("version").filter(|version| !version.is_empty());
-    match (version, set("path")) {
+    match (set("version"), openapi.get("path")) {
         (Some(_), Some(_)) => Err(Error::new("builtin version and custom schema provided, cannot use both")),
         (Some(version), None) if version == BUILTIN_VERSION => Ok(Some((*super::builtin()).clone())),
-        (Some(_), None) => Err(Error::new("the specified OpenAPI version is not built in")),
+        (Some(_), None) => {
+            let known = Release::known();
+            let hint = format!("{known} are, with `merge: \"true\"` beside it or as `--schema-version`");
+            Err(Error::new(NOT_BUILT_IN).with_hint(hint))
+        }
         (None, None) => Ok(None),
         (None, Some(path)) => {
             let text = loader.load_text(path)?;
-            let document = sternpost_yaml::read(&text).map_err(|error| {
-                Error::new(format!("invalid schema file: {}", error.problem))
-                    .with_hint(format!("{path}:{}:{}", error.line, error.column))
-            })?;
-            if !document.value.is_object() {
-                return Err(Error::new("invalid schema file: not an object").with_hint(path.clone()));
-            }
-            Ok(Some(schema(&document.value)))
+            let schema = if basis.used { (**basis.builtin).clone() } else { Schema::default() };
+            let read = replacement(schema, path, &text);
+            Ok(Some(read.unwrap_or_else(|error| Schema::unreadable(&error))))
         }
     }
 }
 
 /// Merges OpenAPI v2 and v3 documents and CustomResourceDefinitions into a
 /// schema; what they say of a kind takes the place of what was known of it.
-pub(crate) fn add(schema: &mut Schema, text: &str) -> Result<()> {
-    for node in documents::nodes(text)? {
-        let problem = |reason: &str| Error::new(format!("invalid schema file: {reason}"));
-        let document = node.to_json().map_err(|error| problem(&error.to_string()))?;
-        let items = match document.get("items").and_then(Value::as_array) {
-            Some(items) => items.as_slice(),
-            None => std::slice::from_ref(&document),
-        };
-        for document in items {
-            let known =
-                ["definitions", "components", "spec"].iter().any(|field| document.get(field).is_some());
-            if !known {
-                return Err(problem("neither OpenAPI nor a CustomResourceDefinition"));
-            }
-            if document.get("spec").is_some() {
-                add_definition(schema, document);
-            } else {
-                add_openapi(schema, document);
-            }
-        }
-    }
+pub(crate) fn add(schema: &mut Schema, sources: &[Source]) -> Result<()> {
+    let merged = document::collect(sources, document::Conflicts::LastWins)?;
+    let places = |path: &[Step]| merged.place(path);
+    add_document(schema, &merged.document(), &places);
     Ok(())
 }
 
-fn add_openapi(schema: &mut Schema, document: &Value) {
-    let nothing = Map::new();
-    let definitions = document
-        .get("definitions")
-        .or_else(|| document.get("components")?.get("schemas"))
-        .and_then(Value::as_object)
-        .unwrap_or(&nothing);
-    let scopes = namespaced_kinds(document);
-    let mut reader = Reader::new(std::mem::take(schema), Reading::ListTypes);
-    reader.definitions(definitions);
-    for (name, definition) in definitions {
-        let root = reader.names.get(name.as_str()).copied();
-        for (api_version, kind) in kinds(definition) {
-            let namespaced = scopes.get(&(api_version.clone(), kind.clone()));
-            let known = reader.schema.kind(&api_version, &kind).is_some_and(|kind| kind.cluster_scoped);
-            let cluster_scoped = namespaced.map_or(known, |namespaced| !namespaced);
-            reader.schema.add_kind(&api_version, &kind, cluster_scoped, root);
-        }
-    }
-    *schema = reader.schema;
-}
-
-/// A CustomResourceDefinition as a schema, every version of it.
+/// A CustomResourceDefinition among the objects as a schema, every version of
+/// it. One that says nothing usable is not for the build to judge.
 pub(crate) fn add_definition(schema: &mut Schema, definition: &Value) {
-    let Some(spec) = definition.get("spec") else { return };
-    let text = |value: &Value, path: &str| {
-        value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let (group, kind) = (text(spec, "/group"), text(spec, "/names/kind"));
-    if group.is_empty() || kind.is_empty() {
-        return;
-    }
-    let cluster_scoped = text(spec, "/scope") == "Cluster";
-    let own = Value::from(text(spec, "/version"));
-    let old = serde_json::json!([{ "name": own }]);
-    let versions = spec.get("versions").unwrap_or(&old).as_array().cloned().unwrap_or_default();
-    let (metadata, _) = schema.common_types();
-    for version in &versions {
-        let structure = version
-            .pointer("/schema/openAPIV3Schema")
-            .or_else(|| spec.pointer("/validation/openAPIV3Schema"));
-        let mut reader = Reader::new(std::mem::take(schema), Reading::ListTypes);
-        let root = reader.schema.add_type();
-        if let Some(structure) = structure {
-            reader.fields(root, structure, 0);
-        }
-        *schema = reader.schema;
-        schema.add_field(root, "metadata", FieldSchema { inner: metadata, list: None });
-        let api_version = format!("{group}/{}", text(version, "/name"));
-        schema.add_kind(&api_version, &kind, cluster_scoped, Some(root));
+    if let Ok(merged) = document::of_definition(definition) {
+        add_document(schema, &merged.document(), &|path| place::shown(path));
     }
 }
 
-/// A document without definitions gives a schema that knows nothing.
-pub(crate) fn schema(document: &Value) -> Schema {
+/// The document of `openapi.path` as kustomize reads it.
+fn replacement(mut schema: Schema, name: &str, text: &str) -> Result<Schema> {
+    let document = sternpost_yaml::read(text).map_err(|error| {
+        let place = format!("{name}:{}:{}", error.line, error.column);
+        place::problem(&[], &error.problem.to_string(), &place)
+    })?;
+    let value = document.value;
+    // Only YAML lets the last of two keys win, and other text follow.
+    if text.trim_start().starts_with('{') {
+        let repeated = document.repeated.first();
+        let problem = match (serde_json::from_str::<serde::de::IgnoredAny>(text), repeated) {
+            (Ok(_), Some(repeated)) => Some((repeated.line, repeated.column, repeated.problem.to_string())),
+            (Err(error), _) if error.to_string().starts_with("trailing characters") => {
+                Some((error.line(), error.column(), "something follows the document".to_owned()))
+            }
+            _ => None,
+        };
+        if let Some((line, column, problem)) = problem {
+            return Err(place::problem(&[], &problem, &format!("{name}:{line}:{column}")));
+        }
+    }
+    if text.trim().is_empty() {
+        return Err(place::problem(&[], "the file is empty", &format!("{name}:1:1")));
+    }
+    let places = |path: &[Step]| place::find(name, text, 0, path);
+    shape::check_v2(&value)
+        .map_err(|misshape| place::problem(&misshape.path, &misshape.problem, &places(&misshape.path)))?;
+    add_document(&mut schema, &value, &places);
+    Ok(schema)
+}
+
+/// A Swagger 2.0 document that has the shape of one.
+fn add_document(schema: &mut Schema, document: &Value, places: &dyn Fn(&[Step]) -> String) {
     let nothing = Map::new();
     let definitions = document.get("definitions").and_then(Value::as_object).unwrap_or(&nothing);
-    let mut reader = Reader::new(Schema::default(), Reading::AsKustomize);
-    reader.definitions(definitions);
-    let namespaced = namespaced_kinds(document);
+    let mut reader =
+        Reader { schema: std::mem::take(schema), document, types: HashMap::new(), open: Vec::new(), places };
+    let start = Way::root().to("definitions");
+    let mut roots = Vec::new();
     for (name, definition) in definitions {
-        let root = reader.names.get(name.as_str()).copied();
-        for (api_version, kind) in kinds(definition) {
-            reader.schema.add_kind(&api_version, &kind, false, root);
+        let kinds = kinds(definition.get(GVK).and_then(Value::as_array).map_or(&[], Vec::as_slice));
+        if !kinds.is_empty() {
+            let root = reader.field(definition, &start.to(name)).inner;
+            roots.extend(kinds.into_iter().map(|(api_version, kind)| (api_version, kind, root)));
+        }
+        if let Some(id) = reader.structure(definition, &start.to(name)) {
+            reader.schema.name_type(name.clone(), id);
         }
     }
-    for ((api_version, kind), namespaced) in namespaced {
-        let root = reader.schema.root_of(&api_version, &kind);
-        reader.schema.add_kind(&api_version, &kind, !namespaced, root);
+    reader.run();
+    *schema = reader.schema;
+    for (api_version, kind, root) in roots {
+        let known = schema.kind(&api_version, &kind).is_some_and(|kind| kind.cluster_scoped);
+        schema.add_kind(&api_version, &kind, known, root);
     }
-    reader.schema
+    for ((api_version, kind), namespaced) in namespaced_kinds(document) {
+        let root = schema.kind(&api_version, &kind).and_then(|kind| kind.root);
+        schema.add_kind(&api_version, &kind, !namespaced, root);
+    }
 }
 
-struct Reader<'d> {
+/// The way to a value, shared by all that lie behind it.
+#[derive(Clone)]
+struct Way<'d>(Option<Rc<(Way<'d>, &'d str)>>);
+
+impl<'d> Way<'d> {
+    fn root() -> Self {
+        Self(None)
+    }
+
+    fn to(&self, step: &'d str) -> Self {
+        Self(Some(Rc::new((self.clone(), step))))
+    }
+
+    fn path(&self) -> Path {
+        let mut path = Vec::new();
+        let mut way = self;
+        while let Some(held) = &way.0 {
+            path.push(Step::Key(held.1.to_owned()));
+            way = &held.0;
+        }
+        path.reverse();
+        path
+    }
+}
+
+struct Reader<'d, 'p> {
     schema: Schema,
-    names: HashMap<&'d str, TypeId>,
-    reading: Reading,
-    /// What stands for a structure that is one of a pod.
-    pod_spec: Option<TypeId>,
+    document: &'d Value,
+    /// By the address of the structure, which does not move.
+    types: HashMap<*const Value, TypeId>,
+    /// Those whose fields are still to be read. A list rather than recursion:
+    /// structures may nest and refer to themselves as they like.
+    open: Vec<(TypeId, &'d Value, Way<'d>)>,
+    places: &'p dyn Fn(&[Step]) -> String,
 }
 
-impl<'d> Reader<'d> {
-    fn new(schema: Schema, reading: Reading) -> Self {
-        let pod_spec = match reading {
-            Reading::AsKustomize => None,
-            Reading::ListTypes => schema.common_types().1,
-        };
-        Self { schema, names: HashMap::new(), reading, pod_spec }
-    }
+/// Where a reference leads.
+enum Followed<'d> {
+    To(&'d Value, Way<'d>),
+    /// A type that is known by name, but is not in the document.
+    Known(TypeId),
+    Nowhere,
+    /// Only to other references, again and again.
+    Around,
+}
 
-    fn definitions(&mut self, definitions: &'d Map<String, Value>) {
-        for name in definitions.keys() {
-            let id = self.schema.add_type();
-            self.names.insert(name, id);
-        }
-        for (name, definition) in definitions {
-            let Some(id) = self.names.get(name.as_str()).copied() else { continue };
-            self.fields(id, definition, 0);
-        }
-    }
-
-    fn fields(&mut self, of: TypeId, definition: &'d Value, depth: usize) {
-        if depth > MAX_DEPTH {
-            return;
-        }
-        for (name, property) in definition.get("properties").and_then(Value::as_object).into_iter().flatten()
-        {
-            let field = self.field(property, depth);
-            self.schema.add_field(of, name, field);
-        }
-        if let Some(any) = definition.get("additionalProperties").filter(|any| any.is_object()) {
-            let field = self.field(any, depth);
-            self.schema.set_any_field(of, field);
-        }
-    }
-
-    fn field(&mut self, property: &'d Value, depth: usize) -> FieldSchema {
-        match property.get("items") {
-            Some(items) => {
-                FieldSchema { inner: self.inner(items, depth), list: merged_list(property, self.reading) }
+impl<'d> Reader<'d, '_> {
+    fn run(&mut self) {
+        while let Some((id, structure, way)) = self.open.pop() {
+            let properties = structure.get("properties").and_then(Value::as_object);
+            for (name, property) in properties.into_iter().flatten() {
+                let field = self.field(property, &way.to("properties").to(name));
+                self.schema.add_field(id, name, field);
             }
-            None => FieldSchema { inner: self.inner(property, depth), list: None },
+            if let Some(any) = structure.get("additionalProperties").filter(|any| any.is_object()) {
+                let field = self.field(any, &way.to("additionalProperties"));
+                self.schema.set_any_field(id, field);
+            }
         }
     }
 
-    fn inner(&mut self, property: &'d Value, depth: usize) -> Option<TypeId> {
-        if let Some(reference) = property.get("$ref").and_then(Value::as_str) {
-            let prefix = REFERENCE_PREFIXES.iter().find(|prefix| reference.starts_with(**prefix))?;
-            return self.names.get(reference.strip_prefix(prefix)?).copied();
+    fn field(&mut self, property: &'d Value, way: &Way<'d>) -> FieldSchema {
+        let (property, way) = match self.follow(property, way) {
+            Followed::To(property, way) => (property, way),
+            Followed::Known(id) => return FieldSchema { inner: Some(id), ..FieldSchema::default() },
+            Followed::Nowhere => return FieldSchema::default(),
+            Followed::Around => {
+                let broken = Some(self.broken(way, "the reference leads to itself"));
+                return FieldSchema { broken, ..FieldSchema::default() };
+            }
+        };
+        let list = self.merged_list(property, &way);
+        match property.get("items").filter(|items| items.is_object()) {
+            Some(items) => {
+                let elements = self.element(items, &way.to("items"));
+                FieldSchema { list, ..elements }
+            }
+            None => FieldSchema { inner: self.structure(property, &way), list, broken: None },
         }
-        if let Some([one]) = property.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
-            // How OpenAPI v3 writes a reference with something beside it.
-            return if depth > MAX_DEPTH { None } else { self.inner(one, depth + 1) };
+    }
+
+    fn element(&mut self, items: &'d Value, way: &Way<'d>) -> FieldSchema {
+        match self.follow(items, way) {
+            Followed::To(items, way) => {
+                FieldSchema { inner: self.structure(items, &way), ..FieldSchema::default() }
+            }
+            Followed::Known(id) => FieldSchema { inner: Some(id), ..FieldSchema::default() },
+            Followed::Nowhere => FieldSchema::default(),
+            Followed::Around => {
+                let broken = Some(self.broken(way, "the reference leads to itself"));
+                FieldSchema { broken, ..FieldSchema::default() }
+            }
         }
-        if self.pod_spec.is_some() && is_pod_spec(property) {
-            return self.pod_spec;
-        }
-        if property.get("properties").is_none() && property.get("additionalProperties").is_none() {
+    }
+
+    fn structure(&mut self, structure: &'d Value, way: &Way<'d>) -> Option<TypeId> {
+        if structure.get("properties").is_none() && structure.get("additionalProperties").is_none() {
             return None;
         }
-        let id = self.schema.add_type();
-        self.fields(id, property, depth + 1);
-        Some(id)
+        let known = self.types.get(&std::ptr::from_ref(structure)).copied();
+        Some(known.unwrap_or_else(|| {
+            let id = self.schema.add_type();
+            self.types.insert(std::ptr::from_ref(structure), id);
+            self.open.push((id, structure, way.clone()));
+            id
+        }))
+    }
+
+    fn follow(&self, from: &'d Value, way: &Way<'d>) -> Followed<'d> {
+        let (mut held, mut way) = (from, way.clone());
+        for _ in 0..MAX_REFERENCES {
+            let Some(reference) = held.get("$ref").and_then(Value::as_str).filter(|text| !text.is_empty())
+            else {
+                return Followed::To(held, way);
+            };
+            // What is before the mark would be another document; upstream
+            // looks into this one all the same.
+            let Some((_, fragment)) = reference.split_once('#') else { return Followed::Nowhere };
+            let steps: Vec<String> = fragment.split('/').skip(1).map(unescaped).collect();
+            let target =
+                steps.iter().try_fold((self.document, Way::root()), |(held, way), step| match held {
+                    Value::Object(fields) => {
+                        let (step, value) = fields.get_key_value(step)?;
+                        Some((value, way.to(step)))
+                    }
+                    _ => None,
+                });
+            match (target, steps.as_slice()) {
+                (None, [section, name]) if section == "definitions" => {
+                    return self.schema.named(name).map_or(Followed::Nowhere, Followed::Known);
+                }
+                (None, _) | (_, []) => return Followed::Nowhere,
+                (Some((value, to)), _) => (held, way) = (value, to),
+            }
+        }
+        Followed::Around
+    }
+
+    fn broken(&self, way: &Way<'_>, problem: &str) -> Broken {
+        let path = way.path();
+        Broken(Box::new(place::problem(&path, problem, &(self.places)(&path))))
+    }
+
+    /// Keys count only beside a strategy that merges.
+    fn merged_list(&self, property: &'d Value, way: &Way<'d>) -> Option<MergedList> {
+        let wrong = |name: &'static str, value: &Value, expected: &str| {
+            let problem = format!("expected {expected}, found {}", shape::found(value));
+            MergedList::Broken(self.broken(&way.to(name), &problem))
+        };
+        let strategy = match property.get(STRATEGY)? {
+            Value::String(strategy) => strategy,
+            other => return Some(wrong(STRATEGY, other, "a text")),
+        };
+        if !strategy.split(',').any(|strategy| strategy == "merge") {
+            return None;
+        }
+        if let Some(items) = property.get("items").filter(|items| !items.is_object() && !items.is_null()) {
+            return Some(wrong("items", items, "an object"));
+        }
+        let keys = match (property.get(MAP_KEYS), property.get(MERGE_KEY)) {
+            (Some(Value::Array(keys)), _) if keys.iter().all(Value::is_string) => {
+                keys.iter().filter_map(|key| key.as_str().map(str::to_owned)).collect()
+            }
+            (Some(other), _) => return Some(wrong(MAP_KEYS, other, "a list of texts")),
+            (None, Some(Value::String(key))) if !key.is_empty() => vec![key.clone()],
+            (None, None | Some(Value::String(_))) => Vec::new(),
+            (None, Some(other)) => return Some(wrong(MERGE_KEY, other, "a text")),
+        };
+        Some(if keys.is_empty() { MergedList::Whole } else { MergedList::Keys(keys) })
     }
 }
 
-/// Definitions written by hand or by older tools do not say by what lists of
-/// containers are merged; that they are those of a pod shows all the same.
-fn is_pod_spec(property: &Value) -> bool {
-    let has = |name: &str| {
-        property
-            .pointer("/properties/containers/items/properties")
-            .is_some_and(|item| item.get(name).is_some())
-    };
-    has("name") && has("image")
+/// A step of a JSON pointer in an address.
+fn unescaped(step: &str) -> String {
+    let mut bytes = Vec::with_capacity(step.len());
+    let mut rest = step.bytes();
+    while let Some(byte) = rest.next() {
+        let escaped = || {
+            let mut ahead = rest.clone();
+            let mut digit = || char::from(ahead.next()?).to_digit(16);
+            let value = digit()? * 16 + digit()?;
+            Some((u8::try_from(value).ok()?, ahead))
+        };
+        match (byte, escaped()) {
+            (b'%', Some((value, ahead))) => {
+                bytes.push(value);
+                rest = ahead;
+            }
+            _ => bytes.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).replace("~1", "/").replace("~0", "~")
 }
 
-/// Keys count only beside a strategy that merges.
-fn merged_list(property: &Value, reading: Reading) -> Option<MergedList> {
-    let list_type = property.get(LIST_TYPE).and_then(Value::as_str);
-    let strategy = match (property.get(STRATEGY).and_then(Value::as_str), list_type, reading) {
-        (Some(strategy), _, _) => strategy,
-        (None, Some("map"), Reading::ListTypes) if property.get(MAP_KEYS).is_some() => "merge",
-        (None, Some("set"), Reading::ListTypes) => return Some(MergedList::Whole),
-        _ => return None,
-    };
-    if !strategy.split(',').any(|strategy| strategy == "merge") {
-        return None;
-    }
-    let map_keys: Vec<String> = property
-        .get(MAP_KEYS)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|key| key.as_str().map(str::to_owned))
-        .collect();
-    if !map_keys.is_empty() {
-        return Some(MergedList::Keys(map_keys));
-    }
-    Some(match property.get(MERGE_KEY).and_then(Value::as_str) {
-        Some(key) => MergedList::Keys(vec![key.to_owned()]),
-        None => MergedList::Whole,
-    })
-}
-
-fn kinds(holder: &Value) -> Vec<(String, String)> {
-    let listed = match holder.get(GVK) {
-        Some(Value::Array(listed)) => listed.as_slice(),
-        Some(one @ Value::Object(_)) => std::slice::from_ref(one),
-        _ => &[],
-    };
+/// Api version and kind of each.
+pub(super) fn kinds(listed: &[Value]) -> Vec<(String, String)> {
     let kind = |gvk: &Value| {
         let part = |name: &str| gvk.get(name).and_then(Value::as_str).unwrap_or_default();
         let (group, version) = (part("group"), part("version"));
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         (api_version, part("kind").to_owned())
     };
-    listed.iter().map(kind).collect()
+    listed.iter().filter(|gvk| gvk.is_object()).map(kind).collect()
 }
 
 /// Whether a kind has a path within a namespace, for kinds that have a path.
 fn namespaced_kinds(document: &Value) -> HashMap<(String, String), bool> {
     let mut found = HashMap::new();
     for (path, item) in document.get("paths").and_then(Value::as_object).into_iter().flatten() {
-        let Some(get) = item.get("get") else { continue };
-        for kind in kinds(get) {
-            let namespaced = path.contains("namespaces/{namespace}");
-            let known = found.entry(kind).or_insert(false);
-            *known |= namespaced;
+        let gvk = item.get("get").and_then(|get| get.get(GVK));
+        for kind in kinds(gvk.map_or(&[], std::slice::from_ref)) {
+            *found.entry(kind).or_insert(false) |= path.contains(NAMESPACED);
         }
     }
     found

@@ -3,15 +3,20 @@
 //! end, and what stands before the first `/` of a path is not looked at.
 
 use serde_json::Value;
-use sternpost_yaml::node::Node;
+use sternpost_yaml::node::{Content, Node, read_node};
 
 use crate::error::{Error, Result};
+use crate::why::{Text, Why};
 
 /// Integers are read as floats there, so those beyond lose digits.
 const MAX_EXACT: u64 = 1 << 53;
 
 #[derive(Debug, Clone)]
-pub(crate) struct JsonPatch(Vec<Operation>);
+pub(crate) struct JsonPatch {
+    operations: Vec<Operation>,
+    /// Where it is written, if somebody wants to know.
+    text: Option<Text>,
+}
 
 #[derive(Debug, Clone)]
 struct Operation {
@@ -21,13 +26,15 @@ struct Operation {
     value: Option<Value>,
     /// A member that it should have, as a message has it.
     missing: Option<&'static str>,
+    /// The numbers of what it writes: the value's, and its own.
+    sources: (Option<Value>, u32),
 }
 
 impl JsonPatch {
     /// Of YAML or JSON.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let document = sternpost_yaml::read(text).map_err(|error| {
-            let words = sternpost_yaml::node::read_node(text).err().map(|error| error.upstream);
+            let words = read_node(text).err().map(|error| error.upstream);
             Error::new(format!("yaml: {}", words.unwrap_or_else(|| error.problem.to_string())))
         })?;
         Self::of(document.value)
@@ -66,6 +73,7 @@ impl JsonPatch {
                     _ => None,
                 };
                 Ok(Operation {
+                    sources: (None, 0),
                     missing,
                     op: op.unwrap_or_else(|| "unknown".to_owned()),
                     path: text(object.remove("path")),
@@ -75,28 +83,119 @@ impl JsonPatch {
             }
             item => Err(mismatch(&item, "jsonpatch.Operation")),
         };
-        items.into_iter().map(operation).collect::<Result<_>>().map(Self)
+        let operations = items.into_iter().map(operation).collect::<Result<_>>()?;
+        Ok(Self { operations, text: None })
+    }
+
+    /// The same with the places of its values.
+    pub(crate) fn with_places(mut self, text: &str, place: Option<Text>) -> Self {
+        let Some(place) = place else { return self };
+        let mut node = read_node(text).ok().flatten().unwrap_or_else(Node::null);
+        place.mark(&mut node, 0);
+        for (operation, node) in self.operations.iter_mut().zip(node.items()) {
+            let value = node.get("value").map(sources);
+            operation.sources = (value, node.get("op").map_or(0, |op| op.source));
+        }
+        self.text = Some(place);
+        self
     }
 
     /// Whether all annotations of an object are taken away or replaced at once.
     pub(crate) fn replaces_annotations(&self) -> bool {
-        self.0.iter().any(|operation| {
+        self.operations.iter().any(|operation| {
             matches!(operation.path.as_str(), "/metadata/annotations" | "/metadata")
                 && matches!(operation.op.as_str(), "add" | "replace" | "remove")
         })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.operations.is_empty()
     }
 
     /// The object is taken apart into JSON and put together again, so styles
     /// and places are lost, and types stay.
     pub(crate) fn apply(&self, object: &Node) -> Result<Node> {
         let mut document = object.to_json().map_err(|error| Error::new(error.to_string()))?;
-        self.0.iter().try_for_each(|operation| operation.apply(&mut document))?;
+        self.operations.iter().try_for_each(|operation| operation.apply(&mut document))?;
         rounded(&mut document);
-        Ok(Node::from_json(&document))
+        let mut patched = Node::from_json(&document);
+        if let Some(text) = &self.text {
+            self.carry_sources(text.why(), object, &mut patched);
+        }
+        Ok(patched)
+    }
+
+    /// Patches a document of numbers in the place of values in the same way.
+    fn carry_sources(&self, why: &Why, object: &Node, patched: &mut Node) {
+        let mut document = sources(object);
+        for operation in self.operations.iter().filter(|operation| operation.op != "test") {
+            let (value, own) = &operation.sources;
+            let mut operation = Operation { value: value.clone(), ..operation.clone() };
+            if matches!(operation.op.as_str(), "move" | "copy") {
+                let mut before = document.clone();
+                let found = find(&mut before, &operation.from);
+                let moved = found.and_then(|(container, key)| get(container, &key).ok().flatten());
+                operation.value = moved.map(|moved| copied(why, moved, *own));
+                if operation.op == "move" {
+                    let remove = Operation {
+                        op: "remove".to_owned(),
+                        path: operation.from.clone(),
+                        ..operation.clone()
+                    };
+                    // It has worked on the values.
+                    let _ = remove.apply(&mut document);
+                }
+                "add".clone_into(&mut operation.op);
+            }
+            let _ = operation.apply(&mut document);
+        }
+        set_sources(patched, &document);
+    }
+}
+
+/// A tree with the number of each scalar in its place.
+fn sources(node: &Node) -> Value {
+    match &node.content {
+        Content::Scalar(_) => node.source.into(),
+        Content::Sequence(items) => items.iter().map(sources).collect(),
+        Content::Mapping(pairs) => {
+            let pair =
+                |(key, value): &(Node, Node)| (key.as_text().unwrap_or_default().to_owned(), sources(value));
+            Value::Object(pairs.iter().map(pair).collect())
+        }
+    }
+}
+
+fn copied(why: &Why, value: Value, operation: u32) -> Value {
+    match value {
+        Value::Number(number) => {
+            let source = number.as_u64().and_then(|number| u32::try_from(number).ok());
+            why.copied(source.unwrap_or_default(), operation).into()
+        }
+        Value::Array(items) => items.into_iter().map(|item| copied(why, item, operation)).collect(),
+        Value::Object(object) => {
+            object.into_iter().map(|(key, value)| (key, copied(why, value, operation))).collect()
+        }
+        value => value,
+    }
+}
+
+fn set_sources(node: &mut Node, from: &Value) {
+    match (&mut node.content, from) {
+        (Content::Scalar(_), Value::Number(number)) => {
+            node.source = number.as_u64().and_then(|number| u32::try_from(number).ok()).unwrap_or_default();
+        }
+        (Content::Sequence(items), Value::Array(from)) => {
+            items.iter_mut().zip(from).for_each(|(item, from)| set_sources(item, from));
+        }
+        (Content::Mapping(pairs), Value::Object(from)) => {
+            for (key, value) in pairs {
+                if let Some(from) = key.as_text().and_then(|key| from.get(key)) {
+                    set_sources(value, from);
+                }
+            }
+        }
+        _ => {}
     }
 }
 

@@ -18,6 +18,7 @@ use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::Schema;
 use crate::selector::Selector;
+use crate::why::Text;
 
 use super::json_patch::JsonPatch;
 
@@ -49,8 +50,9 @@ pub(crate) enum Ready {
 
 impl Ready {
     /// Of an entry of `patches`.
-    pub(crate) fn of(schema: &Schema, target: &Target<'_>, entry: &Patch) -> Result<Self> {
-        Self::configure(schema, target, entry)
+    pub(crate) fn of(schema: &Schema, target: &Target<'_>, entry: &Patch, at: usize) -> Result<Self> {
+        let inline = inline(target, "patches", at, &["patch"]);
+        Self::configure(schema, target, entry, inline)
             .map_err(|error| error.within(trouble("PatchTransformer", &config(entry, "patch"))))
     }
 
@@ -60,24 +62,36 @@ impl Ready {
         target: &Target<'_>,
         entries: &[String],
     ) -> Result<Self> {
-        Self::configure_strategic_merge(schema, target, entries).map_err(|error| {
+        let place = |at: usize, file: Option<&str>| {
+            const FIELD: &str = "patchesStrategicMerge";
+            let layer = target.layer.as_ref()?;
+            let text = match file {
+                Some(text) => layer.file(entries.get(at)?, text),
+                None => inline(target, FIELD, at, &[])?,
+            };
+            Some(text.used_by(layer.step("PatchStrategicMergeTransformer", FIELD, Some(at))))
+        };
+        Self::configure_strategic_merge(schema, target, entries, place).map_err(|error| {
             error.within(trouble("PatchStrategicMergeTransformer", &json!({ "paths": entries })))
         })
     }
 
-    /// An entry is inline text, and if it is none, a path.
+    /// An entry is inline text, and if it is none, a path. `place` says where an
+    /// entry, or the text of its file, is written.
     pub(crate) fn configure_strategic_merge(
         schema: &Schema,
         target: &Target<'_>,
         entries: &[String],
+        place: impl Fn(usize, Option<&str>) -> Option<Text>,
     ) -> Result<Self> {
         let mut patches = Vec::new();
-        for entry in entries {
-            match documents::read(schema, entry) {
+        for (at, entry) in entries.iter().enumerate() {
+            match documents::read_from(schema, entry, place(at, None).as_ref()) {
                 Ok(inline) if !inline.is_empty() => patches.extend(inline),
                 _ => {
                     let text = target.loader.load_text(entry)?;
-                    patches.extend(documents::read(schema, &text).map_err(|error| in_file(error, entry))?);
+                    let read = documents::read_from(schema, &text, place(at, Some(&text)).as_ref());
+                    patches.extend(read.map_err(|error| in_file(error, entry))?);
                 }
             }
         }
@@ -89,8 +103,9 @@ impl Ready {
     }
 
     /// Of an entry of `patchesJson6902`.
-    pub(crate) fn of_json6902(target: &Target<'_>, entry: &Patch) -> Result<Self> {
-        Self::configure_json6902(target, entry)
+    pub(crate) fn of_json6902(target: &Target<'_>, entry: &Patch, at: usize) -> Result<Self> {
+        let inline = inline(target, "patchesJson6902", at, &["patch"]);
+        Self::configure_json6902(target, entry, inline)
             .map_err(|error| error.within(trouble("PatchJson6902Transformer", &config(entry, "jsonOp"))))
     }
 
@@ -129,16 +144,32 @@ impl Ready {
 }
 
 impl Ready {
-    pub(crate) fn configure(schema: &Schema, target: &Target<'_>, entry: &Patch) -> Result<Self> {
-        configure(schema, target, entry)
+    /// `inline` is where the entry's own text stands.
+    pub(crate) fn configure(
+        schema: &Schema,
+        target: &Target<'_>,
+        entry: &Patch,
+        inline: Option<Text>,
+    ) -> Result<Self> {
+        configure(schema, target, entry, inline)
     }
 
-    pub(crate) fn configure_json6902(target: &Target<'_>, entry: &Patch) -> Result<Self> {
-        configure_json6902(target, entry)
+    pub(crate) fn configure_json6902(
+        target: &Target<'_>,
+        entry: &Patch,
+        inline: Option<Text>,
+    ) -> Result<Self> {
+        configure_json6902(target, entry, inline)
     }
 }
 
-fn configure(schema: &Schema, target: &Target<'_>, entry: &Patch) -> Result<Ready> {
+fn inline(target: &Target<'_>, field: &str, at: usize, below: &[&str]) -> Option<Text> {
+    let at = at.to_string();
+    let path: Vec<&str> = [field, &at].into_iter().chain(below.iter().copied()).collect();
+    target.layer.as_ref()?.inline(&path)
+}
+
+fn configure(schema: &Schema, target: &Target<'_>, entry: &Patch, inline: Option<Text>) -> Result<Ready> {
     let shown = || sternpost_yaml::write(&config(entry, "patch"));
     match (entry.patch.is_empty(), entry.path.is_empty()) {
         (true, true) => {
@@ -157,8 +188,9 @@ fn configure(schema: &Schema, target: &Target<'_>, entry: &Patch) -> Result<Read
         })?;
         (text, format!("[path: {}]", go_quoted(&entry.path)))
     };
-    let strategic = documents::read(schema, &text);
-    let json = JsonPatch::parse(&text);
+    let place = place_of(target, entry, &text, inline);
+    let strategic = documents::read_from(schema, &text, place.as_ref());
+    let json = JsonPatch::parse(&text).map(|patch| patch.with_places(&text, place));
     match (strategic, json) {
         (Ok(strategic), Ok(json)) if strategic.is_empty() && json.is_empty() => Ok(Ready::Nothing),
         (Ok(strategic), Ok(json)) if !strategic.is_empty() && !json.is_empty() => {
@@ -188,7 +220,15 @@ fn configure(schema: &Schema, target: &Target<'_>, entry: &Patch) -> Result<Read
     }
 }
 
-fn configure_json6902(target: &Target<'_>, entry: &Patch) -> Result<Ready> {
+/// Where the text of an entry stands, if somebody wants to know.
+fn place_of(target: &Target<'_>, entry: &Patch, text: &str, inline: Option<Text>) -> Option<Text> {
+    if entry.path.is_empty() {
+        return inline;
+    }
+    target.layer.as_ref().map(|layer| layer.file(&entry.path, text))
+}
+
+fn configure_json6902(target: &Target<'_>, entry: &Patch, inline: Option<Text>) -> Result<Ready> {
     let selector = entry.target.clone().unwrap_or_default();
     if selector.name.is_empty() {
         return Err(Error::new("must specify the target name"));
@@ -207,7 +247,8 @@ fn configure_json6902(target: &Target<'_>, entry: &Patch) -> Result<Ready> {
         let (path, inline) = (&entry.path, &entry.patch);
         return Err(Error::new(format!("patch appears to be empty; file={path}, JsonOp={inline}")));
     }
-    Ok(Ready::Json { patch, target: selector })
+    let place = place_of(target, entry, &text, inline);
+    Ok(Ready::Json { patch: patch.with_places(&text, place), target: selector })
 }
 
 fn trouble(plugin: &str, config: &Value) -> String {

@@ -53,9 +53,9 @@ fn shown_source(source: &SourceSelector) -> serde_json::Value {
 /// The entries, those in files read.
 pub(crate) fn load(target: &Target<'_>, entries: &[ReplacementField]) -> Result<Vec<ReplacementField>> {
     let mut loaded = Vec::new();
-    for entry in entries {
+    for (listed_at, entry) in entries.iter().enumerate() {
         if entry.path.is_empty() {
-            loaded.push(entry.clone());
+            loaded.push(ReplacementField { listed_at, ..entry.clone() });
             continue;
         }
         if entry.source.is_some() || entry.targets.is_some() {
@@ -82,7 +82,8 @@ pub(crate) fn load(target: &Target<'_>, entries: &[ReplacementField]) -> Result<
                 )));
             }
             let value = go_json::check_known(item, &REPLACEMENT).map_err(Error::new)?;
-            loaded.push(if value.is_null() { ReplacementField::default() } else { decode(value)? });
+            let entry = if value.is_null() { ReplacementField::default() } else { decode(value)? };
+            loaded.push(ReplacementField { listed_at, ..entry });
         }
     }
     Ok(loaded)
@@ -114,7 +115,9 @@ fn source_value(source: &SourceSelector, resources: &Resources) -> Result<Node> 
     let path = if source.field_path.is_empty() { DEFAULT_FIELD } else { &source.field_path };
     let missing =
         || Error::new(format!("fieldPath `{path}` is missing for replacement source {}", source_id(source)));
-    let found = look_up(&resource.node, &split_path(path))
+    let mut segments = split_path(path);
+    segments.retain(|segment| !segment.is_empty());
+    let found = look_up(&resource.node, &segments)
         .map_err(|error| error.within("error looking up replacement source"))?;
     let value = found.filter(|value| !value.is_null()).ok_or_else(missing)?.clone();
     match &source.options {
@@ -225,7 +228,9 @@ fn selector(args: &kustomization::Selector) -> Result<Selector> {
 }
 
 fn copy_into(node: &mut Node, path: &str, value: &Node, options: &FieldOptions) -> Result<()> {
-    let segments = if path.is_empty() { Vec::new() } else { split_path(path) };
+    // One dot before all means nothing.
+    let path_within = path.strip_prefix('.').unwrap_or(path);
+    let segments = if path.is_empty() { Vec::new() } else { split_path(path_within) };
     if segments.is_empty() && !node.is_sequence() && value.scalar().is_some() {
         let problem = "unable to find field \"\" in replacement target";
         return Err(wrong_kind("ScalarNode", node).within(problem));
@@ -273,6 +278,7 @@ fn set_field(field: &mut Node, value: &Node, options: &FieldOptions) -> Result<(
         let joined = parts.join(&options.delimiter);
         new.text = joined;
     }
+    field.source = value.source;
     // Only the text of a scalar is set; what type it has is the field's matter.
     match (&mut field.content, value.content) {
         (Content::Scalar(old), Content::Scalar(new)) if *old == made_scalar() => {
@@ -309,6 +315,12 @@ fn walk(
     set: &mut Set<'_>,
 ) -> std::result::Result<(), Stop> {
     let Some((segment, rest)) = path.split_first() else { return set(node, held).map_err(Stop::Value) };
+    if segment.is_empty() && node.is_mapping() {
+        return Err(Stop::Path(wrong_kind("ScalarNode", node)));
+    }
+    if segment.is_empty() && node.scalar().is_some() {
+        return Ok(());
+    }
     if segment == "*" {
         return match &mut node.content {
             Content::Sequence(items) => {

@@ -1,6 +1,6 @@
 //! What ValidatingAdmissionPolicy and MutatingAdmissionPolicy share.
 //!
-//! Only the form of expressions is checked here; whether they compile is not.
+//! Only the form of expressions is checked here; whether they compile is asked of the caller.
 
 use serde_json::Value;
 use sternpost_meta::{
@@ -39,6 +39,53 @@ const CEL_RESERVED: [&str; 20] = [
     "void",
 ];
 
+/// What an expression is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    Condition,
+    Validation,
+    Message,
+    AuditAnnotation,
+    ApplyConfiguration,
+    JsonPatch,
+}
+
+/// What is wrong with an expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    Invalid(String),
+    Internal(String),
+}
+
+/// Says whether the expressions of one policy compile; variables are asked about first, in order.
+pub trait Expressions {
+    fn variable(&mut self, name: &str, expression: &str) -> Option<Problem>;
+    fn expression(&self, expression: &str, used_as: Use) -> Option<Problem>;
+}
+
+/// Finds nothing wrong.
+#[derive(Debug)]
+pub struct Unchecked;
+
+impl Expressions for Unchecked {
+    fn variable(&mut self, _name: &str, _expression: &str) -> Option<Problem> {
+        None
+    }
+
+    fn expression(&self, _expression: &str, _used_as: Use) -> Option<Problem> {
+        None
+    }
+}
+
+/// Notes what is wrong with an expression, if anything.
+pub fn note(problem: Option<Problem>, expression: &str, path: Path<'_>, errors: &mut Errors) {
+    match problem {
+        None => {}
+        Some(Problem::Invalid(problem)) => errors.invalid(path, expression, &problem),
+        Some(Problem::Internal(problem)) => errors.internal(path, &problem),
+    }
+}
+
 pub fn default_policy(policy: &mut Value) {
     let spec = policy.object_mut("spec");
     default_pointers(spec, &[("failurePolicy", "Fail".into())]);
@@ -55,7 +102,12 @@ pub fn default_binding(binding: &mut Value) {
 }
 
 /// Everything of a policy's spec but what it does about a match.
-pub fn validate_policy(policy: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub fn validate_policy(
+    policy: &Value,
+    old: Option<&Value>,
+    expressions: &mut dyn Expressions,
+    errors: &mut Errors,
+) {
     let spec = policy.field("spec");
     let path = Path::new("spec");
     if spec.has("failurePolicy") {
@@ -79,11 +131,12 @@ pub fn validate_policy(policy: &Value, old: Option<&Value>, errors: &mut Errors)
     let unchanged =
         old.is_some_and(|old| old.field("spec").field("matchConditions") == spec.field("matchConditions"));
     if !unchanged {
-        match_condition::validate(spec, path.child("matchConditions"), errors);
+        let problem_of = |expression: &str| expressions.expression(expression, Use::Condition);
+        match_condition::validate_each(spec, &problem_of, path.child("matchConditions"), errors);
     }
     let list = path.child("variables");
     for (index, variable) in spec.items("variables").iter().enumerate() {
-        validate_variable(variable, &list.index(index), errors);
+        validate_variable(variable, &list.index(index), expressions, errors);
     }
 }
 
@@ -126,15 +179,23 @@ fn validate_version(version: &str, whole: &str, path: Path<'_>, errors: &mut Err
     }
 }
 
-fn validate_variable(variable: &Value, path: &Path<'_>, errors: &mut Errors) {
+fn validate_variable(
+    variable: &Value,
+    path: &Path<'_>,
+    expressions: &mut dyn Expressions,
+    errors: &mut Errors,
+) {
     let name = variable.text("name");
     if name.trim().is_empty() {
         errors.required(path.child("name"), "name is not specified");
     } else if !is_cel_identifier(name) {
         errors.invalid(path.child("name"), name, "must be a valid CEL identifier");
     }
-    if variable.text("expression").trim().is_empty() {
+    let expression = variable.text("expression");
+    if expression.trim().is_empty() {
         errors.required(path.child("expression"), "expression is not specified");
+    } else {
+        note(expressions.variable(name, expression), expression, path.child("expression"), errors);
     }
 }
 

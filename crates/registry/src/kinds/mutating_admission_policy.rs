@@ -5,7 +5,7 @@ use sternpost_meta::field::{Errors, Path};
 
 use super::{
     Rules,
-    admission_policy::{default_policy, validate_policy},
+    admission_policy::{Expressions, Unchecked, Use, default_policy, note, validate_policy},
     admission_rule::validate_no_delete,
     form::one_of,
 };
@@ -13,13 +13,14 @@ use crate::object::Fields;
 
 pub const RULES: Rules = Rules {
     default: default_policy,
-    validate: |policy, errors| validate(policy, None, errors),
-    validate_update: |new, old, errors| validate(new, Some(old), errors),
+    validate: |policy, errors| validate(policy, None, &mut Unchecked, errors),
+    validate_update: |new, old, errors| validate(new, Some(old), &mut Unchecked, errors),
     ..Rules::NONE
 };
 
-fn validate(policy: &Value, old: Option<&Value>, errors: &mut Errors) {
-    validate_policy(policy, old, errors);
+/// Checks a policy; whether its expressions compile is asked of the caller.
+pub fn validate(policy: &Value, old: Option<&Value>, expressions: &mut dyn Expressions, errors: &mut Errors) {
+    validate_policy(policy, old, expressions, errors);
     let spec = policy.field("spec");
     let path = Path::new("spec");
     validate_no_delete(spec.field("matchConstraints"), &path.child("matchConstraints"), errors);
@@ -28,7 +29,7 @@ fn validate(policy: &Value, old: Option<&Value>, errors: &mut Errors) {
         errors.required(list, "mutations must contain at least one item");
     }
     for (index, mutation) in spec.items("mutations").iter().enumerate() {
-        validate_mutation(mutation, &list.index(index), errors);
+        validate_mutation(mutation, &list.index(index), expressions, errors);
     }
     let policy = path.child("reinvocationPolicy");
     match spec.text("reinvocationPolicy") {
@@ -37,10 +38,10 @@ fn validate(policy: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn validate_mutation(mutation: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let (wanted, other, patch) = match mutation.text("patchType") {
-        "JSONPatch" => ("jsonPatch", "applyConfiguration", "JSONPatch"),
-        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", "ApplyConfiguration"),
+fn validate_mutation(mutation: &Value, path: &Path<'_>, expressions: &dyn Expressions, errors: &mut Errors) {
+    let (wanted, other, used_as) = match mutation.text("patchType") {
+        "JSONPatch" => ("jsonPatch", "applyConfiguration", Use::JsonPatch),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Use::ApplyConfiguration),
         "" => {
             errors.required(path.child("patchType"), "");
             return;
@@ -50,15 +51,18 @@ fn validate_mutation(mutation: &Value, path: &Path<'_>, errors: &mut Errors) {
             return;
         }
     };
+    let patch = mutation.text("patchType");
     match mutation.get_field(wanted) {
         None => {
             let detail = format!("must be specified when patchType is {patch}");
             errors.required(path.child(wanted), &detail);
         }
         Some(patch) => {
-            if patch.text("expression").trim().is_empty() {
-                let path = path.child(wanted);
+            let (path, text) = (path.child(wanted), patch.text("expression"));
+            if text.trim().is_empty() {
                 errors.required(path.child("expression"), "");
+            } else {
+                note(expressions.expression(text, used_as), text, path.child("expression"), errors);
             }
         }
     }

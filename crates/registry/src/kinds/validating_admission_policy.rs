@@ -10,7 +10,7 @@ use sternpost_meta::{
 
 use super::{
     Rules,
-    admission_policy::{default_policy, validate_policy},
+    admission_policy::{Expressions, Unchecked, Use, default_policy, note, validate_policy},
     conditions,
     form::{not_empty, one_of},
     internal_form::{Field, Shape, field, internal},
@@ -26,8 +26,8 @@ pub const RULES: Rules = Rules {
         keep_spec(new, old);
         keep_metadata(new, old);
     },
-    validate: |policy, errors| validate(policy, None, errors),
-    validate_update: |new, old, errors| validate(new, Some(old), errors),
+    validate: |policy, errors| validate(policy, None, &mut Unchecked, errors),
+    validate_update: |new, old, errors| validate(new, Some(old), &mut Unchecked, errors),
     validate_status_update,
     ..Rules::NONE
 };
@@ -40,8 +40,9 @@ pub const MAX_VALUE_EXPRESSION_BYTES: usize = 5 * 1024;
 const AUDIT_ANNOTATION: &[Field] =
     &[field("Key", "key", Shape::Text), field("ValueExpression", "valueExpression", Shape::Text)];
 
-fn validate(policy: &Value, old: Option<&Value>, errors: &mut Errors) {
-    validate_policy(policy, old, errors);
+/// Checks a policy; whether its expressions compile is asked of the caller.
+pub fn validate(policy: &Value, old: Option<&Value>, expressions: &mut dyn Expressions, errors: &mut Errors) {
+    validate_policy(policy, old, expressions, errors);
     let spec = policy.field("spec");
     let path = Path::new("spec");
     let (validations, annotations) = (path.child("validations"), path.child("auditAnnotations"));
@@ -52,7 +53,7 @@ fn validate(policy: &Value, old: Option<&Value>, errors: &mut Errors) {
         return;
     }
     for (index, validation) in spec.items("validations").iter().enumerate() {
-        validate_validation(validation, &validations.index(index), errors);
+        validate_validation(validation, &validations.index(index), expressions, errors);
     }
     if spec.items("auditAnnotations").len() > MAX_AUDIT_ANNOTATIONS {
         let value = internal(Shape::List(AUDIT_ANNOTATION), spec.field("auditAnnotations"));
@@ -71,6 +72,9 @@ fn validate(policy: &Value, old: Option<&Value>, errors: &mut Errors) {
             errors.required(path.child("valueExpression"), "valueExpression is not specified");
         } else if expression.len() > MAX_VALUE_EXPRESSION_BYTES {
             errors.required(path.child("valueExpression"), "must not exceed 5120 bytes in length");
+        } else {
+            let problem = expressions.expression(expression, Use::AuditAnnotation);
+            note(problem, annotation.text("valueExpression"), path.child("valueExpression"), errors);
         }
         if !keys.insert(key) {
             errors.duplicate(path.child("key"), key);
@@ -78,13 +82,23 @@ fn validate(policy: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn validate_validation(validation: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if validation.text("expression").trim().is_empty() {
+fn validate_validation(
+    validation: &Value,
+    path: &Path<'_>,
+    expressions: &dyn Expressions,
+    errors: &mut Errors,
+) {
+    let text = validation.text("expression");
+    if text.trim().is_empty() {
         errors.required(path.child("expression"), "expression is not specified");
+    } else {
+        note(expressions.expression(text, Use::Validation), text, path.child("expression"), errors);
     }
     let text = validation.text("messageExpression");
     if !text.is_empty() && text.trim().is_empty() {
         errors.invalid(path.child("messageExpression"), text, "must be non-empty if specified");
+    } else if !text.is_empty() {
+        note(expressions.expression(text, Use::Message), text, path.child("messageExpression"), errors);
     }
     let text = validation.text("message");
     if !text.is_empty() && text.trim().is_empty() {

@@ -13,21 +13,22 @@ use super::{
     admission_rule::{FAILURE_POLICIES, MATCH_POLICIES, default_pointers, default_rules, validate_rule},
     form::{one_of, texts},
     label_selector::{self, ExpressionValues, has_bad_value},
-    match_condition, webhook_client_config,
+    match_condition::{self, ProblemOf},
+    webhook_client_config,
 };
 use crate::object::{Fields, FieldsMut};
 
 pub const VALIDATING: Rules = Rules {
     default: |configuration| default(configuration, Kind::Validating),
-    validate: |configuration, errors| validate(configuration, None, Kind::Validating, errors),
-    validate_update: |new, old, errors| validate(new, Some(old), Kind::Validating, errors),
+    validate: |configuration, errors| validate(configuration, None, Kind::Validating, |_| None, errors),
+    validate_update: |new, old, errors| validate(new, Some(old), Kind::Validating, |_| None, errors),
     ..Rules::NONE
 };
 
 pub const MUTATING: Rules = Rules {
     default: |configuration| default(configuration, Kind::Mutating),
-    validate: |configuration, errors| validate(configuration, None, Kind::Mutating, errors),
-    validate_update: |new, old, errors| validate(new, Some(old), Kind::Mutating, errors),
+    validate: |configuration, errors| validate(configuration, None, Kind::Mutating, |_| None, errors),
+    validate_update: |new, old, errors| validate(new, Some(old), Kind::Mutating, |_| None, errors),
     ..Rules::NONE
 };
 
@@ -37,7 +38,7 @@ pub const TIMEOUT_SECONDS: std::ops::RangeInclusive<i64> = 1..=30;
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
     Validating,
     Mutating,
 }
@@ -97,13 +98,20 @@ fn demands(new: &Value, old: Option<&Value>) -> Demands {
     }
 }
 
-fn validate(configuration: &Value, old: Option<&Value>, kind: Kind, errors: &mut Errors) {
+/// Checks a configuration, and what is wrong with its expressions in the words of `problem_of`.
+pub fn validate(
+    configuration: &Value,
+    old: Option<&Value>,
+    kind: Kind,
+    problem_of: ProblemOf,
+    errors: &mut Errors,
+) {
     let demands = demands(configuration, old);
     let list = Path::new("webhooks");
     let mut names = HashSet::new();
     for (index, webhook) in configuration.items("webhooks").iter().enumerate() {
         let path = list.index(index);
-        validate_webhook(webhook, &demands, kind, &path, errors);
+        validate_webhook(webhook, &demands, kind, problem_of, &path, errors);
         validate_review_versions(webhook, &demands, &path.child("admissionReviewVersions"), errors);
         let name = webhook.text("name");
         if demands.unique_names && !name.is_empty() && !names.insert(name) {
@@ -112,7 +120,14 @@ fn validate(configuration: &Value, old: Option<&Value>, kind: Kind, errors: &mut
     }
 }
 
-fn validate_webhook(webhook: &Value, demands: &Demands, kind: Kind, path: &Path<'_>, errors: &mut Errors) {
+fn validate_webhook(
+    webhook: &Value,
+    demands: &Demands,
+    kind: Kind,
+    problem_of: ProblemOf,
+    path: &Path<'_>,
+    errors: &mut Errors,
+) {
     let name = webhook.text("name");
     match fully_qualified_name(name) {
         None => errors.required(path.child("name"), ""),
@@ -158,7 +173,7 @@ fn validate_webhook(webhook: &Value, demands: &Demands, kind: Kind, path: &Path<
     }
     webhook_client_config::validate(webhook.field("clientConfig"), &path.child("clientConfig"), errors);
     if demands.match_conditions {
-        match_condition::validate(webhook, path.child("matchConditions"), errors);
+        match_condition::validate_with(webhook, problem_of, path.child("matchConditions"), errors);
     }
 }
 
@@ -192,7 +207,7 @@ mod tests {
 
     fn fields(new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut errors = Errors::default();
-        validate(new, old, Kind::Validating, &mut errors);
+        validate(new, old, Kind::Validating, |_| None, &mut errors);
         errors.into_causes().into_iter().map(|cause| cause.field).collect()
     }
 

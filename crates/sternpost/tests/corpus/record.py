@@ -6,13 +6,18 @@
 Every file is a scenario: one step per line, in order. Without --check the
 answers of the server replace what the steps expect: it should be a fresh
 kube-apiserver 1.36.4 with a fresh etcd, default admission plugins but without
-ServiceAccount (no controller makes the accounts), and no controllers. With
+ServiceAccount (no controller makes the accounts; admission_service_account* are
+recorded with it, and admission_optional with the plugins that tests/corpus.rs
+names), and no controllers. With
 --check its answers are compared, which also shows whether a step is steady:
 what Go takes from a map comes in a new order every time.
-Admission plugins of kube-apiserver read caches that follow: the scenarios named
-admission_* want --pause 0.15. So do its handlers of custom resources: custom_*
+The users of authorization_* are those of users.csv (--token-auth-file), and it
+authorizes by RBAC; other scenarios have the token that is given, of an admin.
+Admission plugins of kube-apiserver and its authorizer read caches that follow: the
+scenarios named admission_* and authorization_* want --pause 0.15. So do its handlers of custom resources: custom_*
 and definitions_* want --settle 0.7, a pause behind every write of a definition and
-every wait.
+every wait. Policies are noticed later still: *_policies* and admission_mutations* want
+--pause 0.1 --settle 1.2.
 
 A step is an object with
   name      what it shows

@@ -40,7 +40,8 @@ pub struct Place {
 /// `serve` on a directory, on a port of the system's choice.
 pub fn command(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sternpost"));
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir);
+    // Nobody else writes: what is there afterwards is what was asked for.
+    command.args(["serve", "--controllers=-*", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir);
     command
 }
 

@@ -44,6 +44,8 @@ pub struct Server {
     token: String,
     sender: SendRequest<Full<Bytes>>,
     dir: PathBuf,
+    /// Who vouches for it, as `caBundle` has it.
+    authority: String,
 }
 
 #[derive(Debug, Clone)]
@@ -74,6 +76,11 @@ pub fn short(value: &Value) -> String {
 impl Server {
     /// Keeps nothing; returns when it is ready.
     pub async fn start(name: &str) -> Self {
+        Self::start_with(name, &[]).await
+    }
+
+    /// As [`Server::start`], with further flags.
+    pub async fn start_with(name: &str, flags: &[&str]) -> Self {
         let dir = std::env::temp_dir().join(format!("sternpost-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).unwrap();
@@ -81,6 +88,7 @@ impl Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sternpost"))
             .args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig"])
             .arg(&kubeconfig)
+            .args(flags)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -105,9 +113,9 @@ impl Server {
             line.trim().trim_matches('"').to_owned()
         };
         let token = field("token:");
-        let authority = STANDARD.decode(field("certificate-authority-data:")).unwrap();
-        let sender = connect(&address, &authority).await;
-        Self { child, log: Some(log), address, token, sender, dir }
+        let authority = field("certificate-authority-data:");
+        let sender = connect(&address, &STANDARD.decode(&authority).unwrap()).await;
+        Self { child, log: Some(log), address, token, sender, dir, authority }
     }
 
     pub async fn get(&self, path: &str) -> Answer {
@@ -145,6 +153,37 @@ impl Server {
         }
     }
 
+    /// As [`Server::send`], by somebody else and with another program.
+    pub async fn send_as(
+        &self,
+        token: &str,
+        agent: &str,
+        method: &str,
+        path: &str,
+        media: &str,
+        body: impl Into<Bytes>,
+    ) -> Answer {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("https://{}{path}", self.address))
+            .header("authorization", format!("Bearer {token}"))
+            .header("user-agent", agent)
+            .header("content-type", media)
+            .body(Full::new(body.into()))
+            .unwrap();
+        let asked = async {
+            let (code, headers, body) = self.ask(request).await;
+            let body = body.collect().await.unwrap().to_bytes();
+            let body = serde_json::from_slice(&body)
+                .unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into());
+            Answer { code, headers, body }
+        };
+        match tokio::time::timeout(AT_LAST, asked).await {
+            Ok(answer) => answer,
+            Err(_) => panic!("{method} {path} is not answered"),
+        }
+    }
+
     async fn open(&self, method: &str, path: &str, media: &str, body: Bytes) -> (u16, HeaderMap, Incoming) {
         let request = Request::builder()
             .method(method)
@@ -153,6 +192,22 @@ impl Server {
             .header("content-type", media)
             .body(Full::new(body))
             .unwrap();
+        self.ask(request).await
+    }
+
+    /// Creates an object over a connection of its own: each has only so many requests at a time.
+    pub async fn post_apart(&self, path: &str, body: &Value) -> u16 {
+        let mut sender = connect(&self.address, &STANDARD.decode(&self.authority).unwrap()).await;
+        let request = Request::post(format!("https://{}{path}", self.address))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", "application/json")
+            .body(Full::new(Bytes::from(body.to_string())))
+            .unwrap();
+        let answer = tokio::time::timeout(AT_LAST, sender.send_request(request)).await;
+        answer.unwrap().unwrap().status().as_u16()
+    }
+
+    async fn ask(&self, request: Request<Full<Bytes>>) -> (u16, HeaderMap, Incoming) {
         let mut sender = self.sender.clone();
         sender.ready().await.unwrap();
         let (parts, body) = sender.send_request(request).await.unwrap().into_parts();
@@ -184,6 +239,11 @@ impl Server {
 
     pub async fn namespace(&self, name: &str) {
         self.post("/api/v1/namespaces", &json!({"metadata": {"name": name}})).await.expect(201);
+    }
+
+    /// A `clientConfig` that names this server.
+    pub fn own_config(&self, path: &str) -> Value {
+        json!({"url": format!("https://{}{path}", self.address), "caBundle": self.authority})
     }
 
     /// The memory that the process has, in bytes.

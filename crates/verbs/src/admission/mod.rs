@@ -7,36 +7,64 @@
 //! the mutating pass: the plugins write whole values.
 //!
 //! Every plugin is a file of plain functions and reads other objects from the
-//! cache's snapshots. Policies, webhooks and quota stand last in upstream's order:
-//! they belong at the end of [`mutate`] and [`validate`], where the table ends.
+//! cache's snapshots. Those who have to wait for others stand last in upstream's
+//! order: policies, webhooks and quota. The table only has their names, and
+//! [`mutate`] and [`validate`] call them where it ends. When one of them has
+//! changed the object, the mutating pass is gone through a second time. For the
+//! account of a new pod [`mutate`] waits before the chain. [`OPTIONAL`] are off.
 
+mod always_pull_images;
 mod certificate_subject_restriction;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
+mod deny_service_external_ips;
+mod expressions;
 mod limit_ranger;
+mod namespace_exists;
 mod namespace_lifecycle;
 mod node_declared_feature_validator;
+mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
 mod pod_resize_validator;
-mod pod_resources;
+pub(crate) mod pod_resources;
 mod pod_security;
+mod policies;
+pub(crate) mod policy_rules;
+mod policy_types;
 mod priority;
+mod reinvocation;
+mod request;
+mod resource_quota;
 mod runtime_class;
+mod service_account;
+mod signers;
 mod storage_object_in_use_protection;
 mod switches;
 mod taint_nodes_by_condition;
+mod versions;
+pub(crate) mod webhook_rules;
+mod webhooks;
 
 use std::{mem, sync::Arc};
 
 use serde_json::Value;
 use sternpost_cache::{ResourceId, Snapshot};
-use sternpost_meta::{status::Status, user::User};
+use sternpost_meta::{audit::Annotations, gvk::GroupVersionKind, status::Status, user::User};
 use sternpost_registry::object::Fields;
+use tokio::time::Instant;
 
+pub(crate) use policies::Policies;
+use reinvocation::{Reinvocation, Round};
+pub(crate) use resource_quota::{Charged, Charges};
 pub use switches::{Chain, SwitchError};
+pub(crate) use webhooks::Webhooks;
 
-use crate::registry::{DryRun, Registry, Target, Writer};
+use crate::{
+    delete::DeleteOptions,
+    registry::{DryRun, Registry, SentOptions, Target, Writer},
+    served::Served,
+};
 
 /// One entry of the chain; what a plugin does not do, does nothing.
 #[derive(Debug, Clone, Copy)]
@@ -51,11 +79,11 @@ impl Plugin {
     const NONE: Plugin = Plugin { name: "", mutate: |_, _| Ok(()), validate: |_, _, _| Ok(()) };
 }
 
-/// The plugins that kube-apiserver has on by default and that need nothing but
-/// objects, in its order.
-pub const PLUGINS: [Plugin; 14] = [
+/// The plugins that kube-apiserver has on by default, in its order.
+pub const PLUGINS: [Plugin; 22] = [
     namespace_lifecycle::PLUGIN,
     limit_ranger::PLUGIN,
+    service_account::PLUGIN,
     taint_nodes_by_condition::PLUGIN,
     pod_security::PLUGIN,
     priority::PLUGIN,
@@ -64,11 +92,33 @@ pub const PLUGINS: [Plugin; 14] = [
     storage_object_in_use_protection::PLUGIN,
     persistent_volume_claim_resize::PLUGIN,
     runtime_class::PLUGIN,
+    signers::APPROVAL,
+    signers::SIGNING,
     certificate_subject_restriction::PLUGIN,
     default_ingress_class::PLUGIN,
     node_declared_feature_validator::PLUGIN,
     pod_resize_validator::PLUGIN,
+    MUTATING_POLICY,
+    MUTATING_WEBHOOK,
+    VALIDATING_POLICY,
+    VALIDATING_WEBHOOK,
+    RESOURCE_QUOTA,
 ];
+
+/// Those that are off unless they are asked for, and behind which of the others they stand.
+pub const OPTIONAL: [(&str, Plugin); 5] = [
+    ("", Plugin { name: "AlwaysAdmit", ..Plugin::NONE }),
+    ("NamespaceLifecycle", namespace_exists::PLUGIN),
+    ("TaintNodesByCondition", always_pull_images::PLUGIN),
+    ("StorageObjectInUseProtection", owner_references_permission_enforcement::PLUGIN),
+    ("DefaultIngressClass", deny_service_external_ips::PLUGIN),
+];
+
+const MUTATING_POLICY: Plugin = Plugin { name: "MutatingAdmissionPolicy", ..Plugin::NONE };
+const VALIDATING_POLICY: Plugin = Plugin { name: "ValidatingAdmissionPolicy", ..Plugin::NONE };
+const MUTATING_WEBHOOK: Plugin = Plugin { name: "MutatingAdmissionWebhook", ..Plugin::NONE };
+const VALIDATING_WEBHOOK: Plugin = Plugin { name: "ValidatingAdmissionWebhook", ..Plugin::NONE };
+const RESOURCE_QUOTA: Plugin = Plugin { name: "ResourceQuota", ..Plugin::NONE };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -83,49 +133,120 @@ pub enum Operation {
 pub struct Attributes<'a> {
     pub operation: Operation,
     pub target: Target<'a>,
+    /// What the object is: the target's own kind, or that of a subresource, such as a scale.
+    pub served: &'a Served,
+    /// Of the object where that is served nowhere: the options of a connection.
+    pub kind: Option<&'a GroupVersionKind>,
+    /// What is said to be written. Of a new object it is what was sent; empty if it is still to be
+    /// made, and of a member of a collection.
+    pub name: &'a str,
     /// Empty for the object itself.
     pub subresource: &'a str,
-    /// `None` where the verb is not told.
-    pub user: Option<&'a User>,
+    pub user: &'a User,
     pub dry_run: DryRun,
+    pub options: Options<'a>,
+    /// Where to note what an audit log should have.
+    pub audit: Option<&'a Annotations>,
+    /// When the request must be done.
+    pub deadline: Option<Instant>,
+}
+
+/// What a request brings beside the object.
+#[derive(Debug, Clone, Copy)]
+pub enum Options<'a> {
+    Write(SentOptions<'a>),
+    Delete(&'a DeleteOptions),
+    /// Of a connection the options are the object.
+    None,
 }
 
 impl<'a> Attributes<'a> {
     pub fn of_write(operation: Operation, target: Target<'a>, writer: Writer<'a>) -> Self {
-        let Writer { dry_run, subresource, user, .. } = writer;
-        Self { operation, target, subresource, user: Some(user), dry_run }
+        let Writer { dry_run, subresource, user, sent, audit, deadline, .. } = writer;
+        let (served, name, options) = (target.served, target.name, Options::Write(sent));
+        let kind = None;
+        Self { operation, target, served, kind, name, subresource, user, dry_run, options, audit, deadline }
+    }
+
+    pub fn of_delete(target: Target<'a>, options: &'a DeleteOptions, writer: Writer<'a>) -> Self {
+        let dry_run = if options.dry_run { DryRun::All } else { DryRun::No };
+        let options = Options::Delete(options);
+        Self { dry_run, options, ..Self::of_write(Operation::Delete, target, writer) }
     }
 }
 
-/// The mutating pass. `object` is `null` on delete, `old` `None` on create.
-pub fn mutate(
+/// The mutating pass. `object` is `null` on delete, `old` `None` on create. `warnings` are texts for
+/// `Warning` headers; it adds its own, and a refusal takes them all along.
+pub async fn mutate(
     registry: &Registry,
     attributes: &Attributes<'_>,
     object: &mut Value,
     old: Option<&Value>,
+    warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
+    let mut reinvocation = Reinvocation::default();
+    let mut passed = mutate_once(registry, attributes, object, old, warnings, &mut reinvocation).await;
+    if passed.is_ok() && reinvocation.needed {
+        reinvocation.round = Round::Second;
+        passed = mutate_once(registry, attributes, object, old, warnings, &mut reinvocation).await;
+    }
+    passed.map_err(|status| status.with_warnings(mem::take(warnings)))
+}
+
+async fn mutate_once(
+    registry: &Registry,
+    attributes: &Attributes<'_>,
+    object: &mut Value,
+    old: Option<&Value>,
+    warnings: &mut Vec<String>,
+    reinvocation: &mut Reinvocation,
+) -> Result<(), Status> {
+    if registry.admission.has(service_account::PLUGIN) {
+        service_account::wait_for_account(registry, attributes, object).await;
+    }
     let request = Request { registry, attributes, old };
     for plugin in registry.admission.plugins() {
         (plugin.mutate)(&request, object)?;
     }
+    if registry.admission.has(MUTATING_POLICY) {
+        policies::mutate(registry, attributes, object, old, reinvocation).await?;
+    }
+    if registry.admission.has(MUTATING_WEBHOOK) {
+        webhooks::mutate(registry, attributes, object, old, warnings, reinvocation).await?;
+    }
     Ok(())
 }
 
-/// The validating pass. `warnings` are texts for `Warning` headers; it adds its
-/// own, and a refusal takes them all along.
-pub fn validate(
-    registry: &Registry,
+/// The validating pass; `warnings` as in the mutating one. What quotas were charged is given back to be
+/// kept until the write can be read.
+pub(crate) async fn validate<'a>(
+    registry: &'a Registry,
     attributes: &Attributes<'_>,
     object: &Value,
     old: Option<&Value>,
     warnings: &mut Vec<String>,
-) -> Result<(), Status> {
+) -> Result<Charged<'a>, Status> {
     let request = Request { registry, attributes, old };
     for plugin in registry.admission.plugins() {
         (plugin.validate)(&request, object, warnings)
             .map_err(|status| status.with_warnings(mem::take(warnings)))?;
     }
-    Ok(())
+    if registry.admission.has(VALIDATING_POLICY) {
+        policies::validate(registry, attributes, object, old, warnings)
+            .await
+            .map_err(|status| status.with_warnings(mem::take(warnings)))?;
+    }
+    if registry.admission.has(VALIDATING_WEBHOOK) {
+        webhooks::validate(registry, attributes, object, old, warnings)
+            .await
+            .map_err(|status| status.with_warnings(mem::take(warnings)))?;
+    }
+    if !registry.admission.has(RESOURCE_QUOTA) {
+        return Ok(Charged::NOTHING);
+    }
+    resource_quota::validate(registry, attributes, object, old)
+        .await
+        .map_err(|status| status.with_warnings(mem::take(warnings)))
 }
 
 /// What a plugin is told beside the object.

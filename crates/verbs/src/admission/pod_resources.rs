@@ -6,7 +6,7 @@ use serde_json::Value;
 use sternpost_meta::quantity::Quantity;
 use sternpost_registry::object::Fields;
 
-pub(super) type Amounts = BTreeMap<String, Quantity>;
+pub(crate) type Amounts = BTreeMap<String, Quantity>;
 
 /// The quantities of a list of resources.
 pub(super) fn amounts(list: &Value) -> Amounts {
@@ -18,7 +18,7 @@ pub(super) fn amounts(list: &Value) -> Amounts {
 /// life: its containers run together, beside the sidecars; init containers run one
 /// by one, each beside the sidecars started before it. What is set for the whole
 /// pod counts instead. The overhead of the runtime is not in it.
-pub(super) fn of_pod(pod: &Value, list: &str) -> Amounts {
+pub(crate) fn of_pod(pod: &Value, list: &str) -> Amounts {
     let spec = pod.field("spec");
     let of = |container: &Value| amounts(container.field("resources").field(list));
     let mut running = Amounts::new();
@@ -44,7 +44,7 @@ pub(super) fn of_pod(pod: &Value, list: &str) -> Amounts {
 }
 
 /// Adds what the pod's runtime takes for itself.
-pub(super) fn overhead(pod: &Value, requests: &mut Amounts) {
+pub(crate) fn overhead(pod: &Value, requests: &mut Amounts) {
     add(requests, &amounts(pod.field("spec").field("overhead")));
 }
 

@@ -2,39 +2,26 @@
 
 use thiserror::Error;
 
-use super::{PLUGINS, Plugin};
+use super::{OPTIONAL, PLUGINS, Plugin};
 
 /// What kube-apiserver knows and this server does not have. Switching such a
 /// plugin off changes nothing, and is what command lines written for
 /// kube-apiserver do; switching it on cannot be done.
-const ABSENT: [&str; 27] = [
-    "AlwaysAdmit",
+const ABSENT: [&str; 14] = [
     "AlwaysDeny",
-    "AlwaysPullImages",
-    "CertificateApproval",
-    "CertificateSigning",
     "ClusterTrustBundleAttest",
-    "DenyServiceExternalIPs",
     "EventRateLimit",
     "ExtendedResourceToleration",
     "ImagePolicyWebhook",
     "JobValidation",
     "LimitPodHardAntiAffinityTopology",
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
     "NamespaceAutoProvision",
-    "NamespaceExists",
     "NodeRestriction",
-    "OwnerReferencesPermissionEnforcement",
     "PodGroupProtection",
     "PodGroupWorkloadExists",
     "PodNodeSelector",
     "PodTolerationRestriction",
     "PodTopologyLabels",
-    "ResourceQuota",
-    "ServiceAccount",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
 ];
 
 /// The plugins that are on, in order.
@@ -58,7 +45,7 @@ impl Default for Chain {
 }
 
 impl Chain {
-    /// All plugins but the disabled ones. What can be enabled is on already.
+    /// Those that are on by default but the disabled ones, and those that are asked for.
     pub fn new(enable: &[String], disable: &[String]) -> Result<Self, SwitchError> {
         for name in enable.iter().chain(disable) {
             if !is_available(name) && !ABSENT.contains(&name.as_str()) {
@@ -73,25 +60,45 @@ impl Chain {
                 return Err(SwitchError::Absent { name: name.clone() });
             }
         }
-        let off = |plugin: &Plugin| disable.iter().any(|name| name == plugin.name);
-        Ok(Self(PLUGINS.into_iter().filter(|plugin| !off(plugin)).collect()))
+        let asked_behind = |place: &'static str| {
+            let behind = OPTIONAL.into_iter().filter(move |(before, _)| *before == place);
+            behind.map(|(_, plugin)| plugin).filter(|plugin| enable.iter().any(|name| name == plugin.name))
+        };
+        let mut chain: Vec<Plugin> = asked_behind("").collect();
+        for plugin in PLUGINS {
+            if !disable.iter().any(|name| name == plugin.name) {
+                chain.push(plugin);
+            }
+            chain.extend(asked_behind(plugin.name));
+        }
+        Ok(Self(chain))
     }
 
     pub(super) fn plugins(&self) -> &[Plugin] {
         &self.0
     }
+
+    /// Whether a plugin is on that is more than its functions.
+    pub(super) fn has(&self, wanted: Plugin) -> bool {
+        self.0.iter().any(|plugin| plugin.name == wanted.name)
+    }
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    let optional = OPTIONAL.into_iter().map(|(_, plugin)| plugin.name);
+    PLUGINS.into_iter().map(|plugin| plugin.name).chain(optional)
 }
 
 fn is_available(name: &str) -> bool {
-    PLUGINS.iter().any(|plugin| plugin.name == name)
+    names().any(|known| known == name)
 }
 
 fn available() -> String {
-    sorted(PLUGINS.iter().map(|plugin| plugin.name).collect())
+    sorted(names().collect())
 }
 
 fn known() -> String {
-    sorted(PLUGINS.iter().map(|plugin| plugin.name).chain(ABSENT).collect())
+    sorted(names().chain(ABSENT).collect())
 }
 
 fn sorted(mut names: Vec<&str>) -> String {
@@ -103,12 +110,12 @@ fn sorted(mut names: Vec<&str>) -> String {
 mod tests {
     use super::*;
 
-    fn names(texts: &[&str]) -> Vec<String> {
+    fn owned(texts: &[&str]) -> Vec<String> {
         texts.iter().map(|text| (*text).to_owned()).collect()
     }
 
     fn chain(enable: &[&str], disable: &[&str]) -> Result<Vec<&'static str>, SwitchError> {
-        let chain = Chain::new(&names(enable), &names(disable))?;
+        let chain = Chain::new(&owned(enable), &owned(disable))?;
         Ok(chain.plugins().iter().map(|plugin| plugin.name).collect())
     }
 
@@ -150,9 +157,29 @@ mod tests {
 
     #[test]
     fn what_is_disabled_is_left_out() {
-        let left = chain(&["Priority"], &["PodSecurity", "ServiceAccount"]).unwrap();
+        let left = chain(&["Priority"], &["PodSecurity", "NodeRestriction"]).unwrap();
         assert_eq!(left.len(), PLUGINS.len() - 1);
         assert!(!left.contains(&"PodSecurity") && left.contains(&"Priority"));
+    }
+
+    #[test]
+    fn what_is_asked_for_stands_in_upstreams_order() {
+        let optional = OPTIONAL.map(|(_, plugin)| plugin.name);
+        let all = chain(&optional, &["TaintNodesByCondition"]).unwrap();
+        let place = |name: &str| all.iter().position(|known| *known == name).unwrap();
+        assert_eq!(all.len(), PLUGINS.len() - 1 + OPTIONAL.len());
+        for (before, behind) in [
+            ("AlwaysAdmit", "NamespaceLifecycle"),
+            ("NamespaceLifecycle", "NamespaceExists"),
+            ("NamespaceExists", "LimitRanger"),
+            ("ServiceAccount", "AlwaysPullImages"),
+            ("AlwaysPullImages", "PodSecurity"),
+            ("OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize"),
+            ("DefaultIngressClass", "DenyServiceExternalIPs"),
+            ("DenyServiceExternalIPs", "NodeDeclaredFeatureValidator"),
+        ] {
+            assert_eq!(place(before) + 1, place(behind), "{before} {behind}");
+        }
     }
 
     #[test]
@@ -165,9 +192,9 @@ mod tests {
             ),
             (vec![], vec!["priority"], "admission plugin `priority` is unknown; known: "),
             (
-                vec!["AlwaysPullImages"],
+                vec!["NodeRestriction"],
                 vec![],
-                "admission plugin `AlwaysPullImages` is not available; available: CertificateSubjectRestriction, ",
+                "admission plugin `NodeRestriction` is not available; available: AlwaysAdmit, AlwaysPullImages, ",
             ),
             (vec!["Priority"], vec!["Priority"], "admission plugin `Priority` is both enabled and disabled"),
         ] {

@@ -53,6 +53,8 @@ pub enum Signer {
     Stranger,
     /// The certificate is its own authority, says so, and is the bundle.
     Itself,
+    /// Somebody else, and the bundle is the certificate.
+    StrangerInBundle,
 }
 
 impl Default for Identity {
@@ -96,6 +98,11 @@ pub enum Reply {
     Drop,
     /// Promises more than it sends.
     Short(Bytes),
+    /// Something else, after a while.
+    Late {
+        after: Duration,
+        reply: Box<Reply>,
+    },
 }
 
 impl Reply {
@@ -202,8 +209,12 @@ async fn handle(
         headers: head.headers,
         body: body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default(),
     };
-    let reply = reply(&call);
+    let mut reply = reply(&call);
     seen.lock().unwrap().push(call);
+    while let Reply::Late { after, reply: then } = reply {
+        tokio::time::sleep(after).await;
+        reply = *then;
+    }
     let json = || Response::builder().header("content-type", "application/json");
     Ok(match reply {
         Reply::Answer { code, headers, body } => {
@@ -213,7 +224,7 @@ async fn handle(
             }
             response.body(Script::whole(body)).unwrap()
         }
-        Reply::Hang => std::future::pending().await,
+        Reply::Hang | Reply::Late { .. } => std::future::pending().await,
         Reply::Drip { body, pause } => {
             json().body(Script { body, pause, sleep: None, promise: 0, ending: None }).unwrap()
         }
@@ -311,7 +322,9 @@ impl Identity {
                 let (issuer, bundle) = authority("authority");
                 let (stranger, _) = authority("stranger");
                 let issuer = if signer == Signer::Authority { issuer } else { stranger };
-                (params.signed_by(&key, &issuer).unwrap(), bundle)
+                let certificate = params.signed_by(&key, &issuer).unwrap();
+                let bundle = if signer == Signer::StrangerInBundle { certificate.pem() } else { bundle };
+                (certificate, bundle)
             }
         };
         let chain = vec![CertificateDer::from(certificate.der().to_vec())];

@@ -1,0 +1,95 @@
+//! Cluster roles that are made of others: their rules are those of the roles that they select.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use sternpost_cache::{Object, Snapshot};
+use sternpost_meta::{selector::LabelSelector, status::Status};
+use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_verbs::{Part, Patch, PatchRequest, Registry, Target, Validation, Writer, served::Served};
+
+use crate::follow::Follow;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// In whose name the rules are owned.
+const MANAGER: &str = "clusterrole-aggregation-controller";
+
+/// What could not be written is tried again after this long.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Aggregates until the process ends.
+pub(crate) async fn run(registry: Arc<Registry>) {
+    let Some(served) = registry.served.get(GROUP, "v1", "clusterroles") else { return };
+    let (_, mut follow) = Follow::start(registry.clone(), served.clone()).await;
+    loop {
+        let failed = settle(&registry, &served).await;
+        tokio::select! {
+            _ = follow.next() => {}
+            () = tokio::time::sleep(AGAIN), if failed => {}
+        }
+    }
+}
+
+/// Whether something is left to do.
+async fn settle(registry: &Registry, served: &Served) -> bool {
+    let roles = registry.cache.resource(&served.id).snapshot();
+    let mut failed = false;
+    for role in roles.iter(None, None).filter(|role| mentions(role, "\"aggregationRule\"")) {
+        let value = role.value();
+        let selectors = value.field("aggregationRule").items("clusterRoleSelectors");
+        if !value.has("aggregationRule") {
+            continue;
+        }
+        let rules = rules(&roles, role.name(), selectors);
+        if rules == value.items("rules") {
+            continue;
+        }
+        if let Err(status) = write(registry, served, role.name(), rules).await
+            && status.code != 404
+        {
+            tracing::warn!(role = role.name(), %status, "the rules of a role cannot be aggregated yet");
+            failed = true;
+        }
+    }
+    failed
+}
+
+/// The rules of all roles that a selector selects, by selector and then by name, each rule once.
+fn rules(roles: &Snapshot, name: &str, selectors: &[Value]) -> Vec<Value> {
+    let mut rules: Vec<Value> = Vec::new();
+    for selector in selectors.iter().filter_map(|selector| LabelSelector::from_object(selector).ok()) {
+        let selected = roles.iter(None, None).filter(|role| role.name() != name);
+        for role in selected.filter(|role| selector.matches_with(|key| role.label(key))) {
+            for rule in role.value().items("rules") {
+                if !rules.contains(rule) {
+                    rules.push(rule.clone());
+                }
+            }
+        }
+    }
+    rules
+}
+
+async fn write(registry: &Registry, served: &Served, name: &str, rules: Vec<Value>) -> Result<(), Status> {
+    let mut config = json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+    });
+    if !rules.is_empty() {
+        config.set("rules", rules);
+    }
+    let patch = Patch::Apply { config, force: true };
+    let request = PatchRequest { patch, complaints: Vec::new(), validation: Validation::Ignore };
+    // The server itself: nobody else may grant what it does not have.
+    let writer = Writer { manager: MANAGER, ..Writer::server() };
+    let target = Target { served, namespace: "", name };
+    registry.patch(target, &request, Part::Main, writer).await.map(|_| ())
+}
+
+fn mentions(object: &Object, text: &str) -> bool {
+    // The first bytes say where the version belongs, and are no text.
+    let stored = object.stored().get(4..).and_then(|stored| std::str::from_utf8(stored).ok());
+    stored.is_none_or(|stored| stored.contains(text))
+}

@@ -1,0 +1,162 @@
+//! Events end by themselves, some time after they were last written.
+//!
+//! All live equally long, so they end in the order in which they were written: a queue, and no timer
+//! for each. An event that is written again leaves an entry behind that nobody goes by.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use serde::Deserialize;
+use sternpost_cache::Object;
+use sternpost_meta::{status::Status, time::Timestamp};
+use sternpost_store::Revision;
+use sternpost_verbs::{DeleteOptions, Registry, Target, served::Served};
+use tokio::{task::JoinSet, time::Instant};
+
+use crate::follow::{Follow, News, Seen};
+
+/// Deletions under way at a time: enough to share the store's commits.
+const MAX_WRITES: usize = 64;
+
+/// Entries beyond this many are looked through for those that nobody goes by.
+const MANY: usize = 4096;
+
+/// Ends events that were not written for `lifetime`, until the process ends.
+pub(crate) async fn run(registry: Arc<Registry>, lifetime: Duration) {
+    let Some(served) = registry.served.get("", "v1", "events") else { return };
+    let (objects, mut follow) = Follow::start(registry.clone(), served.clone()).await;
+    let mut expiry = Expiry { registry, served, lifetime, queue: VecDeque::new(), compact_at: MANY };
+    expiry.all(&objects);
+    loop {
+        expiry.end_due().await;
+        let next = expiry.queue.front().map(|entry| entry.due);
+        tokio::select! {
+            news = follow.next() => match news {
+                News::All(objects) => expiry.all(&objects),
+                News::Changes(changes) => {
+                    for change in changes {
+                        if let Seen::Now(object) = change {
+                            expiry.written(&object);
+                        }
+                    }
+                }
+            },
+            () = until(next) => {}
+        }
+    }
+}
+
+struct Expiry {
+    registry: Arc<Registry>,
+    served: Arc<Served>,
+    lifetime: Duration,
+    /// The first to end is in front.
+    queue: VecDeque<Entry>,
+    compact_at: usize,
+}
+
+struct Entry {
+    due: Instant,
+    /// `NAMESPACE/NAME`.
+    place: Box<str>,
+    /// The entry is about the event as written then.
+    revision: Revision,
+}
+
+impl Expiry {
+    /// What is there already lives on for what is left of its time.
+    fn all(&mut self, objects: &[Arc<Object>]) {
+        let clock = Instant::now();
+        let now = Timestamp::parse_time(&self.registry.now()).ok();
+        let entry = |object: &Arc<Object>| {
+            let age = last_written(object).zip(now).map_or(0, |(then, now)| now.seconds_since(then));
+            let age = Duration::from_secs(u64::try_from(age).unwrap_or_default());
+            Entry {
+                due: clock + self.lifetime.saturating_sub(age),
+                place: object.place().into(),
+                revision: object.revision,
+            }
+        };
+        let mut entries: Vec<Entry> = objects.iter().map(entry).collect();
+        entries.sort_by_key(|entry| entry.due);
+        self.queue = entries.into();
+    }
+
+    fn written(&mut self, object: &Object) {
+        let due = Instant::now() + self.lifetime;
+        self.queue.push_back(Entry { due, place: object.place().into(), revision: object.revision });
+        if self.queue.len() >= self.compact_at {
+            let snapshot = self.registry.cache.resource(&self.served.id).snapshot();
+            self.queue.retain(|entry| {
+                let (namespace, name) = entry.place.split_once('/').unwrap_or_default();
+                snapshot.get(namespace, name).is_some_and(|event| event.revision == entry.revision)
+            });
+            self.compact_at = MANY.max(2 * self.queue.len());
+        }
+    }
+
+    async fn end_due(&mut self) {
+        let mut writes: JoinSet<Result<(), Status>> = JoinSet::new();
+        while let Some(entry) = self.queue.front()
+            && entry.due <= Instant::now()
+        {
+            while writes.len() >= MAX_WRITES {
+                note(writes.join_next().await);
+            }
+            let Some(entry) = self.queue.pop_front() else { break };
+            let (registry, served) = (self.registry.clone(), self.served.clone());
+            writes.spawn(async move {
+                let (namespace, name) = entry.place.split_once('/').unwrap_or_default();
+                let target = Target { served: &served, namespace, name };
+                let options = DeleteOptions {
+                    resource_version: Some(entry.revision.to_string()),
+                    ..DeleteOptions::default()
+                };
+                registry.delete_own(target, &options).await
+            });
+        }
+        while let Some(done) = writes.join_next().await {
+            note(Some(done));
+        }
+    }
+}
+
+fn note(done: Option<Result<Result<(), Status>, tokio::task::JoinError>>) {
+    match done {
+        // Gone, or written again: another entry tells when that ends.
+        Some(Ok(Err(status))) if !matches!(status.code, 404 | 409) => {
+            tracing::warn!(%status, "an event that has had its time cannot be deleted");
+        }
+        Some(Err(error)) => tracing::error!(%error, "the end of an event was cut off"),
+        _ => {}
+    }
+}
+
+/// When the server last wrote the event, by its own account: times within the event are its author's.
+fn last_written(object: &Object) -> Option<Timestamp> {
+    #[derive(Deserialize)]
+    struct Event {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Metadata {
+        creation_timestamp: String,
+        managed_fields: Vec<Managed>,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Managed {
+        time: String,
+    }
+    let Event { metadata } = object.read()?;
+    let managed = metadata.managed_fields.iter().map(|managed| managed.time.as_str());
+    let times = managed.chain([metadata.creation_timestamp.as_str()]);
+    times.filter_map(|time| Timestamp::parse_time(time).ok()).max_by(|a, b| a.seconds_since(*b).cmp(&0))
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

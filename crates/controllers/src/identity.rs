@@ -1,0 +1,58 @@
+//! As whom controllers write, and how.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+use sternpost_meta::{status::Status, user::User};
+use sternpost_verbs::{DeleteOptions, Part, Patch, PatchRequest, Registry, Target, Validation, Writer};
+
+/// In whose name controllers own fields.
+pub(crate) const MANAGER: &str = "kube-controller-manager";
+
+/// The service account of a controller, as webhooks and logs see it.
+fn account(name: &str) -> User {
+    User {
+        name: format!("system:serviceaccount:kube-system:{name}"),
+        groups: ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"]
+            .map(Into::into)
+            .to_vec(),
+        ..User::default()
+    }
+}
+
+pub(crate) static GARBAGE_COLLECTOR: LazyLock<User> = LazyLock::new(|| account("generic-garbage-collector"));
+pub(crate) static NAMESPACES: LazyLock<User> = LazyLock::new(|| account("namespace-controller"));
+pub(crate) static SERVICE_ACCOUNTS: LazyLock<User> = LazyLock::new(|| account("service-account-controller"));
+pub(crate) static ROOT_CERTIFICATES: LazyLock<User> = LazyLock::new(|| account("root-ca-cert-publisher"));
+pub(crate) static QUOTAS: LazyLock<User> = LazyLock::new(|| account("resourcequota-controller"));
+pub(crate) static TOKENS: LazyLock<User> = LazyLock::new(|| account("token-controller"));
+
+pub(crate) fn writer(user: &'static User) -> Writer<'static> {
+    Writer { manager: MANAGER, user, ..Writer::server() }
+}
+
+pub(crate) fn status_writer(user: &'static User) -> Writer<'static> {
+    Writer { subresource: "status", ..writer(user) }
+}
+
+/// Deletes an object as a controller.
+pub(crate) async fn delete(
+    registry: &Registry,
+    target: Target<'_>,
+    options: &DeleteOptions,
+    user: &'static User,
+) -> Result<(), Status> {
+    registry.delete(target, options, writer(user)).await.map(|_| ())
+}
+
+/// A merge patch to the metadata of an object.
+pub(crate) async fn patch_metadata(
+    registry: &Registry,
+    target: Target<'_>,
+    metadata: Value,
+    user: &'static User,
+) -> Result<(), Status> {
+    let patch = Patch::Merge(Map::from_iter([("metadata".to_owned(), metadata)]));
+    let request = PatchRequest { patch, complaints: Vec::new(), validation: Validation::Ignore };
+    registry.patch(target, &request, Part::Main, writer(user)).await.map(|_| ())
+}

@@ -1,0 +1,408 @@
+//! The end of a namespace: first its content goes, then it does.
+//!
+//! Pods go before everything else, so that what they use is there for as long as they are.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sternpost_cache::{Object, ResourceId};
+use sternpost_meta::status::Status;
+use sternpost_registry::{
+    kinds::namespace::FINALIZER,
+    object::{Fields, FieldsMut},
+};
+use sternpost_verbs::{DeleteOptions, Propagation, Registry, Target, Writer, served::Served};
+use tokio::{
+    task::{JoinError, JoinSet},
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    identity::{NAMESPACES, delete, status_writer, writer},
+    streams::{News, Streams, stored_resources},
+};
+
+/// Objects that are deleted at a time: enough to share the store's commits.
+const MAX_WRITES: usize = 64;
+
+/// Namespaces that are cleared at a time.
+const MAX_ENDING: usize = 16;
+
+/// How long until a namespace that waits for others is looked at again, if nothing happens in it.
+const RESYNC: Duration = Duration::from_secs(5);
+
+/// For how long after the end of a namespace something may still come that was let in before it began.
+const LATECOMERS: Duration = Duration::from_secs(30);
+
+/// Ends namespaces until the process does; what happens in one is looked at after `delay`.
+pub(crate) async fn run(registry: Arc<Registry>, delay: Duration) {
+    let Some(served) = registry.served.get("", "v1", "namespaces") else { return };
+    let mut ending = Ending {
+        streams: Streams::new(registry.clone()),
+        registry,
+        served,
+        delay,
+        due: BTreeMap::new(),
+        busy: BTreeSet::new(),
+        ended: BTreeMap::new(),
+        work: JoinSet::new(),
+    };
+    loop {
+        ending.look().await;
+        ending.begin();
+        ending.wait().await;
+    }
+}
+
+struct Ending {
+    registry: Arc<Registry>,
+    streams: Streams,
+    served: Arc<Served>,
+    delay: Duration,
+    /// Namespaces that are going away, and when to look at each next.
+    due: BTreeMap<String, Instant>,
+    busy: BTreeSet<String>,
+    /// Namespaces that went, and until when to look for latecomers.
+    ended: BTreeMap<String, Instant>,
+    work: JoinSet<Done>,
+}
+
+/// The namespace that was looked at, and what came of it.
+type Done = (String, Result<Progress, Status>);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Progress {
+    Finished,
+    Waiting,
+    /// There is a namespace of that name which is not going away.
+    Living,
+}
+
+impl Ending {
+    async fn look(&mut self) {
+        let now = Instant::now();
+        self.ended.retain(|_, until| *until > now);
+        for news in self.streams.look().await {
+            let (id, objects): (&ResourceId, Vec<&Arc<Object>>) = match &news {
+                News::All(served, snapshot) if served.id == self.served.id => {
+                    (&served.id, snapshot.iter(None, None).collect())
+                }
+                News::Changes(served, events) => {
+                    (&served.id, events.iter().map(|event| &event.object).collect())
+                }
+                // Content is found when its namespace is looked at.
+                News::All(..) | News::Ended(_) => continue,
+            };
+            if *id == self.served.id {
+                for namespace in objects {
+                    self.namespace(namespace.name(), namespace.terminating);
+                }
+            } else if !(self.due.is_empty() && self.ended.is_empty()) {
+                for object in objects {
+                    let namespace = object.namespace();
+                    if let Some(due) = self.due.get_mut(namespace) {
+                        *due = (*due).min(now + self.delay);
+                    } else if self.ended.contains_key(namespace) {
+                        self.due.insert(namespace.to_owned(), now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn namespace(&mut self, name: &str, terminating: bool) {
+        if terminating {
+            let soon = Instant::now() + self.delay;
+            let due = self.due.entry(name.to_owned()).or_insert(soon);
+            *due = (*due).min(soon);
+        } else {
+            self.ended.remove(name);
+        }
+    }
+
+    fn begin(&mut self) {
+        let now = Instant::now();
+        let due: Vec<String> =
+            self.due.iter().filter(|(_, due)| **due <= now).map(|(name, _)| name.clone()).collect();
+        for name in due {
+            if self.work.len() >= MAX_ENDING {
+                return;
+            }
+            if !self.busy.insert(name.clone()) {
+                continue;
+            }
+            // Whatever happens from now on is looked at again.
+            self.due.insert(name.clone(), now + RESYNC);
+            let (registry, served) = (self.registry.clone(), self.served.clone());
+            self.work.spawn(async move {
+                let progress = clear(&registry, &served, &name).await;
+                (name, progress)
+            });
+        }
+    }
+
+    async fn wait(&mut self) {
+        let next = self.due.iter().filter(|(name, _)| !self.busy.contains(*name)).map(|(_, due)| *due).min();
+        let next = next.filter(|_| self.work.len() < MAX_ENDING);
+        tokio::select! {
+            () = self.streams.changed() => {}
+            done = self.work.join_next(), if !self.work.is_empty() => self.done(done),
+            () = async { sleep_until(next.unwrap_or_else(Instant::now)).await }, if next.is_some() => {}
+        }
+    }
+
+    fn done(&mut self, done: Option<Result<Done, JoinError>>) {
+        match done {
+            Some(Ok((name, progress))) => {
+                self.busy.remove(&name);
+                match progress {
+                    Ok(Progress::Finished) => {
+                        self.due.remove(&name);
+                        self.ended.insert(name, Instant::now() + LATECOMERS);
+                    }
+                    Ok(Progress::Waiting) => {}
+                    Ok(Progress::Living) => {
+                        self.due.remove(&name);
+                        self.ended.remove(&name);
+                    }
+                    Err(status) => {
+                        if !matches!(status.code, 404 | 409) {
+                            tracing::warn!(namespace = name, %status, "a namespace cannot be cleared yet");
+                        }
+                        if status.code == 409 {
+                            self.due.insert(name, Instant::now());
+                        }
+                    }
+                }
+            }
+            Some(Err(error)) => tracing::error!(%error, "the end of a namespace was cut off"),
+            None => {}
+        }
+    }
+}
+
+/// What is left of a namespace's content.
+#[derive(Debug, Default)]
+struct Left {
+    /// How many objects, by `RESOURCE.GROUP`.
+    resources: BTreeMap<String, usize>,
+    /// How many objects wait for a finalizer, by its name.
+    finalizers: BTreeMap<String, usize>,
+    failures: Vec<String>,
+}
+
+async fn clear(registry: &Arc<Registry>, namespaces: &Served, name: &str) -> Result<Progress, Status> {
+    let target = Target { served: namespaces, namespace: "", name };
+    let Ok(namespace) = registry.get(target) else {
+        // Something came in while it ended.
+        let is_gone = || registry.get(target).is_err();
+        delete_content(registry, name, |_| true, is_gone).await;
+        return Ok(Progress::Finished);
+    };
+    if !namespace.terminating {
+        return Ok(Progress::Living);
+    }
+    let namespace = namespace.value();
+    if !namespace.field("spec").items("finalizers").iter().any(|finalizer| finalizer == FINALIZER) {
+        // Others hold it, and tell when they let go.
+        return Ok(Progress::Waiting);
+    }
+    registry.definitions_in_effect().await;
+    let uid = namespace.field("metadata").text("uid");
+    let is_same = || registry.get(target).is_ok_and(|found| uid_of(&found).as_deref() == Some(uid));
+    let is_pod = |served: &Served| served.group().is_empty() && served.kind() == "Pod";
+    let mut left = delete_content(registry, name, is_pod, is_same).await;
+    if left.resources.is_empty() && left.failures.is_empty() {
+        left = delete_content(registry, name, |served| !is_pod(served), is_same).await;
+    }
+    let now = registry.now();
+    let conditions = conditions(&left);
+    let tell = |namespace: &mut Value| {
+        // It is another of that name by now if somebody else let it go.
+        if namespace.field("metadata").text("uid") == uid {
+            set_conditions(namespace, &conditions, &now);
+        }
+    };
+    registry.change_own(target, tell, status_writer(&NAMESPACES)).await?;
+    if !left.resources.is_empty() || !left.failures.is_empty() {
+        return Ok(Progress::Waiting);
+    }
+    let mut namespace = registry.get(target)?.value();
+    if namespace.field("metadata").text("uid") != uid {
+        return Ok(Progress::Living);
+    }
+    let finalizers = namespace.field("spec").items("finalizers").iter();
+    let others: Vec<Value> = finalizers.filter(|finalizer| *finalizer != FINALIZER).cloned().collect();
+    namespace.object_mut("spec").set("finalizers", others);
+    let writer = Writer { subresource: "finalize", ..writer(&NAMESPACES) };
+    registry.finalize_namespace(target, namespace, writer).await?;
+    Ok(if registry.get(target).is_ok() { Progress::Waiting } else { Progress::Finished })
+}
+
+/// Deletes all objects of some resources in a namespace, and tells what stays. `holds` says whether the
+/// namespace is still what the objects were found in: what comes into another of its name is not touched.
+async fn delete_content(
+    registry: &Arc<Registry>,
+    namespace: &str,
+    of: impl Fn(&Served) -> bool,
+    holds: impl Fn() -> bool,
+) -> Left {
+    let mut left = Left::default();
+    for (id, served) in stored_resources(registry) {
+        if !served.is_namespaced() || !of(&served) {
+            continue;
+        }
+        let snapshot = registry.cache.resource(&id).snapshot();
+        let objects: Vec<Arc<Object>> = snapshot.iter(Some(namespace), None).cloned().collect();
+        if objects.is_empty() {
+            continue;
+        }
+        if !holds() {
+            return left;
+        }
+        let mut writes: JoinSet<Result<(), Status>> = JoinSet::new();
+        for object in objects {
+            if object.terminating {
+                continue;
+            }
+            while writes.len() >= MAX_WRITES {
+                note(writes.join_next().await, &mut left);
+            }
+            let (registry, served) = (registry.clone(), served.clone());
+            writes.spawn(async move {
+                let target = Target { served: &served, namespace: object.namespace(), name: object.name() };
+                let options = DeleteOptions {
+                    uid: uid_of(&object),
+                    propagation: Some(Propagation::Background),
+                    ..DeleteOptions::default()
+                };
+                delete(&registry, target, &options, &NAMESPACES).await
+            });
+        }
+        while let Some(done) = writes.join_next().await {
+            note(Some(done), &mut left);
+        }
+        left.count(&served, registry.cache.resource(&id).snapshot().iter(Some(namespace), None));
+    }
+    left
+}
+
+fn uid_of(object: &Object) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        uid: String,
+    }
+    object.read::<Named>().map(|named| named.metadata.uid)
+}
+
+fn note(done: Option<Result<Result<(), Status>, JoinError>>, left: &mut Left) {
+    match done {
+        // Somebody else was faster, which is as good.
+        Some(Ok(Err(status))) if !matches!(status.code, 404 | 409) => left.failures.push(status.message),
+        Some(Err(error)) => left.failures.push(error.to_string()),
+        _ => {}
+    }
+}
+
+impl Left {
+    fn count<'a>(&mut self, served: &Served, objects: impl Iterator<Item = &'a Arc<Object>>) {
+        for object in objects {
+            let resource = format!("{}.{}", served.resource.plural, served.group());
+            *self.resources.entry(resource).or_default() += 1;
+            for finalizer in object.value().field("metadata").items("finalizers") {
+                let finalizer = finalizer.as_str().unwrap_or_default().to_owned();
+                *self.finalizers.entry(finalizer).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// Type, status, reason and message.
+type Condition = (&'static str, bool, &'static str, String);
+
+fn conditions(left: &Left) -> Vec<Condition> {
+    let counted = |counts: &BTreeMap<String, usize>, what: &str| -> String {
+        let all = counts.iter().map(|(name, count)| format!("{name} {what} {count} resource instances"));
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let mut failures = left.failures.clone();
+    failures.sort();
+    failures.dedup();
+    vec![
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            false,
+            "ResourcesDiscovered",
+            "All resources successfully discovered".into(),
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            false,
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed".into(),
+        ),
+        if failures.is_empty() {
+            let message = "All content successfully deleted, may be waiting on finalization";
+            ("NamespaceDeletionContentFailure", false, "ContentDeleted", message.into())
+        } else {
+            let message = format!(
+                "Failed to delete all resource types, {} remaining: {}",
+                failures.len(),
+                failures.join(", ")
+            );
+            ("NamespaceDeletionContentFailure", true, "ContentDeletionFailed", message)
+        },
+        if left.resources.is_empty() {
+            let message = "All content successfully removed";
+            ("NamespaceContentRemaining", false, "ContentRemoved", message.into())
+        } else {
+            let message = format!("Some resources are remaining: {}", counted(&left.resources, "has"));
+            ("NamespaceContentRemaining", true, "SomeResourcesRemain", message)
+        },
+        if left.finalizers.is_empty() {
+            let message = "All content-preserving finalizers finished";
+            ("NamespaceFinalizersRemaining", false, "ContentHasNoFinalizers", message.into())
+        } else {
+            let message = format!(
+                "Some content in the namespace has finalizers remaining: {}",
+                counted(&left.finalizers, "in")
+            );
+            ("NamespaceFinalizersRemaining", true, "SomeFinalizersRemain", message)
+        },
+    ]
+}
+
+/// The time of a condition is when its status changed.
+fn set_conditions(namespace: &mut Value, conditions: &[Condition], now: &str) {
+    let status = namespace.object_mut("status");
+    let mut all = status.items("conditions").to_vec();
+    for (kind, is_so, reason, message) in conditions {
+        let is_so = if *is_so { "True" } else { "False" };
+        let mut new = json!({
+            "type": kind,
+            "status": is_so,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": now,
+        });
+        match all.iter_mut().find(|condition| condition.text("type") == *kind) {
+            Some(old) => {
+                if old.text("status") == is_so {
+                    new.set("lastTransitionTime", old.field("lastTransitionTime").clone());
+                }
+                *old = new;
+            }
+            None => all.push(new),
+        }
+    }
+    status.set("conditions", all);
+}

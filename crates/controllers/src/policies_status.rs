@@ -1,0 +1,66 @@
+//! The status of validating policies: what their expressions get wrong about the kinds they name.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use sternpost_meta::status::Status;
+use sternpost_registry::object::Fields;
+use sternpost_verbs::{Part, Patch, PatchRequest, Registry, Target, Validation, Writer, served::Served};
+
+use crate::follow::Follow;
+
+const GROUP: &str = "admissionregistration.k8s.io";
+
+/// In whose name the status is owned.
+const MANAGER: &str = "validatingadmissionpolicy-status";
+
+/// What could not be written is tried again after this long.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Checks policies until the process ends.
+pub(crate) async fn run(registry: Arc<Registry>) {
+    let Some(served) = registry.served.get(GROUP, "v1", "validatingadmissionpolicies") else { return };
+    let (_, mut follow) = Follow::start(registry.clone(), served.clone()).await;
+    loop {
+        let failed = settle(&registry, &served).await;
+        tokio::select! {
+            _ = follow.next() => {}
+            () = tokio::time::sleep(AGAIN), if failed => {}
+        }
+    }
+}
+
+/// Whether something is left to do.
+async fn settle(registry: &Registry, served: &Served) -> bool {
+    let policies = registry.cache.resource(&served.id).snapshot();
+    let mut failed = false;
+    for policy in policies.iter(None, None) {
+        let value = policy.value();
+        let generation = value.field("metadata").int("generation");
+        if generation.is_none() || value.field("status").int("observedGeneration") == generation {
+            continue;
+        }
+        let status = json!({"observedGeneration": generation, "typeChecking": registry.type_check(&value)});
+        if let Err(problem) = write(registry, served, policy.name(), status).await
+            && problem.code != 404
+        {
+            tracing::warn!(policy = policy.name(), %problem, "the status of a policy cannot be written yet");
+            failed = true;
+        }
+    }
+    failed
+}
+
+async fn write(registry: &Registry, served: &Served, name: &str, status: Value) -> Result<(), Status> {
+    let config = json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "status": status,
+    });
+    let patch = Patch::Apply { config, force: true };
+    let request = PatchRequest { patch, complaints: Vec::new(), validation: Validation::Ignore };
+    let writer = Writer { manager: MANAGER, subresource: "status", ..Writer::server() };
+    let target = Target { served, namespace: "", name };
+    registry.patch(target, &request, Part::Status, writer).await.map(|_| ())
+}

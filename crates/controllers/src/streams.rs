@@ -1,0 +1,173 @@
+//! Following all resources at once, built-in and custom, as definitions come and go.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use sternpost_cache::{Event, Reading, ResourceCache, ResourceId, Snapshot};
+use sternpost_meta::resource::Verb;
+use sternpost_store::Revision;
+use sternpost_verbs::{Registry, definitions, served::Served};
+use tokio::sync::watch;
+
+/// Between two looks at all resources: changes that come together are seen together.
+const LEAST_PAUSE: Duration = Duration::from_millis(2);
+
+/// A look at thousands of resources takes longer; no more than this part of the time goes into looking.
+const PAUSE_FACTOR: u32 = 20;
+
+/// Nobody is made to wait for longer, however busy the machine is.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The resources that can be deleted, listed and watched, each with the place up to which its changes
+/// are known.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    registry: Arc<Registry>,
+    followed: BTreeMap<ResourceId, Stream>,
+    /// Definitions up to here are followed.
+    definitions: Revision,
+    revisions: watch::Receiver<u64>,
+    pause: Duration,
+}
+
+#[derive(Debug)]
+struct Stream {
+    served: Arc<Served>,
+    cache: Arc<ResourceCache>,
+    place: Revision,
+}
+
+/// What became of a resource since the last look.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// It is followed from now on, or its changes were too many: what there is of it.
+    All(Arc<Served>, Arc<Snapshot>),
+    Changes(Arc<Served>, Vec<Arc<Event>>),
+    /// Nobody serves it any more.
+    Ended(ResourceId),
+}
+
+impl Streams {
+    /// Nothing is followed yet: the first look tells of everything.
+    pub fn new(registry: Arc<Registry>) -> Self {
+        let revisions = registry.cache.revisions();
+        Self {
+            registry,
+            followed: BTreeMap::new(),
+            definitions: Revision::FIRST,
+            revisions,
+            pause: LEAST_PAUSE,
+        }
+    }
+
+    /// Waits until anything at all has changed.
+    pub async fn changed(&mut self) {
+        // What is written in a row is looked at once.
+        tokio::time::sleep(self.pause).await;
+        if self.revisions.changed().await.is_err() {
+            // The cache has ended, and so will the process.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Everything that happened since the last look.
+    pub async fn look(&mut self) -> Vec<News> {
+        self.registry.definitions_in_effect().await;
+        let begun = Instant::now();
+        self.revisions.mark_unchanged();
+        let mut news = Vec::new();
+        self.follow_definitions(&mut news);
+        for stream in self.followed.values_mut() {
+            stream.look(&mut news);
+        }
+        self.pause = (begun.elapsed() * PAUSE_FACTOR).clamp(LEAST_PAUSE, LONGEST_PAUSE);
+        news
+    }
+
+    /// The resource, if it is followed.
+    pub fn get(&self, id: &ResourceId) -> Option<&Arc<Served>> {
+        self.followed.get(id).map(|stream| &stream.served)
+    }
+
+    fn follow_definitions(&mut self, news: &mut Vec<News>) {
+        let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
+        let revision = self.registry.cache.resource(&id).snapshot().revision;
+        if revision == self.definitions && !self.followed.is_empty() {
+            return;
+        }
+        self.definitions = revision;
+        let all = stored_resources(&self.registry);
+        let ended: Vec<ResourceId> =
+            self.followed.keys().filter(|id| !all.contains_key(*id)).cloned().collect();
+        for id in ended {
+            self.followed.remove(&id);
+            news.push(News::Ended(id));
+        }
+        for (id, served) in all {
+            match self.followed.get_mut(&id) {
+                Some(stream) => stream.served = served,
+                None => {
+                    let cache = self.registry.cache.resource(&id);
+                    let snapshot = cache.snapshot();
+                    let place = snapshot.revision;
+                    news.push(News::All(served.clone(), snapshot));
+                    self.followed.insert(id, Stream { served, cache, place });
+                }
+            }
+        }
+    }
+}
+
+impl Stream {
+    fn look(&mut self, news: &mut Vec<News>) {
+        let snapshot = self.cache.snapshot();
+        if snapshot.revision <= self.place {
+            return;
+        }
+        let mut events = Vec::new();
+        let read = self.cache.read_events(self.place, |event| {
+            events.push(event.clone());
+            Reading::GoOn
+        });
+        if read.is_err() {
+            self.place = snapshot.revision;
+            news.push(News::All(self.served.clone(), snapshot));
+            return;
+        }
+        if let Some(last) = events.last() {
+            self.place = last.revision;
+            news.push(News::Changes(self.served.clone(), events));
+        }
+    }
+}
+
+/// One version of every resource whose objects can be listed, watched and deleted: the one that its
+/// objects are stored in.
+pub(crate) fn stored_resources(registry: &Registry) -> BTreeMap<ResourceId, Arc<Served>> {
+    let mut all: BTreeMap<ResourceId, Arc<Served>> = BTreeMap::new();
+    let customs = registry.served.customs.all();
+    for served in registry.served.all_built_in().chain(&customs) {
+        let can = |verb| served.resource.verbs.contains(&verb);
+        if !(can(Verb::Delete) && can(Verb::List) && can(Verb::Watch)) {
+            continue;
+        }
+        let is_better = |known: &Arc<Served>| rank(served) > rank(known);
+        if all.get(&served.id).is_none_or(is_better) {
+            all.insert(served.id.clone(), served.clone());
+        }
+    }
+    all
+}
+
+/// The version that is stored comes before all others, a stable one before the rest.
+fn rank(served: &Served) -> (bool, bool, &str) {
+    let is_stored = match served.custom() {
+        Some(custom) => custom.version.storage,
+        None => served.conversion().is_none(),
+    };
+    let version = &*served.resource.gv.version;
+    (is_stored, !version.contains("alpha") && !version.contains("beta"), version)
+}

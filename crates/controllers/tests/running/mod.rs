@@ -1,0 +1,171 @@
+//! A registry in memory with controllers on it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use sternpost_cache::{Cache, ResourceId};
+use sternpost_controllers::{Options, definitions, switches::Switches};
+use sternpost_meta::status::Status;
+use sternpost_store::{Store, memory::MemoryStore};
+use sternpost_verbs::{
+    DeleteOptions, Part, Patch, PatchRequest, Propagation, Registry, Target, Validation, Writer,
+    admission::Chain,
+    environment::Environment,
+    index::Selectable,
+    served::{Served, ServedResources},
+};
+
+/// Long after everything that a loaded machine still does.
+const AT_LAST: Duration = Duration::from_secs(60);
+
+/// A clock that stands still, and numbers for chance.
+#[derive(Debug)]
+pub struct Fixed {
+    pub now: AtomicI64,
+    next: AtomicU64,
+}
+
+impl Environment for Fixed {
+    fn now(&self) -> i64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        let next = self.next.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        bytes.iter_mut().zip(next.iter().cycle()).for_each(|(byte, value)| *byte = *value);
+    }
+}
+
+pub struct Running {
+    pub registry: Arc<Registry>,
+    #[allow(dead_code, reason = "not every test turns the clock")]
+    pub clock: Arc<Fixed>,
+}
+
+impl Running {
+    pub async fn start(controllers: &[&str]) -> Self {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        Self::start_on(&store, controllers, sternpost_controllers::EVENT_LIFETIME).await
+    }
+
+    pub async fn start_on(store: &Arc<dyn Store>, controllers: &[&str], event_lifetime: Duration) -> Self {
+        let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
+        tokio::spawn(feeder.run());
+        let next = AtomicU64::new(store.current_revision().await.unwrap().get() * 1000);
+        let clock = Arc::new(Fixed { now: AtomicI64::new(1_794_700_800), next });
+        let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), clock.clone());
+        // Pods need no account here, and what is used is only counted.
+        let off = ["ServiceAccount", "ResourceQuota"].map(str::to_owned);
+        let registry = Arc::new(registry.with_admission(Chain::new(&[], &off).unwrap()));
+        definitions::start(registry.clone(), Arc::new(|_: &str, _: &str, _| {})).await;
+        let options = Options {
+            namespace_delay: Duration::ZERO,
+            switches: Switches::new(controllers).unwrap(),
+            authority: "PEM".into(),
+            event_lifetime,
+            sign: Arc::new(|wanted| {
+                let sternpost_controllers::SecretToken { namespace, account, account_uid, secret } = wanted;
+                Some(format!("{namespace}/{account}/{account_uid}/{secret}"))
+            }),
+        };
+        sternpost_controllers::start(&registry, options);
+        let running = Self { registry, clock };
+        // Nothing else of what a server starts with is needed.
+        if running.get("namespaces", "", "default").is_none() {
+            running.namespace("default").await;
+        }
+        running
+    }
+
+    pub fn served(&self, group: &str, version: &str, plural: &str) -> Arc<Served> {
+        self.registry.served.get(group, version, plural).unwrap()
+    }
+
+    /// `kind` is a plural of the core group, or `GROUP/PLURAL`, of version 1.
+    fn of(&self, kind: &str) -> Arc<Served> {
+        let (group, plural) = kind.split_once('/').unwrap_or(("", kind));
+        self.served(group, "v1", plural)
+    }
+
+    pub async fn try_create(&self, kind: &str, namespace: &str, object: Value) -> Result<Value, Status> {
+        let served = self.of(kind);
+        let target = Target { served: &served, namespace, name: "" };
+        self.registry.create(target, object, Writer::server()).await.map(|written| written.object)
+    }
+
+    pub async fn create(&self, kind: &str, namespace: &str, object: Value) -> Value {
+        self.try_create(kind, namespace, object).await.unwrap()
+    }
+
+    pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
+        let served = self.of(kind);
+        self.registry.get(Target { served: &served, namespace, name }).ok().map(|object| object.value())
+    }
+
+    pub fn names(&self, kind: &str, namespace: &str) -> Vec<String> {
+        let (group, plural) = kind.split_once('/').unwrap_or(("", kind));
+        let snapshot = self.registry.cache.resource(&ResourceId::new(group, plural)).snapshot();
+        snapshot.iter(Some(namespace), None).map(|object| object.name().to_owned()).collect()
+    }
+
+    pub async fn delete(&self, kind: &str, namespace: &str, name: &str, propagation: Option<Propagation>) {
+        let served = self.of(kind);
+        let options = DeleteOptions { propagation, ..DeleteOptions::default() };
+        let target = Target { served: &served, namespace, name };
+        self.registry.delete(target, &options, Writer::server()).await.unwrap();
+    }
+
+    pub async fn patch(&self, kind: &str, namespace: &str, name: &str, patch: Value) -> Value {
+        self.patch_part(kind, namespace, name, patch, Part::Main).await
+    }
+
+    pub async fn patch_part(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        patch: Value,
+        part: Part,
+    ) -> Value {
+        let served = self.of(kind);
+        let Value::Object(patch) = patch else { panic!("no object") };
+        let patch = Patch::Merge(patch);
+        let request = PatchRequest { patch, complaints: Vec::new(), validation: Validation::Ignore };
+        let target = Target { served: &served, namespace, name };
+        self.registry.patch(target, &request, part, Writer::server()).await.unwrap().object
+    }
+
+    pub async fn namespace(&self, name: &str) {
+        self.create("namespaces", "", json!({"metadata": {"name": name}})).await;
+    }
+
+    /// Waits for what happens later.
+    #[track_caller]
+    pub fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) -> impl Future<Output = ()> {
+        let what = what.to_owned();
+        async move {
+            let begun = tokio::time::Instant::now();
+            while !is_so(self) {
+                assert!(begun.elapsed() < AT_LAST, "it never came to be that {what}");
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+    }
+
+    /// Waits until nothing has been written for a while.
+    pub async fn quiet(&self) {
+        loop {
+            let before = self.registry.cache.revision();
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            if self.registry.cache.revision() == before {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! From a request to its seat.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use serde_json::Value;
+use sternpost_meta::authorize::Attributes;
+use tokio::time::timeout;
+
+use crate::{
+    fair::{FairQueue, Seat, Shape},
+    schema::{Level, Schema},
+};
+
+/// What there is to give out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests at work at once, over all levels.
+    pub requests: usize,
+    /// Requests that are computed at once.
+    pub turns: usize,
+    /// How long a request waits for a seat.
+    pub patience: Duration,
+}
+
+/// Who gets on when.
+#[derive(Debug)]
+pub struct Control {
+    limits: Limits,
+    rules: ArcSwap<Rules>,
+    turns: Arc<FairQueue>,
+}
+
+/// What is in effect; swapped as a whole.
+#[derive(Debug, Default)]
+struct Rules {
+    /// By precedence, then name.
+    schemas: Vec<Schema>,
+    levels: HashMap<String, InUse>,
+}
+
+#[derive(Debug, Clone)]
+struct InUse {
+    level: Level,
+    /// `None` if it is exempt.
+    seats: Option<Arc<FairQueue>>,
+}
+
+/// A request that may be worked on, until this is dropped.
+#[derive(Debug)]
+pub struct Pass {
+    _seat: Option<Seat>,
+    pub schema_uid: String,
+    pub level_uid: String,
+    flow: u64,
+    is_exempt: bool,
+}
+
+/// Leave to compute, until this is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    _seat: Option<Seat>,
+}
+
+/// Too much to do; the client may try again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    pub schema_uid: String,
+    pub level_uid: String,
+}
+
+/// How many flows wait apart from each other for the processor, and how many of each.
+const TURN_QUEUES: Shape = Shape { seats: 0, queues: 256, hand_size: 4, queue_length: usize::MAX };
+
+impl Control {
+    pub fn new(limits: Limits) -> Self {
+        let turns = FairQueue::new(Shape { seats: limits.turns.max(1), ..TURN_QUEUES });
+        Self { limits, rules: ArcSwap::default(), turns }
+    }
+
+    /// Puts these schemas and levels into effect. Who has a seat or waits for one of a level
+    /// that changes does so where he is.
+    pub fn configure(&self, schemas: &[Value], levels: &[Value]) {
+        let mut schemas: Vec<Schema> = schemas.iter().map(Schema::read).collect();
+        schemas.sort_by(|a, b| (a.precedence, &a.name).cmp(&(b.precedence, &b.name)));
+        let levels: Vec<Level> = levels.iter().map(Level::read).collect();
+        let all: u64 = levels.iter().filter_map(|level| level.limited).map(|limited| limited.shares).sum();
+        let before = self.rules.load();
+        let in_use = |level: Level| {
+            let seats = level.limited.map(|limited| {
+                let share = (self.limits.requests as u64 * limited.shares).div_ceil(all.max(1));
+                let (queues, hand_size, length) = limited
+                    .queuing
+                    .map_or((0, 0, 0), |queuing| (queuing.queues, queuing.hand_size, queuing.queue_length));
+                let shape = Shape {
+                    seats: usize::try_from(share).unwrap_or(usize::MAX),
+                    queues,
+                    hand_size,
+                    queue_length: usize::try_from(length).unwrap_or(usize::MAX),
+                };
+                let same = before.levels.get(&level.name).and_then(|found| found.seats.clone());
+                same.filter(|seats| seats.shape() == shape).unwrap_or_else(|| FairQueue::new(shape))
+            });
+            (level.name.clone(), InUse { level, seats })
+        };
+        let levels = levels.into_iter().map(in_use).collect();
+        self.rules.store(Arc::new(Rules { schemas, levels }));
+    }
+
+    /// Waits until the request may be worked on. Where no schema or level is about it, it may.
+    pub async fn enter(&self, attributes: &Attributes<'_>) -> Result<Pass, Refused> {
+        let (seats, mut pass) = {
+            let rules = self.rules.load();
+            let schema = rules.schemas.iter().find(|schema| schema.matches(attributes));
+            let level = schema.and_then(|schema| rules.levels.get(&schema.level));
+            let uid = |uid: Option<&String>| uid.cloned().unwrap_or_default();
+            let mut hasher = DefaultHasher::new();
+            schema.map(|schema| (&schema.name, schema.flow(attributes))).hash(&mut hasher);
+            let pass = Pass {
+                _seat: None,
+                schema_uid: uid(schema.map(|schema| &schema.uid)),
+                level_uid: uid(level.map(|level| &level.level.uid)),
+                flow: hasher.finish(),
+                is_exempt: level.is_some_and(|level| level.seats.is_none()),
+            };
+            (level.and_then(|level| level.seats.clone()), pass)
+        };
+        let Some(seats) = seats else { return Ok(pass) };
+        match timeout(self.limits.patience, seats.take(pass.flow)).await {
+            Ok(Ok(seat)) => {
+                pass._seat = Some(seat);
+                Ok(pass)
+            }
+            _ => Err(Refused { schema_uid: pass.schema_uid, level_uid: pass.level_uid }),
+        }
+    }
+
+    /// Waits for the processor, in fair order among flows. What is exempt does not wait.
+    pub async fn turn(&self, pass: &Pass) -> Turn {
+        if pass.is_exempt {
+            return Turn { _seat: None };
+        }
+        Turn { _seat: self.turns.take(pass.flow).await.ok() }
+    }
+
+    /// Seats taken and requests waiting, by the name of the level.
+    pub fn usage(&self) -> Vec<(String, usize, usize)> {
+        let rules = self.rules.load();
+        let mut usage: Vec<(String, usize, usize)> = rules
+            .levels
+            .iter()
+            .filter_map(|(name, level)| {
+                let seats = level.seats.as_ref()?;
+                Some((name.clone(), seats.taken(), seats.waiting()))
+            })
+            .collect();
+        usage.sort();
+        usage
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use sternpost_meta::{authorize::What, user::User};
+
+    use super::*;
+
+    const LIMITS: Limits = Limits { requests: 10, turns: 1, patience: Duration::from_secs(15) };
+
+    fn schema(name: &str, precedence: i64, user: &str, level: &str) -> Value {
+        json!({"metadata": {"name": name, "uid": format!("schema-{name}")}, "spec": {
+            "matchingPrecedence": precedence,
+            "priorityLevelConfiguration": {"name": level},
+            "distinguisherMethod": {"type": "ByUser"},
+            "rules": [{
+                "subjects": [{"kind": "User", "user": {"name": user}}],
+                "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+            }],
+        }})
+    }
+
+    fn level(name: &str, shares: u64, response: &Value) -> Value {
+        json!({"metadata": {"name": name, "uid": format!("level-{name}")}, "spec": {
+            "type": "Limited",
+            "limited": {"nominalConcurrencyShares": shares, "limitResponse": response},
+        }})
+    }
+
+    fn control() -> Control {
+        let control = Control::new(LIMITS);
+        let queuing =
+            json!({"type": "Queue", "queuing": {"queues": 4, "handSize": 1, "queueLengthLimit": 2}});
+        control.configure(
+            &[
+                schema("all", 100, "*", "low"),
+                schema("root", 1, "root", "exempt"),
+                schema("b", 50, "bob", "none"),
+            ],
+            &[
+                level("low", 20, &queuing),
+                level("none", 30, &json!({"type": "Reject"})),
+                json!({"metadata": {"name": "exempt", "uid": "level-exempt"}, "spec": {"type": "Exempt"}}),
+            ],
+        );
+        control
+    }
+
+    async fn enter(control: &Control, name: &str) -> Result<Pass, Refused> {
+        let user = User { name: name.into(), ..User::default() };
+        control.enter(&Attributes { user: &user, verb: "get", what: What::Path("/") }).await
+    }
+
+    #[tokio::test]
+    async fn the_schema_with_the_least_precedence_decides() {
+        let control = control();
+        for (user, schema, level) in [("ana", "all", "low"), ("root", "root", "exempt"), ("bob", "b", "none")]
+        {
+            let pass = enter(&control, user).await.unwrap();
+            assert_eq!(pass.schema_uid, format!("schema-{schema}"));
+            assert_eq!(pass.level_uid, format!("level-{level}"));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn seats_are_shared_out_and_those_who_wait_too_long_are_refused() {
+        let control = control();
+        // 10 requests, 20 of 50 shares.
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            held.push(enter(&control, "ana").await.unwrap());
+        }
+        assert_eq!(control.usage(), [("low".to_owned(), 4, 0), ("none".to_owned(), 0, 0)]);
+        let begun = tokio::time::Instant::now();
+        let refused = enter(&control, "ana").await.unwrap_err();
+        assert_eq!(refused, Refused { schema_uid: "schema-all".into(), level_uid: "level-low".into() });
+        assert_eq!(begun.elapsed(), LIMITS.patience);
+        assert_eq!(control.usage()[0], ("low".to_owned(), 4, 0));
+        // What is exempt has no limit, and other levels have their own.
+        for _ in 0..100 {
+            held.push(enter(&control, "root").await.unwrap());
+        }
+        assert!(enter(&control, "bob").await.is_ok());
+        held.truncate(3);
+        assert!(enter(&control, "ana").await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_level_that_did_not_change_keeps_its_seats() {
+        let control = control();
+        let _held = enter(&control, "bob").await.unwrap();
+        let queuing =
+            json!({"type": "Queue", "queuing": {"queues": 4, "handSize": 1, "queueLengthLimit": 9}});
+        let levels = [level("low", 20, &queuing), level("none", 30, &json!({"type": "Reject"}))];
+        control.configure(&[schema("b", 50, "bob", "none")], &levels);
+        assert_eq!(control.usage(), [("low".to_owned(), 0, 0), ("none".to_owned(), 1, 0)]);
+        // Nothing is about others now.
+        assert_eq!(enter(&control, "ana").await.unwrap().schema_uid, "");
+    }
+
+    #[tokio::test]
+    async fn turns_are_one_after_another() {
+        let control = Arc::new(control());
+        let (ana, root) = (enter(&control, "ana").await.unwrap(), enter(&control, "root").await.unwrap());
+        let turn = control.turn(&ana).await;
+        let _not_waiting = control.turn(&root).await;
+        let other = control.clone();
+        let waits = tokio::spawn(async move {
+            let pass = enter(&other, "bob").await.unwrap();
+            let _turn = other.turn(&pass).await;
+        });
+        tokio::task::yield_now().await;
+        assert!(!waits.is_finished());
+        drop(turn);
+        waits.await.unwrap();
+    }
+}

@@ -1,0 +1,165 @@
+//! Flow control of requests.
+
+use std::{future::poll_fn, pin::pin};
+
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use sternpost_flow::{Control, Pass, Refused, Turn};
+use sternpost_meta::authorize::{Attributes, What};
+
+use crate::{
+    objects::{self, Answer},
+    response,
+};
+
+const SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
+
+/// What clients that are told to come back are told to wait.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// What goes on for as long as its client likes: it takes no seat, or those who look would starve
+/// those who do.
+fn goes_on(attributes: &Attributes<'_>) -> bool {
+    let subresource = match attributes.what {
+        What::Resource(what) => what.subresource,
+        What::Path(_) => "",
+    };
+    matches!(attributes.verb, "watch" | "proxy")
+        || matches!(subresource, "attach" | "exec" | "proxy" | "log" | "portforward")
+}
+
+/// Does `work` when it is its turn. The turn is for computing: it ends when the work waits for
+/// something else.
+pub(crate) async fn run(
+    control: Option<&Control>,
+    attributes: &Attributes<'_>,
+    work: impl Future<Output = Answer>,
+) -> Answer {
+    let Some(control) = control.filter(|_| !goes_on(attributes)) else { return work.await };
+    let pass = match control.enter(attributes).await {
+        Ok(pass) => pass,
+        Err(refused) => return too_many(&refused),
+    };
+    let turn = control.turn(&pass).await;
+    let mut answer = in_turn(work, turn).await;
+    let Pass { schema_uid, level_uid, .. } = &pass;
+    mark(&mut answer, schema_uid, level_uid);
+    answer
+}
+
+async fn in_turn(work: impl Future<Output = Answer>, turn: Turn) -> Answer {
+    let mut work = pin!(work);
+    let mut turn = Some(turn);
+    poll_fn(move |context| {
+        let polled = work.as_mut().poll(context);
+        // Whoever waits does not compute.
+        drop(turn.take());
+        polled
+    })
+    .await
+}
+
+fn too_many(refused: &Refused) -> Answer {
+    let text = "Too many requests, please try again later.\n";
+    let mut answer = objects::whole(response::plain_text(StatusCode::TOO_MANY_REQUESTS, text));
+    answer.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+    mark(&mut answer, &refused.schema_uid, &refused.level_uid);
+    answer
+}
+
+fn mark(answer: &mut Answer, schema: &str, level: &str) {
+    for (name, uid) in [(SCHEMA, schema), (LEVEL, level)] {
+        if let Ok(value) = HeaderValue::from_str(uid)
+            && !uid.is_empty()
+        {
+            answer.headers_mut().insert(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use serde_json::{Value, json};
+    use sternpost_flow::Limits;
+    use sternpost_meta::{authorize::ResourceAttributes, user::User};
+    use tokio::sync::Notify;
+
+    use super::*;
+    use crate::testing;
+
+    /// One seat for everybody, and nobody waits.
+    fn control() -> Arc<Control> {
+        let control = Control::new(Limits { requests: 1, turns: 1, patience: Duration::from_secs(15) });
+        let schema = json!({"metadata": {"name": "all", "uid": "schema"}, "spec": {
+            "priorityLevelConfiguration": {"name": "one"},
+            "rules": [{
+                "subjects": [{"kind": "User", "user": {"name": "*"}}],
+                "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": true, "namespaces": ["*"]}],
+            }],
+        }});
+        let level: Value = json!({"metadata": {"name": "one", "uid": "level"}, "spec": {
+            "type": "Limited",
+            "limited": {"nominalConcurrencyShares": 1, "limitResponse": {"type": "Reject"}},
+        }});
+        control.configure(&[schema], &[level]);
+        Arc::new(control)
+    }
+
+    async fn ask(control: &Control, verb: &'static str, subresource: &str, until: Option<&Notify>) -> Answer {
+        let user = User::admin();
+        let what = ResourceAttributes { resource: "pods", subresource, ..ResourceAttributes::default() };
+        let attributes = Attributes { user: &user, verb, what: What::Resource(what) };
+        let work = async {
+            if let Some(until) = until {
+                until.notified().await;
+            }
+            objects::whole(response::empty(StatusCode::OK))
+        };
+        run(Some(control), &attributes, work).await
+    }
+
+    #[tokio::test]
+    async fn what_finds_no_seat_is_told_to_come_back() {
+        let (control, go) = (control(), Arc::new(Notify::new()));
+        let (busy, until) = (control.clone(), go.clone());
+        let first = tokio::spawn(async move { ask(&busy, "create", "", Some(&until)).await });
+        while control.usage()[0].1 == 0 {
+            tokio::task::yield_now().await;
+        }
+        let refused = ask(&control, "get", "", None).await;
+        assert_eq!(refused.status(), 429);
+        assert_eq!(testing::body(&refused), "Too many requests, please try again later.\n");
+        for (name, value) in [
+            ("retry-after", "1"),
+            ("x-kubernetes-pf-flowschema-uid", "schema"),
+            ("x-kubernetes-pf-prioritylevel-uid", "level"),
+        ] {
+            assert_eq!(testing::header(&refused, name), Some(value));
+        }
+        // What goes on for long needs none.
+        for (verb, subresource) in [("watch", ""), ("get", "log"), ("create", "exec")] {
+            assert_eq!(ask(&control, verb, subresource, None).await.status(), 200, "{verb} {subresource}");
+        }
+        go.notify_one();
+        let answer = first.await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(testing::header(&answer, "x-kubernetes-pf-flowschema-uid"), Some("schema"));
+        assert_eq!(ask(&control, "get", "", None).await.status(), 200);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_something_else_lets_others_compute() {
+        let control = Control::new(Limits { requests: 10, turns: 1, patience: Duration::from_secs(15) });
+        let go = Notify::new();
+        let waits = ask(&control, "create", "", Some(&go));
+        let passes = async {
+            let answer = ask(&control, "get", "", None).await;
+            go.notify_one();
+            answer
+        };
+        let (one, other) = tokio::join!(waits, passes);
+        assert_eq!((one.status().as_u16(), other.status().as_u16()), (200, 200));
+    }
+}

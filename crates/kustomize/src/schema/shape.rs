@@ -1,0 +1,306 @@
+//! Whether a document has the shape of OpenAPI: what a field holds, if it is
+//! there. Upstream panics where this says what is wrong.
+//!
+//! What no reader of schemas looks into (examples, defaults, `xml`, extensions)
+//! may be anything; `null` may stand anywhere.
+
+use serde_json::{Map, Value};
+
+use super::place::{Path, Step};
+
+/// What a document has that it must not, and where.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Misshape {
+    pub(crate) path: Path,
+    pub(crate) problem: String,
+}
+
+/// A Swagger 2.0 document.
+pub(crate) fn check_v2(document: &Value) -> Result<(), Misshape> {
+    Checker::default().object(document, &DOCUMENT)
+}
+
+/// The schemas of an OpenAPI v3 document, and what tells the scope of kinds.
+pub(crate) fn check_v3(document: &Value) -> Result<(), Misshape> {
+    Checker::default().object(document, &DOCUMENT_V3)
+}
+
+/// One schema, at a place in its document.
+pub(crate) fn check_schema(schema: &Value, path: Path) -> Result<(), Misshape> {
+    Checker { path }.shape(schema, Shape::Object(&SCHEMA))
+}
+
+type Fields = &'static [(&'static str, Shape)];
+
+#[derive(Clone, Copy)]
+enum Shape {
+    Text,
+    Boolean,
+    Number,
+    Integer,
+    Texts,
+    /// Text, or a list of it.
+    TextOrTexts,
+    List,
+    Object(&'static Fields),
+    Objects(&'static Fields),
+    Map(&'static Fields),
+    SchemaOrBoolean,
+    /// A schema or a list of schemas; scalars are let pass.
+    Items,
+    Reference,
+    Kinds,
+    Kind,
+}
+
+static NOTHING: Fields = &[];
+
+static SCHEMA: Fields = &[
+    ("$ref", Shape::Reference),
+    ("additionalItems", Shape::SchemaOrBoolean),
+    ("additionalProperties", Shape::SchemaOrBoolean),
+    ("allOf", Shape::Objects(&SCHEMA)),
+    ("anyOf", Shape::Objects(&SCHEMA)),
+    ("definitions", Shape::Map(&SCHEMA)),
+    ("dependencies", Shape::Object(&NOTHING)),
+    ("description", Shape::Text),
+    ("discriminator", Shape::Text),
+    ("enum", Shape::List),
+    ("exclusiveMaximum", Shape::Boolean),
+    ("exclusiveMinimum", Shape::Boolean),
+    ("externalDocs", Shape::Object(&NOTHING)),
+    ("format", Shape::Text),
+    ("id", Shape::Text),
+    ("items", Shape::Items),
+    ("maxItems", Shape::Integer),
+    ("maxLength", Shape::Integer),
+    ("maxProperties", Shape::Integer),
+    ("maximum", Shape::Number),
+    ("minItems", Shape::Integer),
+    ("minLength", Shape::Integer),
+    ("minProperties", Shape::Integer),
+    ("minimum", Shape::Number),
+    ("multipleOf", Shape::Number),
+    ("not", Shape::Object(&SCHEMA)),
+    ("nullable", Shape::Boolean),
+    ("oneOf", Shape::Objects(&SCHEMA)),
+    ("pattern", Shape::Text),
+    ("patternProperties", Shape::Map(&SCHEMA)),
+    ("properties", Shape::Map(&SCHEMA)),
+    ("readOnly", Shape::Boolean),
+    ("required", Shape::Texts),
+    ("title", Shape::Text),
+    ("type", Shape::TextOrTexts),
+    ("uniqueItems", Shape::Boolean),
+    ("x-kubernetes-group-version-kind", Shape::Kinds),
+];
+
+static INFO: Fields = &[("title", Shape::Text), ("version", Shape::Text), ("description", Shape::Text)];
+
+static OPERATION: Fields = &[
+    ("consumes", Shape::Texts),
+    ("deprecated", Shape::Boolean),
+    ("description", Shape::Text),
+    ("operationId", Shape::Text),
+    ("parameters", Shape::Objects(&NOTHING)),
+    ("produces", Shape::Texts),
+    ("responses", Shape::Map(&RESPONSE)),
+    ("schemes", Shape::Texts),
+    ("summary", Shape::Text),
+    ("tags", Shape::Texts),
+    ("x-kubernetes-group-version-kind", Shape::Kind),
+];
+
+static RESPONSE: Fields = &[("description", Shape::Text)];
+
+static PATH: Fields = &[
+    ("delete", Shape::Object(&OPERATION)),
+    ("get", Shape::Object(&OPERATION)),
+    ("head", Shape::Object(&OPERATION)),
+    ("options", Shape::Object(&OPERATION)),
+    ("parameters", Shape::Objects(&NOTHING)),
+    ("patch", Shape::Object(&OPERATION)),
+    ("post", Shape::Object(&OPERATION)),
+    ("put", Shape::Object(&OPERATION)),
+];
+
+static DOCUMENT: Fields = &[
+    ("basePath", Shape::Text),
+    ("consumes", Shape::Texts),
+    ("definitions", Shape::Map(&SCHEMA)),
+    ("externalDocs", Shape::Object(&NOTHING)),
+    ("host", Shape::Text),
+    ("id", Shape::Text),
+    ("info", Shape::Object(&INFO)),
+    ("parameters", Shape::Map(&NOTHING)),
+    ("paths", Shape::Object(&NOTHING)),
+    ("produces", Shape::Texts),
+    ("responses", Shape::Map(&NOTHING)),
+    ("schemes", Shape::Texts),
+    ("security", Shape::Objects(&NOTHING)),
+    ("securityDefinitions", Shape::Map(&NOTHING)),
+    ("swagger", Shape::Text),
+    ("tags", Shape::Objects(&NOTHING)),
+];
+
+static SCHEMA_V3: Fields = &[
+    ("$ref", Shape::Reference),
+    ("additionalProperties", Shape::SchemaOrBoolean),
+    ("allOf", Shape::Objects(&SCHEMA_V3)),
+    ("items", Shape::Object(&SCHEMA_V3)),
+    ("properties", Shape::Map(&SCHEMA_V3)),
+    ("type", Shape::Text),
+    ("x-kubernetes-group-version-kind", Shape::Kinds),
+];
+
+static COMPONENTS: Fields = &[("schemas", Shape::Map(&SCHEMA_V3))];
+
+static DOCUMENT_V3: Fields =
+    &[("components", Shape::Object(&COMPONENTS)), ("paths", Shape::Object(&NOTHING))];
+
+#[derive(Default)]
+struct Checker {
+    path: Path,
+}
+
+impl Checker {
+    fn object(&mut self, value: &Value, fields: &'static Fields) -> Result<(), Misshape> {
+        self.shape(value, Shape::Object(fields))?;
+        // A path item is one only below a name that starts as a path does.
+        for (name, item) in value.get("paths").and_then(Value::as_object).into_iter().flatten() {
+            if name.starts_with('/') {
+                let steps = [Step::Key("paths".into()), Step::Key(name.clone())];
+                self.path.extend(steps);
+                self.shape(item, Shape::Object(&PATH))?;
+                self.path.truncate(self.path.len().saturating_sub(2));
+            }
+        }
+        Ok(())
+    }
+
+    fn shape(&mut self, value: &Value, shape: Shape) -> Result<(), Misshape> {
+        if value.is_null() {
+            return Ok(());
+        }
+        match (shape, value) {
+            (Shape::Text, Value::String(_))
+            | (Shape::Boolean, Value::Bool(_))
+            | (Shape::Number, Value::Number(_))
+            | (Shape::List, Value::Array(_))
+            | (Shape::TextOrTexts, Value::String(_))
+            | (Shape::SchemaOrBoolean, Value::Bool(_)) => Ok(()),
+            (Shape::Integer, Value::Number(number)) if number.is_i64() => Ok(()),
+            (Shape::Texts | Shape::TextOrTexts, Value::Array(items)) => self.items(items, Shape::Text),
+            (Shape::Object(fields), Value::Object(held)) => self.fields(held, fields),
+            (Shape::Objects(fields), Value::Array(items)) => self.items(items, Shape::Object(fields)),
+            (Shape::Map(fields), Value::Object(held)) => held.iter().try_for_each(|(name, value)| {
+                self.at(Step::Key(name.clone()), |checker| checker.shape(value, Shape::Object(fields)))
+            }),
+            (Shape::SchemaOrBoolean | Shape::Items, Value::Object(held)) => self.fields(held, &SCHEMA),
+            (Shape::Items, Value::Array(items)) => self.items(items, Shape::Object(&SCHEMA)),
+            (Shape::Items, _) => Ok(()),
+            (Shape::Reference, Value::String(text)) => match unusable(text) {
+                Some(problem) => Err(self.problem(format!("{text:?} is no reference: {problem}"))),
+                None => Ok(()),
+            },
+            (Shape::Reference, _) => Ok(()),
+            (Shape::Kinds, Value::Array(items)) => {
+                // Only objects are looked at.
+                items
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, item)| item.is_object())
+                    .try_for_each(|(at, item)| self.at(Step::Index(at), |checker| checker.kind(item)))
+            }
+            (Shape::Kind, Value::Object(_)) => self.kind(value),
+            (Shape::Kinds | Shape::Kind, _) => Ok(()),
+            (shape, value) => {
+                Err(self.problem(format!("expected {}, found {}", expected(shape), found(value))))
+            }
+        }
+    }
+
+    fn fields(&mut self, held: &Map<String, Value>, fields: &'static Fields) -> Result<(), Misshape> {
+        for (name, shape) in *fields {
+            if let Some(value) = held.get(*name) {
+                self.at(Step::Key((*name).to_owned()), |checker| checker.shape(value, *shape))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn items(&mut self, items: &[Value], shape: Shape) -> Result<(), Misshape> {
+        items
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, item)| self.at(Step::Index(at), |checker| checker.shape(item, shape)))
+    }
+
+    fn kind(&mut self, gvk: &Value) -> Result<(), Misshape> {
+        for name in ["version", "kind"] {
+            match gvk.get(name) {
+                Some(Value::String(_)) => {}
+                Some(other) => {
+                    let problem = format!("expected a text, found {}", found(other));
+                    return self.at(Step::Key(name.to_owned()), |checker| Err(checker.problem(problem)));
+                }
+                None => return Err(self.problem(format!("`{name}` is missing"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn at<T>(
+        &mut self,
+        step: Step,
+        run: impl FnOnce(&mut Self) -> Result<T, Misshape>,
+    ) -> Result<T, Misshape> {
+        self.path.push(step);
+        let result = run(self)?;
+        self.path.pop();
+        Ok(result)
+    }
+
+    fn problem(&self, problem: String) -> Misshape {
+        Misshape { path: self.path.clone(), problem }
+    }
+}
+
+/// Why a text cannot be the address in `$ref`.
+fn unusable(text: &str) -> Option<&'static str> {
+    if text.chars().any(|char| char.is_ascii_control()) {
+        return Some("it has a control character");
+    }
+    let mut parts = text.split('%');
+    parts.next();
+    let escape = |part: &str| {
+        let digits: Vec<char> = part.chars().take(2).collect();
+        digits.len() == 2 && digits.iter().all(char::is_ascii_hexdigit)
+    };
+    (!parts.all(escape)).then_some("`%` is not followed by two hexadecimal digits")
+}
+
+fn expected(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Text => "a text",
+        Shape::Boolean => "a boolean",
+        Shape::Number => "a number",
+        Shape::Integer => "an integer",
+        Shape::Texts => "a list of texts",
+        Shape::TextOrTexts => "a text or a list of texts",
+        Shape::List | Shape::Objects(&_) => "a list",
+        Shape::SchemaOrBoolean => "an object or a boolean",
+        _ => "an object",
+    }
+}
+
+pub(crate) fn found(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,205 @@
+//! Files that are read again when they change, without a restart: the serving
+//! certificate, the authorities of clients and front proxies, and the
+//! authentication configuration.
+//!
+//! Looking at the files once a second finds every way in which files are
+//! replaced, also the symbolic links of mounted secrets. A file that cannot be
+//! used is logged, and what was read before stays.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use arc_swap::ArcSwap;
+use sternpost_auth::{
+    certificate::Serving, client_certificate::ClientAuthority, request_header::FrontProxies,
+};
+use sternpost_http::Api;
+use tokio_rustls::rustls::ServerConfig;
+
+use crate::{authentication, cli::ServeArgs, credentials};
+
+/// How often files are looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What new connections are made with.
+pub struct Tls {
+    pub serving: Serving,
+    pub clients: Option<ClientAuthority>,
+    pub proxies: Option<FrontProxies>,
+}
+
+impl Tls {
+    pub fn config(&self) -> anyhow::Result<ServerConfig> {
+        let authorities = self.clients.iter().chain(self.proxies.iter().map(|proxies| &proxies.authority));
+        Ok(self.serving.server_config(&authorities.collect::<Vec<_>>())?)
+    }
+}
+
+/// Looks at the files until it is aborted; the returned task is the caller's.
+pub fn start(
+    args: &ServeArgs,
+    tls: Tls,
+    config: Arc<ArcSwap<ServerConfig>>,
+    api: Arc<Api>,
+) -> tokio::task::JoinHandle<()> {
+    let mut watcher = Watcher {
+        serving: Watched::new(args.tls_cert_file.iter().chain(&args.tls_private_key_file)),
+        clients: Watched::new(&args.client_ca_file),
+        proxies: Watched::new(&args.authentication.requestheader_client_ca_file),
+        settings: Watched::new(&args.authentication.authentication_config),
+        tls,
+        config,
+        api,
+    };
+    let args = Reread {
+        certificate: args.tls_cert_file.clone().zip(args.tls_private_key_file.clone()),
+        clients: args.client_ca_file.clone(),
+        authentication: args.authentication.clone(),
+        own_issuers: args.service_accounts.issuers.clone(),
+    };
+    tokio::spawn(async move {
+        if watcher.is_idle() {
+            return;
+        }
+        let args = Arc::new(args);
+        loop {
+            tokio::time::sleep(INTERVAL).await;
+            // A file may be on a disk that does not answer.
+            let args = args.clone();
+            let looked = tokio::task::spawn_blocking(move || {
+                watcher.look(&args);
+                watcher
+            });
+            match looked.await {
+                Ok(back) => watcher = back,
+                Err(error) => return tracing::error!(%error, "files are no longer watched"),
+            }
+        }
+    })
+}
+
+/// Where everything is read from.
+struct Reread {
+    certificate: Option<(PathBuf, PathBuf)>,
+    clients: Option<PathBuf>,
+    authentication: authentication::AuthenticationArgs,
+    own_issuers: Vec<String>,
+}
+
+struct Watcher {
+    serving: Watched,
+    clients: Watched,
+    proxies: Watched,
+    settings: Watched,
+    tls: Tls,
+    config: Arc<ArcSwap<ServerConfig>>,
+    api: Arc<Api>,
+}
+
+impl Watcher {
+    fn is_idle(&self) -> bool {
+        [&self.serving, &self.clients, &self.proxies, &self.settings]
+            .iter()
+            .all(|watched| watched.paths.is_empty())
+    }
+
+    fn look(&mut self, args: &Reread) {
+        let mut changed = false;
+        if self.serving.has_changed()
+            && let Some((certificate, key)) = &args.certificate
+            && let Some(serving) = logged(certificate, credentials::serving_from_files(certificate, key))
+        {
+            self.tls.serving = serving;
+            changed = true;
+        }
+        if self.clients.has_changed()
+            && let Some(path) = &args.clients
+            && let Some(clients) = logged(path, credentials::client_authority(path))
+        {
+            self.tls.clients = Some(clients.clone());
+            self.api.authenticator.set_clients(clients);
+            changed = true;
+        }
+        if self.proxies.has_changed()
+            && let Some(path) = &args.authentication.requestheader_client_ca_file
+            && let Some(Some(proxies)) = logged(path, authentication::front_proxies(&args.authentication))
+        {
+            self.tls.proxies = Some(proxies.clone());
+            self.api.authenticator.set_front_proxies(proxies);
+            changed = true;
+        }
+        if changed {
+            match self.tls.config() {
+                Ok(config) => self.config.store(Arc::new(config)),
+                Err(error) => tracing::error!(%error, "cannot use what was read again"),
+            }
+        }
+        if self.settings.has_changed()
+            && let Some(path) = &args.authentication.authentication_config
+        {
+            let authenticator = &self.api.authenticator;
+            let applied =
+                authentication::apply_file(&args.authentication, path, &args.own_issuers, authenticator);
+            logged(path, applied);
+        }
+    }
+}
+
+/// What was read, or `None` and a line in the log.
+fn logged<T>(path: &Path, read: anyhow::Result<T>) -> Option<T> {
+    match read {
+        Ok(read) => {
+            tracing::info!(path = %path.display(), "read again");
+            Some(read)
+        }
+        Err(error) => {
+            let error = format!("{error:#}");
+            tracing::error!(path = %path.display(), error, "changed to what cannot be used; what was read before stays");
+            None
+        }
+    }
+}
+
+/// Files, and what they looked like last.
+struct Watched {
+    paths: Vec<PathBuf>,
+    seen: Vec<Option<Stamp>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    length: u64,
+    file: u64,
+}
+
+impl Watched {
+    fn new<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        let paths: Vec<PathBuf> = paths.into_iter().cloned().collect();
+        let seen = paths.iter().map(|path| Stamp::of(path)).collect();
+        Self { paths, seen }
+    }
+
+    fn has_changed(&mut self) -> bool {
+        let now: Vec<_> = self.paths.iter().map(|path| Stamp::of(path)).collect();
+        let changed = now != self.seen;
+        self.seen = now;
+        changed
+    }
+}
+
+impl Stamp {
+    /// Of the file at the end of all links. `None` if there is none.
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        #[cfg(unix)]
+        let file = std::os::unix::fs::MetadataExt::ino(&metadata);
+        #[cfg(not(unix))]
+        let file = 0;
+        Some(Self { modified: metadata.modified().ok(), length: metadata.len(), file })
+    }
+}

@@ -1,0 +1,23 @@
+//! DenyServiceExternalIPs: services take no addresses that are somebody else's.
+
+use serde_json::Value;
+use sternpost_meta::status::Status;
+use sternpost_registry::object::Fields;
+
+use super::{Operation, Plugin, Request};
+
+pub(super) const PLUGIN: Plugin = Plugin { name: "DenyServiceExternalIPs", validate, ..Plugin::NONE };
+
+fn validate(request: &Request<'_>, service: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+    let writes =
+        request.is(Operation::Create, "", "services") || request.is(Operation::Update, "", "services");
+    if !writes {
+        return Ok(());
+    }
+    let had = request.old.map(|old| old.field("spec").items("externalIPs")).unwrap_or_default();
+    // What was there before may stay.
+    if service.field("spec").items("externalIPs").iter().all(|address| had.contains(address)) {
+        return Ok(());
+    }
+    Err(request.forbidden(service, "Use of external IPs is denied by admission control"))
+}

@@ -1,0 +1,635 @@
+//! ValidatingAdmissionPolicy and MutatingAdmissionPolicy: expressions decide.
+//!
+//! What a policy says of an object is in `sternpost-admission`. Here is which policies there are, whom
+//! they concern, where their parameters come from, and what becomes of what they say. Policies are gone
+//! through by name, and their bindings by name.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use arc_swap::ArcSwapOption;
+use serde_json::{Value, json};
+use sternpost_admission::{
+    conditions::{self, Variables},
+    matching::{Match, Matcher, Subject},
+    policy::{
+        Binding, Input, NO_PARAMS, ParamScope, Policy, Which,
+        mutating::{Mutated, Mutating},
+        no_param_kind,
+        validating::{Denial, Validating},
+    },
+    request::{Form, Request},
+};
+use sternpost_cache::{Cache, Object, ResourceCache, ResourceId, Snapshot};
+use sternpost_cel::Question;
+use sternpost_meta::{
+    field::go_quote,
+    gvk::GroupVersionKind,
+    status::{Cause, Reason, ResourceName, Status},
+};
+use sternpost_registry::object::Fields;
+use sternpost_store::Revision;
+
+use super::{
+    Attributes, Operation,
+    expressions::Authorizing,
+    reinvocation::Reinvocation,
+    versions::{self, Unknown},
+};
+use crate::{ownership::in_served_version, registry::Registry, served::Served};
+
+const GROUP: &str = "admissionregistration.k8s.io";
+
+/// Of what policies never hear: a bad one could not be removed any more, and reviews change nothing.
+const EXEMPT: [(&str, &str); 10] = [
+    (GROUP, "validatingadmissionpolicies"),
+    (GROUP, "validatingadmissionpolicybindings"),
+    (GROUP, "mutatingadmissionpolicies"),
+    (GROUP, "mutatingadmissionpolicybindings"),
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "localsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+];
+
+/// Where an audit log finds what was let in although a policy is against it.
+const FAILURE_ANNOTATION: &str = "validation.policy.admission.k8s.io/validation_failure";
+
+/// The policies there are, compiled once for every change of them or of their bindings.
+#[derive(Debug)]
+pub(crate) struct Policies {
+    validating: Configured<Validating>,
+    mutating: Configured<Mutating>,
+}
+
+impl Policies {
+    pub fn of(cache: &Cache) -> Self {
+        let resource = |plural: &str| cache.resource(&ResourceId::new(GROUP, plural));
+        Self {
+            validating: Configured {
+                policies: resource("validatingadmissionpolicies"),
+                bindings: resource("validatingadmissionpolicybindings"),
+                compiled: ArcSwapOption::empty(),
+                read: Validating::read,
+            },
+            mutating: Configured {
+                policies: resource("mutatingadmissionpolicies"),
+                bindings: resource("mutatingadmissionpolicybindings"),
+                compiled: ArcSwapOption::empty(),
+                read: Mutating::read,
+            },
+        }
+    }
+
+    /// Whether any could concern a request.
+    pub fn are_there(&self) -> bool {
+        self.validating.are_there() || self.mutating.are_there()
+    }
+}
+
+#[derive(Debug)]
+struct Configured<P> {
+    policies: Arc<ResourceCache>,
+    bindings: Arc<ResourceCache>,
+    compiled: ArcSwapOption<Compiled<P>>,
+    read: fn(&Value) -> P,
+}
+
+/// Policies that are bound, and the objects they were read from.
+#[derive(Debug)]
+struct Compiled<P> {
+    policies: Arc<Snapshot>,
+    bindings: Arc<Snapshot>,
+    bound: Vec<Bound<P>>,
+}
+
+#[derive(Debug)]
+struct Bound<P> {
+    name: String,
+    revision: Revision,
+    policy: Arc<P>,
+    bindings: Vec<Arc<Binding>>,
+}
+
+impl<P> Configured<P> {
+    fn are_there(&self) -> bool {
+        !self.policies.snapshot().is_empty() && !self.bindings.snapshot().is_empty()
+    }
+
+    /// `None` if there are none, which costs nothing.
+    fn bound(&self) -> Option<Arc<Compiled<P>>> {
+        let (policies, bindings) = (self.policies.snapshot(), self.bindings.snapshot());
+        if policies.is_empty() || bindings.is_empty() {
+            return None;
+        }
+        let known = self.compiled.load_full();
+        let is_current = |known: &&Arc<Compiled<P>>| {
+            Arc::ptr_eq(&known.policies, &policies) && Arc::ptr_eq(&known.bindings, &bindings)
+        };
+        if let Some(compiled) = known.as_ref().filter(is_current) {
+            return Some(compiled.clone());
+        }
+        let bound = self.read_all(&policies, &bindings, known.as_deref());
+        let compiled = Arc::new(Compiled { bound, policies, bindings });
+        self.compiled.store(Some(compiled.clone()));
+        Some(compiled)
+    }
+
+    fn read_all(
+        &self,
+        policies: &Snapshot,
+        bindings: &Snapshot,
+        known: Option<&Compiled<P>>,
+    ) -> Vec<Bound<P>> {
+        let mut by_policy: BTreeMap<String, Vec<Arc<Binding>>> = BTreeMap::new();
+        for binding in bindings.iter(None, None) {
+            let binding = Binding::read(&binding.value());
+            by_policy.entry(binding.policy.clone()).or_default().push(Arc::new(binding));
+        }
+        let bound = |(name, bindings): (String, Vec<Arc<Binding>>)| {
+            let policy = policies.get("", &name)?;
+            let revision = policy.revision;
+            let same = |bound: &&Bound<P>| bound.name == name && bound.revision == revision;
+            // Compiling takes longer than all else here.
+            let policy = match known.and_then(|known| known.bound.iter().find(same)) {
+                Some(bound) => bound.policy.clone(),
+                None => Arc::new((self.read)(&policy.value())),
+            };
+            Some(Bound { name, revision, policy, bindings })
+        };
+        by_policy.into_iter().filter_map(bound).collect()
+    }
+}
+
+/// The validating policies. Warnings are told whatever becomes of the request.
+pub(super) async fn validate(
+    registry: &Registry,
+    attributes: &Attributes<'_>,
+    object: &Value,
+    old: Option<&Value>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    let Some(compiled) = registry.policies.validating.bound().filter(|_| !is_exempt(attributes)) else {
+        return Ok(());
+    };
+    let about = About::new(registry, attributes, object, old);
+    let mut found = Found::default();
+    for Bound { policy, bindings, .. } in &compiled.bound {
+        let Some(matched) = about.matched(&policy.policy.matcher)? else { continue };
+        let param_kind = match about.param_kind(&policy.policy) {
+            Ok(served) => served,
+            Err(why) => {
+                found.refuse(&policy.policy, None, Reason::Invalid, why);
+                continue;
+            }
+        };
+        let mut shown = None;
+        for binding in bindings {
+            if !about.concerns(binding)? {
+                continue;
+            }
+            let params = match about.params(param_kind.as_deref(), binding).await? {
+                Ok(params) => params,
+                Err(why) => {
+                    found.refuse(&policy.policy, Some(binding), Reason::Invalid, why);
+                    continue;
+                }
+            };
+            for params in params {
+                let shown = match &mut shown {
+                    Some(shown) => shown,
+                    none => none.insert(about.show(&matched).await?),
+                };
+                let evaluation = about.with_input(shown, &params, |input| policy.evaluate(input));
+                found.take(&policy.policy, binding, evaluation, warnings);
+            }
+        }
+    }
+    found.finish(&about)
+}
+
+/// The mutating policies, one after the other.
+pub(super) async fn mutate(
+    registry: &Registry,
+    attributes: &Attributes<'_>,
+    object: &mut Value,
+    old: Option<&Value>,
+    reinvocation: &mut Reinvocation,
+) -> Result<(), Status> {
+    // What is to go, and a connection, have nothing that could be changed.
+    if object.is_null() || attributes.operation == Operation::Connect {
+        return Ok(());
+    }
+    let Some(compiled) = registry.policies.mutating.bound().filter(|_| !is_exempt(attributes)) else {
+        return Ok(());
+    };
+    let round = reinvocation.round;
+    reinvocation.policies.begin(round, object);
+    let mut failures = Vec::new();
+    for Bound { policy, bindings, .. } in &compiled.bound {
+        let about = About::new(registry, attributes, object, old);
+        let Some(matched) = about.matched(&policy.policy.matcher)? else { continue };
+        let param_kind = match about.param_kind(&policy.policy) {
+            Ok(served) => served,
+            Err(why) => {
+                if !policy.policy.ignores_failure {
+                    let policy = go_quote(&policy.policy.name);
+                    failures.push((Reason::Forbidden, format!("policy {policy} denied request: {why}")));
+                }
+                continue;
+            }
+        };
+        for binding in bindings {
+            let about = About::new(registry, attributes, object, old);
+            if !about.concerns(binding)? {
+                continue;
+            }
+            let refused = |why: &str| {
+                format!(
+                    "policy '{}' with binding '{}' denied request: {why}",
+                    policy.policy.name, binding.name
+                )
+            };
+            let params = match about.params(param_kind.as_deref(), binding).await? {
+                Ok(params) => params,
+                Err(why) => {
+                    if !policy.policy.ignores_failure {
+                        failures.push((Reason::Forbidden, refused(why)));
+                    }
+                    continue;
+                }
+            };
+            for params in params {
+                let metadata = params.field("metadata");
+                let (namespace, name) = (metadata.text("namespace"), metadata.text("name"));
+                let own = format!("{}/{}/{namespace}/{name}", policy.policy.name, binding.name);
+                let place = reinvocation.place_of(own);
+                if !reinvocation.policies.may_ask(round, place) {
+                    continue;
+                }
+                let mut mutation =
+                    Mutation { registry, attributes, object: &mut *object, old, matched: &matched };
+                let outcome = mutation.run(policy, &params).await?;
+                if !policy.policy.ignores_failure {
+                    failures.extend(outcome.failures.iter().map(|why| (Reason::Invalid, refused(why))));
+                }
+                if let Some(changed) = outcome.changed {
+                    reinvocation.needed |= changed;
+                    // Unlike a webhook, a policy is asked again about what it changed itself.
+                    reinvocation.policies.answered(place, false, policy.wants_changes);
+                    reinvocation.policies.answered(place, changed, false);
+                }
+            }
+        }
+    }
+    reinvocation.policies.end(round, object);
+    let Some((reason, message)) = failures.first().cloned() else { return Ok(()) };
+    let mut status =
+        Status::forbidden_because(attributes.target.resource_name(), named(attributes, object), "");
+    status.reason = Some(reason);
+    status.message = message;
+    if let Some(details) = &mut status.details {
+        details.causes = failures
+            .into_iter()
+            .map(|(_, message)| Cause { reason: None, message, field: String::new() })
+            .collect();
+    }
+    Err(status)
+}
+
+/// What one policy does with an object.
+struct Mutation<'a> {
+    registry: &'a Registry,
+    attributes: &'a Attributes<'a>,
+    object: &'a mut Value,
+    old: Option<&'a Value>,
+    matched: &'a Form,
+}
+
+#[derive(Default)]
+struct Outcome {
+    /// Nothing if the policy does not concern the request after all.
+    changed: Option<bool>,
+    failures: Vec<String>,
+}
+
+impl Mutation<'_> {
+    async fn run(&mut self, policy: &Mutating, params: &Value) -> Result<Outcome, Status> {
+        let about = self.about();
+        let mut shown = about.show(self.matched).await?;
+        match about.with_input(&shown, params, |input| policy.holds(input)) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Outcome::default()),
+            Err(why) => return Ok(Outcome { changed: None, failures: vec![why] }),
+        }
+        let kind = versions::topology(self.registry, self.attributes, self.matched);
+        let served = self.attributes.target.served;
+        let (asked, matched) = (&served.resource.gv, &self.matched.gv);
+        // What upstream applies it does not convert, but for custom resources.
+        let is_inconvertible = served.custom().is_none() && asked != matched;
+        let before = shown.object.clone();
+        let mut failures = Vec::new();
+        for index in 0..policy.len() {
+            let about = self.about();
+            let Some(object) = &shown.object else { break };
+            let mutated =
+                about.with_input(&shown, params, |input| policy.mutate(index, input, kind.as_ref(), object));
+            let (new, unknown) = match mutated {
+                Ok(Mutated::Not) => continue,
+                Ok(Mutated::Applied(_)) if is_inconvertible => {
+                    let (from, to, kind) = (&matched.version, &asked.version, served.kind());
+                    failures.push(format!("converting ({from}.{kind}) to ({to}.{kind}): unknown conversion"));
+                    continue;
+                }
+                Ok(Mutated::Applied(new)) => (new, Unknown::Dropped),
+                Ok(Mutated::Patched(new)) if served.custom().is_some() => (new, Unknown::Dropped),
+                Ok(Mutated::Patched(new)) => (new, Unknown::Refused),
+                Err(why) => {
+                    failures.push(why);
+                    continue;
+                }
+            };
+            let new =
+                versions::read_with(self.registry, self.attributes, self.matched, &new, unknown).await?;
+            shown.object = Some(versions::show(self.registry, self.attributes, self.matched, &new).await?);
+            *self.object = new;
+        }
+        Ok(Outcome { changed: Some(before != shown.object), failures })
+    }
+
+    fn about(&self) -> About<'_> {
+        About::new(self.registry, self.attributes, self.object, self.old)
+    }
+}
+
+fn is_exempt(attributes: &Attributes<'_>) -> bool {
+    let resource = &attributes.target.served.resource;
+    EXEMPT.contains(&(&*resource.gv.group, &*resource.plural))
+}
+
+/// The name that a refusal has for an object; of a member of a collection nobody said one.
+fn named<'a>(attributes: &'a Attributes<'_>, object: &'a Value) -> &'a str {
+    let metadata = object.field("metadata");
+    let names = [attributes.name, metadata.text("name"), metadata.text("generateName")];
+    names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")
+}
+
+/// What validating policies have said so far.
+#[derive(Default)]
+struct Found {
+    /// Only the first is told.
+    refusal: Option<(Reason, String)>,
+    /// In upstream's order of fields.
+    failures: Vec<String>,
+    /// Different values of every key.
+    annotations: BTreeMap<String, Vec<String>>,
+}
+
+impl Found {
+    fn refuse(&mut self, policy: &Policy, binding: Option<&Binding>, reason: Reason, why: impl AsRef<str>) {
+        if policy.ignores_failure || self.refusal.is_some() {
+            return;
+        }
+        self.deny(policy, binding, reason, why.as_ref());
+    }
+
+    fn deny(&mut self, policy: &Policy, binding: Option<&Binding>, reason: Reason, why: &str) {
+        let binding = binding.map(|binding| format!(" with binding '{}'", binding.name)).unwrap_or_default();
+        let why = format!("ValidatingAdmissionPolicy '{}'{binding} denied request: {why}", policy.name);
+        self.refusal.get_or_insert((reason, why));
+    }
+
+    fn take(
+        &mut self,
+        policy: &Policy,
+        binding: &Binding,
+        evaluation: sternpost_admission::policy::validating::Evaluation,
+        warnings: &mut Vec<String>,
+    ) {
+        for Denial { reason, message, index } in evaluation.denials {
+            if binding.does("Deny") {
+                self.deny(policy, Some(binding), reason, &message);
+            }
+            if binding.does("Warn") {
+                warnings.push(format!(
+                    "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
+                    policy.name, binding.name
+                ));
+            }
+            if binding.does("Audit") {
+                let (policy, binding_name) = (json!(policy.name), json!(binding.name));
+                let (message, actions) = (json!(message), json!(binding.actions));
+                self.failures.push(format!(
+                    "{{\"message\":{message},\"policy\":{policy},\"binding\":{binding_name},\"expressionIndex\":{index},\"validationActions\":{actions}}}"
+                ));
+            }
+        }
+        for why in evaluation.annotation_failures {
+            self.deny(policy, Some(binding), Reason::Invalid, &why);
+        }
+        for (key, value) in evaluation.annotations {
+            let values = self.annotations.entry(format!("{}/{key}", policy.name)).or_default();
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+    }
+
+    fn finish(self, about: &About<'_>) -> Result<(), Status> {
+        if let Some(audit) = about.attributes.audit {
+            for (key, values) in self.annotations {
+                audit.add(key, values.join(", "));
+            }
+            if !self.failures.is_empty() {
+                audit.add(FAILURE_ANNOTATION, format!("[{}]", self.failures.join(",")));
+            }
+        }
+        let Some((reason, why)) = self.refusal else { return Ok(()) };
+        let attributes = about.attributes;
+        let resource = attributes.target.resource_name();
+        let mut status = Status::forbidden_because(resource, named(attributes, about.object), &why);
+        status.code = match reason {
+            Reason::Forbidden => 403,
+            Reason::RequestEntityTooLarge => 413,
+            _ => 422,
+        };
+        status.reason = Some(reason);
+        if let Some(details) = &mut status.details {
+            details.causes.push(Cause { reason: None, message: why, field: String::new() });
+        }
+        Err(status)
+    }
+}
+
+/// What policies are asked about.
+struct About<'a> {
+    registry: &'a Registry,
+    attributes: &'a Attributes<'a>,
+    asked: Form,
+    options: Value,
+    /// In the form that rules know; null if there is none.
+    object: &'a Value,
+    old: Option<&'a Value>,
+}
+
+/// The objects as a policy sees them.
+struct Shown {
+    matched: Form,
+    object: Option<Value>,
+    old: Option<Value>,
+    /// Or null.
+    namespace: Value,
+}
+
+impl<'a> About<'a> {
+    fn new(
+        registry: &'a Registry,
+        attributes: &'a Attributes<'a>,
+        object: &'a Value,
+        old: Option<&'a Value>,
+    ) -> Self {
+        Self {
+            registry,
+            attributes,
+            asked: attributes.form(),
+            options: attributes.options_json(),
+            object,
+            old,
+        }
+    }
+
+    fn request(&self) -> Request<'_> {
+        self.attributes.request(&self.asked, &self.options, self.object)
+    }
+
+    fn object(&self) -> Option<&'a Value> {
+        Some(self.object).filter(|object| !object.is_null())
+    }
+
+    /// In which version a policy or binding concerns the request, if it does.
+    fn matched(&self, matcher: &Result<Matcher, String>) -> Result<Option<Form>, Status> {
+        let matcher = matcher.as_ref().map_err(|why| Status::internal_error(why))?;
+        let equivalents = versions::equivalents(self.registry, self.attributes);
+        let namespaces = |name: &str| {
+            let namespace = self.registry.namespaces().get("", name)?.value();
+            Some(namespace.field("metadata").field("labels").clone())
+        };
+        let subject = Subject {
+            namespaced: self.attributes.target.served.is_namespaced(),
+            object: self.object(),
+            old: self.old,
+            namespace_labels: &namespaces,
+            equivalents: &equivalents,
+        };
+        match matcher.matches(&self.request(), &subject) {
+            Match::No => Ok(None),
+            Match::Yes(form) => Ok(Some(form)),
+            Match::NamespaceMissing(name) => {
+                Err(Status::not_found(ResourceName { group: "", resource: "namespaces" }, &name))
+            }
+        }
+    }
+
+    fn concerns(&self, binding: &Binding) -> Result<bool, Status> {
+        match &binding.matcher {
+            None => Ok(true),
+            Some(matcher) => Ok(self.matched(matcher)?.is_some()),
+        }
+    }
+
+    /// What serves the parameters of a policy, if it has any, or why nothing does.
+    fn param_kind(&self, policy: &Policy) -> Result<Option<Arc<Served>>, String> {
+        let Some(kind) = &policy.param_kind else { return Ok(None) };
+        served_as(self.registry, kind).map(Some).ok_or_else(|| no_param_kind(kind))
+    }
+
+    /// The parameters of a binding, or why there are none. One that names none gets null.
+    async fn params(
+        &self,
+        served: Option<&Served>,
+        binding: &Binding,
+    ) -> Result<Result<Vec<Value>, &'static str>, Status> {
+        let (Some(served), Some(reference)) = (served, &binding.params) else {
+            return Ok(Ok(vec![Value::Null]));
+        };
+        let scope = if served.is_namespaced() { ParamScope::Namespaced } else { ParamScope::Cluster };
+        let request = self.request();
+        let namespace = match reference.namespace(scope, request.namespace) {
+            Ok(namespace) => namespace,
+            Err(why) => return Ok(Err(why)),
+        };
+        let snapshot = self.registry.snapshot(served);
+        let objects: Vec<Arc<Object>> = match &reference.which {
+            Which::Named(name) => snapshot.get(namespace, name).cloned().into_iter().collect(),
+            Which::Selected(selector) => {
+                let all = snapshot.iter(Some(namespace), None);
+                all.filter(|object| selector.matches_with(|key| object.label(key))).cloned().collect()
+            }
+        };
+        if objects.is_empty() {
+            return Ok(if reference.is_required { Err(NO_PARAMS) } else { Ok(Vec::new()) });
+        }
+        let shown = match served.custom() {
+            Some(custom) => self.registry.shown(custom, &objects).await?,
+            None => {
+                objects.iter().map(|object| in_served_version(served, &object.value()).into_owned()).collect()
+            }
+        };
+        let in_full = |object: Value| versions::in_full(served, object);
+        Ok(Ok(shown.into_iter().map(in_full).collect()))
+    }
+
+    async fn show(&self, matched: &Form) -> Result<Shown, Status> {
+        let show = async |object: Option<&Value>| match object {
+            Some(object) => versions::show(self.registry, self.attributes, matched, object).await.map(Some),
+            None => Ok(None),
+        };
+        let request = self.request();
+        let is_within = self.attributes.target.served.is_namespaced() && !request.is_about_namespace();
+        let namespace = self
+            .registry
+            .namespaces()
+            .get("", request.namespace)
+            .filter(|_| is_within)
+            .map(|namespace| namespace.value());
+        Ok(Shown {
+            matched: matched.clone(),
+            object: show(self.object()).await?,
+            old: show(self.old).await?,
+            namespace: namespace.unwrap_or_default(),
+        })
+    }
+
+    fn with_input<T>(&self, shown: &Shown, params: &Value, evaluate: impl FnOnce(Input<'_>) -> T) -> T {
+        let request = self.request();
+        let authorizer: Arc<dyn sternpost_cel::Authorizer> = Arc::new(Authorizing {
+            authorizer: self.registry.authorizer.clone(),
+            user: self.attributes.user.clone(),
+        });
+        let question = Question {
+            group: self.asked.gv.group.to_string(),
+            resource: self.asked.resource.to_string(),
+            subresource: request.subresource.to_owned(),
+            namespace: request.namespace.to_owned(),
+            name: request.name.to_owned(),
+            ..Question::default()
+        };
+        let variables = Variables {
+            object: shown.object.as_ref(),
+            old: shown.old.as_ref(),
+            request: &conditions::expression_request(&request, &shown.matched),
+            namespace: &shown.namespace,
+            authorizer: &authorizer,
+            request_resource: &question,
+        };
+        evaluate(Input { variables, params })
+    }
+}
+
+/// What serves objects of a kind.
+fn served_as(registry: &Registry, kind: &GroupVersionKind) -> Option<Arc<Served>> {
+    let is_it = |served: &&Arc<Served>| served.resource.gvk() == *kind;
+    let built_in = registry.served.all_built_in().find(is_it).cloned();
+    built_in.or_else(|| registry.served.customs.in_group(&kind.group).iter().find(is_it).cloned())
+}

@@ -1,0 +1,60 @@
+//! The rules of policies, whose expressions have to compile.
+
+use serde_json::Value;
+use sternpost_admission::policy::compile::{self, Compiler, Params, Purpose};
+use sternpost_registry::{
+    kinds::{
+        Rules,
+        admission_policy::{Expressions, Problem, Use},
+        mutating_admission_policy as mutating, validating_admission_policy as validating,
+    },
+    object::Fields,
+};
+
+pub(crate) const VALIDATING: Rules = Rules {
+    validate: |new, errors| validating::validate(new, None, &mut Compiling::of(new), errors),
+    validate_update: |new, old, errors| {
+        validating::validate(new, Some(old), &mut Compiling::of(new), errors);
+    },
+    ..validating::RULES
+};
+
+pub(crate) const MUTATING: Rules = Rules {
+    validate: |new, errors| mutating::validate(new, None, &mut Compiling::of(new), errors),
+    validate_update: |new, old, errors| mutating::validate(new, Some(old), &mut Compiling::of(new), errors),
+    ..mutating::RULES
+};
+
+struct Compiling(Compiler);
+
+impl Compiling {
+    fn of(policy: &Value) -> Self {
+        let has_params = policy.field("spec").has("paramKind");
+        Self(Compiler::new(if has_params { Params::Some } else { Params::None }))
+    }
+}
+
+impl Expressions for Compiling {
+    fn variable(&mut self, name: &str, expression: &str) -> Option<Problem> {
+        self.0.variable(name, expression).err().map(problem)
+    }
+
+    fn expression(&self, expression: &str, used_as: Use) -> Option<Problem> {
+        let purpose = match used_as {
+            Use::Condition => Purpose::Condition,
+            Use::Validation => Purpose::Validation,
+            Use::Message => Purpose::Message,
+            Use::AuditAnnotation => Purpose::AuditAnnotation,
+            Use::ApplyConfiguration => Purpose::ApplyConfiguration,
+            Use::JsonPatch => Purpose::JsonPatch,
+        };
+        self.0.compile(purpose, expression).err().map(problem)
+    }
+}
+
+fn problem(problem: compile::Problem) -> Problem {
+    match problem {
+        compile::Problem::Invalid(text) => Problem::Invalid(text),
+        compile::Problem::Internal(text) => Problem::Internal(text),
+    }
+}

@@ -1,0 +1,189 @@
+//! Objects as webhooks and policies see them: in full, and in the version they ask for.
+
+use serde_json::Value;
+use sternpost_admission::request::Form;
+use sternpost_meta::{
+    gvk::{GroupVersion, GroupVersionKind},
+    status::Status,
+};
+use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_schema::topology::Type;
+
+use super::Attributes;
+use crate::{
+    ownership::in_served_version,
+    patch::to_stored,
+    registry::Registry,
+    served::{Served, is_known_kind, no_kind},
+};
+
+/// The other versions in which the resource of a request is served.
+pub(super) fn equivalents(registry: &Registry, attributes: &Attributes<'_>) -> Vec<Form> {
+    let served = attributes.target.served;
+    let form = |other: &Served| {
+        let resource = &other.resource;
+        // What a subresource is does not depend on the version of its parent, unless it is that.
+        let kind = if is_own_kind(attributes) { resource.gvk() } else { attributes.form().kind };
+        Form { gv: resource.gv.clone(), resource: resource.plural.clone(), kind }
+    };
+    let is_other = |other: &Served| other.id == served.id && other.resource.gv != served.resource.gv;
+    match served.custom() {
+        Some(custom) => {
+            let own = &served.resource;
+            let versions = custom.definition.versions.iter();
+            let others = versions
+                .filter_map(|version| registry.served.get(&own.gv.group, &version.name, &own.plural))
+                .filter(|other| is_other(other));
+            others.map(|other| form(&other)).collect()
+        }
+        None => {
+            let all = registry.served.all_built_in();
+            let mut forms: Vec<Form> = all.filter(|other| is_other(other)).map(|other| form(other)).collect();
+            forms.sort_by_key(|form| form.gv.to_string());
+            forms
+        }
+    }
+}
+
+/// An object of the form that rules know, as `matched` has it.
+pub(super) async fn show(
+    registry: &Registry,
+    attributes: &Attributes<'_>,
+    matched: &Form,
+    object: &Value,
+) -> Result<Value, Status> {
+    if attributes.kind.is_some() {
+        // Options of a connection have no other form.
+        return Ok(object.clone());
+    }
+    if !is_own_kind(attributes) {
+        return Ok(in_full(attributes.served, object.clone()));
+    }
+    let served = attributes.target.served;
+    if matched.gv == served.resource.gv {
+        return Ok(in_full(served, in_served_version(served, object).into_owned()));
+    }
+    let other = registry.served.get(&matched.gv.group, &matched.gv.version, &matched.resource);
+    let other = other.ok_or_else(Status::superseded)?;
+    match other.custom() {
+        Some(custom) => {
+            let converted = registry.in_version(custom, vec![in_full(served, object.clone())]).await?;
+            Ok(in_full(&other, converted.into_iter().next().unwrap_or_default()))
+        }
+        None => Ok(in_full(&other, in_served_version(&other, object).into_owned())),
+    }
+}
+
+/// What becomes of fields that a kind does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unknown {
+    Dropped,
+    Refused,
+}
+
+/// What somebody made of an object that was shown as `matched` has it, in the form that rules
+/// know. Fields that are unknown vanish, and defaults come back.
+pub(super) async fn read(
+    registry: &Registry,
+    attributes: &Attributes<'_>,
+    matched: &Form,
+    object: &Value,
+) -> Result<Value, Status> {
+    read_with(registry, attributes, matched, object, Unknown::Dropped).await
+}
+
+/// The schema of objects that are shown as `matched` has them, as merging sees it, or why there is none.
+pub(super) fn topology(
+    registry: &Registry,
+    attributes: &Attributes<'_>,
+    matched: &Form,
+) -> Result<Type, String> {
+    let none = || {
+        let GroupVersionKind { group, version, kind } = &matched.kind;
+        format!("no corresponding type for {group}/{version}, Kind={kind}")
+    };
+    // Upstream knows no schemas of what only subresources are.
+    if !is_own_kind(attributes) {
+        return Err(none());
+    }
+    let found = registry.served.get(&matched.gv.group, &matched.gv.version, &matched.resource);
+    found.map(|served| served.topology()).ok_or_else(none)
+}
+
+/// As [`read`], where unknown fields may be refused.
+pub(super) async fn read_with(
+    registry: &Registry,
+    attributes: &Attributes<'_>,
+    matched: &Form,
+    object: &Value,
+    unknown: Unknown,
+) -> Result<Value, Status> {
+    let failed = |why: &str| Status::internal_error(why);
+    if attributes.kind.is_some() {
+        return Ok(object.clone());
+    }
+    let is_own = is_own_kind(attributes);
+    let found;
+    let shown_as = if is_own && matched.gv != attributes.target.served.resource.gv {
+        found = registry.served.get(&matched.gv.group, &matched.gv.version, &matched.resource);
+        found.as_deref().ok_or_else(Status::superseded)?
+    } else {
+        attributes.served
+    };
+    let mut object = object.clone();
+    check_kind(registry, shown_as, &mut object)?;
+    let decoded = shown_as.decode_value(object).map_err(|error| failed(&error.0))?;
+    if unknown == Unknown::Refused && !decoded.complaints.is_empty() {
+        return Err(failed(&format!("strict decoding error: {}", decoded.complaints.join(", "))));
+    }
+    let mut object = decoded.object;
+    if is_own {
+        object = to_stored(shown_as, object);
+        if let (Some(custom), true) =
+            (attributes.target.served.custom(), matched.gv != attributes.target.served.resource.gv)
+        {
+            object = registry.in_version(custom, vec![object]).await?.into_iter().next().unwrap_or_default();
+        }
+    }
+    let rules = if is_own { &attributes.target.served.rules } else { &attributes.served.rules };
+    (rules.default)(&mut object);
+    Ok(object)
+}
+
+/// Nothing may become an object of another kind. What it does not say it does not change.
+fn check_kind(registry: &Registry, served: &Served, object: &mut Value) -> Result<(), Status> {
+    let (kind, api_version) = (served.kind(), served.resource.gv.to_string());
+    for (field, own) in [("kind", kind), ("apiVersion", api_version.as_str())] {
+        if object.text(field).is_empty() {
+            object.set(field, own);
+        }
+    }
+    let (found, found_version) = (object.text("kind"), object.text("apiVersion"));
+    if (found, found_version) == (kind, api_version.as_str()) {
+        return Ok(());
+    }
+    let gvk = GroupVersion::parse(found_version).kind(found);
+    if !is_known_kind(&gvk) {
+        return Err(Status::internal_error(&no_kind(found, found_version)));
+    }
+    // Upstream reads it as what it says it is, and then finds that this is something else.
+    let other = registry.served.all_built_in().find(|other| other.resource.gvk() == gvk);
+    if let Some(Err(error)) = other.map(|other| other.decode_borrowed(object)) {
+        return Err(Status::internal_error(&error.0));
+    }
+    let inner = served.group().split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+    let version = &gvk.version;
+    Err(Status::unexpected(format!("converting ({version}.{found}) to ({inner}.{kind}): unknown conversion")))
+}
+
+fn is_own_kind(attributes: &Attributes<'_>) -> bool {
+    std::ptr::eq(attributes.served, attributes.target.served)
+}
+
+/// With kind and apiVersion, and in the order and emptiness that encoding gives it.
+pub(super) fn in_full(served: &Served, mut object: Value) -> Value {
+    served.settle(&mut object);
+    object.set("kind", served.kind());
+    object.set("apiVersion", served.resource.gv.to_string());
+    object
+}

@@ -1,0 +1,19 @@
+//! The rules of webhook configurations, whose expressions have to compile.
+
+use sternpost_admission::conditions::problem_of;
+use sternpost_registry::kinds::{
+    Rules,
+    webhook_configuration::{self as configuration, Kind, validate},
+};
+
+pub(crate) const VALIDATING: Rules = Rules {
+    validate: |new, errors| validate(new, None, Kind::Validating, problem_of, errors),
+    validate_update: |new, old, errors| validate(new, Some(old), Kind::Validating, problem_of, errors),
+    ..configuration::VALIDATING
+};
+
+pub(crate) const MUTATING: Rules = Rules {
+    validate: |new, errors| validate(new, None, Kind::Mutating, problem_of, errors),
+    validate_update: |new, old, errors| validate(new, Some(old), Kind::Mutating, problem_of, errors),
+    ..configuration::MUTATING
+};

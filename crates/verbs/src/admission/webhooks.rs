@@ -1,0 +1,500 @@
+//! MutatingAdmissionWebhook and ValidatingAdmissionWebhook: others are asked.
+//!
+//! What a webhook is told and what its answer means is in `sternpost-admission`. Here is in which
+//! order they are asked, in which version they see objects, and what becomes of their changes.
+
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::ArcSwapOption;
+use serde_json::Value;
+use sternpost_admission::{
+    conditions::{self, Conditions, Variables},
+    matching::{Match, Matcher, Subject},
+    request::{Form, Request},
+    webhook::{Answer, Pass, Review, ReviewVersion, Unusable, Verdict, apply_patch, read_patch},
+};
+use sternpost_cache::{Cache, ResourceCache, ResourceId, Snapshot};
+use sternpost_cel::Question;
+use sternpost_meta::{
+    field::go_quote,
+    status::{ResourceName, Status},
+    user::User,
+};
+use sternpost_registry::object::Fields;
+use tokio::{task::JoinSet, time::Instant};
+
+use super::{
+    Attributes,
+    expressions::Authorizing,
+    reinvocation::{Reinvocation, Round},
+    versions,
+};
+use crate::{environment::new_uid, registry::Registry};
+
+pub(super) const GROUP: &str = "admissionregistration.k8s.io";
+
+/// Of what webhooks never hear: a bad one could not be removed any more.
+const EXEMPT: [&str; 6] = [
+    "validatingwebhookconfigurations",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+];
+
+/// How long a webhook is waited for that does not say.
+const TIMEOUT_SECONDS: u64 = 10;
+
+/// The webhooks there are, read once for every change of their configurations.
+#[derive(Debug)]
+pub(crate) struct Webhooks {
+    mutating: Configured,
+    validating: Configured,
+}
+
+impl Webhooks {
+    pub fn of(cache: &Cache) -> Self {
+        let configured = |plural: &str| Configured {
+            cache: cache.resource(&ResourceId::new(GROUP, plural)),
+            compiled: ArcSwapOption::empty(),
+        };
+        Self {
+            mutating: configured("mutatingwebhookconfigurations"),
+            validating: configured("validatingwebhookconfigurations"),
+        }
+    }
+
+    /// Whether there are any at all.
+    pub fn are_there(&self) -> bool {
+        [&self.mutating, &self.validating].iter().any(|configured| !configured.cache.snapshot().is_empty())
+    }
+}
+
+#[derive(Debug)]
+struct Configured {
+    cache: Arc<ResourceCache>,
+    compiled: ArcSwapOption<Compiled>,
+}
+
+/// Webhooks in the order in which they are asked, and the objects they were read from.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    from: Arc<Snapshot>,
+    hooks: Vec<Arc<Hook>>,
+}
+
+impl Configured {
+    /// `None` if there are none, which costs nothing.
+    fn hooks(&self) -> Option<Arc<Compiled>> {
+        let from = self.cache.snapshot();
+        if from.is_empty() {
+            return None;
+        }
+        if let Some(compiled) =
+            self.compiled.load_full().filter(|compiled| Arc::ptr_eq(&compiled.from, &from))
+        {
+            return Some(compiled);
+        }
+        let hooks = from.iter(None, None).flat_map(|configuration| {
+            let webhooks = configuration.value().items("webhooks").to_vec();
+            webhooks.into_iter().map(|webhook| Arc::new(Hook::read(configuration.name(), &webhook)))
+        });
+        let compiled = Arc::new(Compiled { hooks: hooks.collect(), from });
+        self.compiled.store(Some(compiled.clone()));
+        Some(compiled)
+    }
+}
+
+/// One entry of `webhooks`, compiled.
+#[derive(Debug)]
+struct Hook {
+    configuration: String,
+    name: String,
+    /// Or why it cannot be said whom it concerns.
+    matcher: Result<Matcher, String>,
+    conditions: Conditions,
+    client: Value,
+    timeout: Duration,
+    ignores_failure: bool,
+    is_safe_on_dry_run: bool,
+    version: Option<ReviewVersion>,
+    wants_changes: bool,
+}
+
+impl Hook {
+    fn read(configuration: &str, webhook: &Value) -> Self {
+        let versions = webhook.items("admissionReviewVersions").iter().filter_map(Value::as_str);
+        let seconds = webhook.int("timeoutSeconds").and_then(|seconds| u64::try_from(seconds).ok());
+        Self {
+            configuration: configuration.to_owned(),
+            name: webhook.text("name").to_owned(),
+            matcher: Matcher::of_webhook(webhook).map_err(|error| error.to_string()),
+            conditions: Conditions::compile(webhook.items("matchConditions")),
+            client: webhook.field("clientConfig").clone(),
+            timeout: Duration::from_secs(seconds.unwrap_or(TIMEOUT_SECONDS)),
+            ignores_failure: webhook.text("failurePolicy") == "Ignore",
+            is_safe_on_dry_run: matches!(webhook.text("sideEffects"), "None" | "NoneOnDryRun"),
+            version: ReviewVersion::first_of(versions),
+            wants_changes: webhook.text("reinvocationPolicy") == "IfNeeded",
+        }
+    }
+
+    /// What a request is refused with because of it.
+    fn failed(&self, why: &Unusable) -> Status {
+        Status::internal_error(&format!("failed calling webhook {}: {why}", go_quote(&self.name)))
+    }
+}
+
+/// The mutating webhooks, one after the other.
+pub(super) async fn mutate(
+    registry: &Registry,
+    attributes: &Attributes<'_>,
+    object: &mut Value,
+    old: Option<&Value>,
+    warnings: &mut Vec<String>,
+    reinvocation: &mut Reinvocation,
+) -> Result<(), Status> {
+    let round = reinvocation.round;
+    if round == Round::First {
+        reinvocation.asked_webhooks = registry.webhooks.mutating.hooks().filter(|_| !is_exempt(attributes));
+    }
+    // The second round is for those of the first, also if there are others by now.
+    let Some(compiled) = reinvocation.asked_webhooks.clone() else { return Ok(()) };
+    reinvocation.webhooks.begin(round, object);
+    let options = attributes.options_json();
+    let asked = attributes.form();
+    for (place, hook) in compiled.hooks.iter().enumerate() {
+        if !reinvocation.webhooks.may_ask(round, place) {
+            continue;
+        }
+        let about = About { registry, attributes, asked: &asked, options: &options, object: &*object, old };
+        let Some(call) = about.prepare(hook).await? else { continue };
+        let note = |changed: bool| {
+            let key = format!("mutation.webhook.{ANNOTATION}/round_{}_index_{place}", round.number());
+            note_mutation(attributes, key, hook, changed);
+        };
+        let outcome = match about.post(hook, &call).await {
+            Ok(answer) => {
+                warnings.extend(answer.warnings);
+                match answer.verdict {
+                    Verdict::Denied(status) => Err(Failure::Refused(status)),
+                    Verdict::Allowed(None) => Ok(None),
+                    Verdict::Allowed(Some(patch)) => read_patch(&patch)
+                        .map(|read| Some((read, patch)).filter(|(read, _)| !read.is_empty()))
+                        .map_err(Failure::Unusable),
+                }
+            }
+            Err(why) => Err(why),
+        };
+        let patch = match outcome {
+            Ok(patch) => patch,
+            Err(Failure::Refused(status)) => {
+                note(false);
+                return Err(*status);
+            }
+            Err(Failure::Unusable(why)) => {
+                note(false);
+                if attributes.is_late() {
+                    return Err(out_of_time());
+                }
+                if !hook.ignores_failure {
+                    return Err(hook.failed(&why));
+                }
+                tracing::warn!(webhook = hook.name, "a webhook that may fail failed");
+                if let Some(audit) = attributes.audit {
+                    let number = round.number();
+                    let key =
+                        format!("failed-open.mutation.webhook.{ANNOTATION}/round_{number}_index_{place}");
+                    audit.add(key, hook.name.as_str());
+                }
+                continue;
+            }
+        };
+        let mut changed = false;
+        if let Some((patch, text)) = patch {
+            let Some(shown) = call.object.clone() else {
+                let why = format!(
+                    "admission webhook {} attempted to modify the object, which is not supported for this operation",
+                    go_quote(&hook.name)
+                );
+                return Err(Status::internal_error(&why));
+            };
+            let patched = apply_patch(shown, &patch)?;
+            let new = versions::read(registry, attributes, &call.matched, &patched).await?;
+            changed = versions::show(registry, attributes, &call.matched, &new).await?
+                != call.object.clone().unwrap_or_default();
+            if changed {
+                *object = new;
+                note_patch(attributes, round, place, hook, &text);
+            }
+        }
+        note(changed);
+        reinvocation.needed |= changed;
+        reinvocation.webhooks.answered(place, changed, hook.wants_changes);
+    }
+    reinvocation.webhooks.end(round, object);
+    Ok(())
+}
+
+/// The validating webhooks, all at once. Of several that refuse the fastest is told.
+pub(super) async fn validate(
+    registry: &Registry,
+    attributes: &Attributes<'_>,
+    object: &Value,
+    old: Option<&Value>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    let Some(compiled) = registry.webhooks.validating.hooks().filter(|_| !is_exempt(attributes)) else {
+        return Ok(());
+    };
+    let options = attributes.options_json();
+    let asked = attributes.form();
+    let about = About { registry, attributes, asked: &asked, options: &options, object, old };
+    // Who is to be asked is decided before anybody is.
+    let mut calls = Vec::new();
+    for (place, hook) in compiled.hooks.iter().enumerate() {
+        if let Some(call) = about.prepare(hook).await? {
+            calls.push((place, hook, call));
+        }
+    }
+    let mut posts = JoinSet::new();
+    let mut refused = None;
+    for (index, (_, hook, call)) in calls.iter().enumerate() {
+        match about.send(hook, call) {
+            Ok(post) => {
+                posts.spawn(async move { (index, post.await) });
+            }
+            Err(Failure::Refused(status)) => refused = refused.or(Some(*status)),
+            Err(Failure::Unusable(why)) => refused = refused.or(Some(hook.failed(&why))),
+        }
+    }
+    while let Some(joined) = posts.join_next().await {
+        let Ok((index, answer)) = joined else {
+            refused = refused.or_else(|| Some(Status::internal_error("a webhook could not be asked")));
+            continue;
+        };
+        let Some((place, hook, call)) = calls.get(index) else { continue };
+        let read = about.read(Pass::Validating, hook, call, answer);
+        match read {
+            Ok(answer) => {
+                warnings.extend(answer.warnings);
+                if let Verdict::Denied(status) = answer.verdict {
+                    refused = refused.or(Some(*status));
+                }
+            }
+            Err(_) if attributes.is_late() => refused = refused.or_else(|| Some(out_of_time())),
+            Err(_) if hook.ignores_failure => {
+                tracing::warn!(webhook = hook.name, "a webhook that may fail failed");
+                if let Some(audit) = attributes.audit {
+                    let key = format!("failed-open.validating.webhook.{ANNOTATION}/round_0_index_{place}");
+                    audit.add(key, hook.name.as_str());
+                }
+            }
+            Err(why) => refused = refused.or_else(|| Some(hook.failed(&why))),
+        }
+    }
+    refused.map_or(Ok(()), Err)
+}
+
+/// Whose domain audit annotations are in.
+const ANNOTATION: &str = "admission.k8s.io";
+
+/// What a request is told that did not get through in its time, whoever was waited for.
+fn out_of_time() -> Status {
+    Status::timeout("request did not complete within the allotted timeout")
+}
+
+fn note_mutation(attributes: &Attributes<'_>, key: String, hook: &Hook, changed: bool) {
+    let Some(audit) = attributes.audit else { return };
+    let (configuration, name) = (Value::from(hook.configuration.as_str()), Value::from(hook.name.as_str()));
+    audit.add(key, format!("{{\"configuration\":{configuration},\"webhook\":{name},\"mutated\":{changed}}}"));
+}
+
+/// What was changed; only for logs that hold requests.
+fn note_patch(attributes: &Attributes<'_>, round: Round, place: usize, hook: &Hook, patch: &[u8]) {
+    let Some(audit) = attributes.audit else { return };
+    let (configuration, name) = (Value::from(hook.configuration.as_str()), Value::from(hook.name.as_str()));
+    let patch = String::from_utf8_lossy(patch);
+    let key = format!("patch.webhook.{ANNOTATION}/round_{}_index_{place}", round.number());
+    let note = format!(
+        "{{\"configuration\":{configuration},\"webhook\":{name},\"patch\":{patch},\"patchType\":\"JSONPatch\"}}"
+    );
+    audit.add(key, note);
+}
+
+fn is_exempt(attributes: &Attributes<'_>) -> bool {
+    let resource = &attributes.target.served.resource;
+    // Nor does the server ask on its own account: it could not start while a webhook is away.
+    std::ptr::eq(attributes.user, User::server())
+        || (&*resource.gv.group == GROUP && EXEMPT.contains(&&*resource.plural))
+}
+
+/// Why there is no yes.
+enum Failure {
+    /// Whatever the failure policy.
+    Refused(Box<Status>),
+    Unusable(Unusable),
+}
+
+/// A webhook that is to be asked, and what it is told.
+struct Call {
+    uid: String,
+    matched: Form,
+    object: Option<Value>,
+    old: Option<Value>,
+}
+
+/// What webhooks are asked about.
+struct About<'a> {
+    registry: &'a Registry,
+    attributes: &'a Attributes<'a>,
+    asked: &'a Form,
+    options: &'a Value,
+    /// In the form that rules know; null if there is none.
+    object: &'a Value,
+    old: Option<&'a Value>,
+}
+
+impl<'a> About<'a> {
+    fn request(&self) -> Request<'_> {
+        self.attributes.request(self.asked, self.options, self.object)
+    }
+
+    fn object(&self) -> Option<&'a Value> {
+        Some(self.object).filter(|object| !object.is_null())
+    }
+
+    /// Decides whether a webhook is to be asked, and makes what it is shown.
+    async fn prepare(&self, hook: &Hook) -> Result<Option<Call>, Status> {
+        let Some(matched) = self.matched(hook)? else { return Ok(None) };
+        let (registry, attributes) = (self.registry, self.attributes);
+        let show = async |object: Option<&Value>| match object {
+            Some(object) => versions::show(registry, attributes, &matched, object).await.map(Some),
+            None => Ok(None),
+        };
+        let (object, old) = (show(self.object()).await?, show(self.old).await?);
+        let call = Call { uid: new_uid(&*registry.environment), matched, object, old };
+        Ok(self.holds(hook, &call)?.then_some(call))
+    }
+
+    fn matched(&self, hook: &Hook) -> Result<Option<Form>, Status> {
+        let matcher = hook.matcher.as_ref().map_err(|why| Status::internal_error(why))?;
+        let equivalents = versions::equivalents(self.registry, self.attributes);
+        let namespaces = |name: &str| {
+            let namespace = self.registry.namespaces().get("", name)?.value();
+            Some(namespace.field("metadata").field("labels").clone())
+        };
+        let subject = Subject {
+            namespaced: self.attributes.target.served.is_namespaced(),
+            object: self.object(),
+            old: self.old,
+            namespace_labels: &namespaces,
+            equivalents: &equivalents,
+        };
+        match matcher.matches(&self.request(), &subject) {
+            Match::No => Ok(None),
+            Match::Yes(form) => Ok(Some(form)),
+            Match::NamespaceMissing(name) => {
+                Err(Status::not_found(ResourceName { group: "", resource: "namespaces" }, &name))
+            }
+        }
+    }
+
+    /// Whether its conditions hold.
+    fn holds(&self, hook: &Hook, call: &Call) -> Result<bool, Status> {
+        if hook.conditions.is_empty() {
+            return Ok(true);
+        }
+        let request = self.request();
+        let authorizer: Arc<dyn sternpost_cel::Authorizer> = Arc::new(Authorizing {
+            authorizer: self.registry.authorizer.clone(),
+            user: self.attributes.user.clone(),
+        });
+        let question = Question {
+            group: self.asked.gv.group.to_string(),
+            resource: self.asked.resource.to_string(),
+            subresource: request.subresource.to_owned(),
+            namespace: request.namespace.to_owned(),
+            name: request.name.to_owned(),
+            ..Question::default()
+        };
+        let variables = Variables {
+            object: call.object.as_ref(),
+            old: call.old.as_ref(),
+            request: &conditions::expression_request(&request, &call.matched),
+            // Webhooks are not told of it here.
+            namespace: &Value::Null,
+            authorizer: &authorizer,
+            request_resource: &question,
+        };
+        match hook.conditions.evaluate(variables) {
+            conditions::Verdict::Yes => Ok(true),
+            conditions::Verdict::No => Ok(false),
+            conditions::Verdict::Failed(_) if hook.ignores_failure => Ok(false),
+            conditions::Verdict::Failed(why) => {
+                let why = match why.as_slice() {
+                    [one] => one.clone(),
+                    several => format!("[{}]", several.join(", ")),
+                };
+                let resource = self.attributes.target.resource_name();
+                Err(Status::forbidden_because(resource, request.name, &why))
+            }
+        }
+    }
+
+    async fn post(&self, hook: &Hook, call: &Call) -> Result<Answer, Failure> {
+        let answer = self.send(hook, call)?.await;
+        self.read(Pass::Mutating, hook, call, answer).map_err(Failure::Unusable)
+    }
+
+    /// Begins to ask.
+    fn send(&self, hook: &Hook, call: &Call) -> Result<crate::custom::Called, Failure> {
+        let request = self.request();
+        if request.dry_run && !hook.is_safe_on_dry_run {
+            let why = format!("admission webhook {} does not support dry run", go_quote(&hook.name));
+            return Err(Failure::Refused(Box::new(Status::bad_request(why))));
+        }
+        let Some(review) = self.review(hook, call, &request) else {
+            let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
+            return Err(Failure::Unusable(Unusable::Call(why.into())));
+        };
+        let left = self.attributes.deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        let timeout = left.map_or(hook.timeout, |left| left.min(hook.timeout));
+        Ok(self.registry.callouts.post(&hook.client, review.body().into(), timeout))
+    }
+
+    fn read(
+        &self,
+        pass: Pass,
+        hook: &Hook,
+        call: &Call,
+        answer: Result<bytes::Bytes, String>,
+    ) -> Result<Answer, Unusable> {
+        let answer = answer.map_err(Unusable::Call)?;
+        let request = self.request();
+        let Some(review) = self.review(hook, call, &request) else {
+            return Err(Unusable::Call("webhook does not accept known AdmissionReview versions".into()));
+        };
+        let mut answer = review.read(pass, &hook.name, &answer)?;
+        // What cannot stand in a header is not said at all.
+        answer.warnings.retain(|text| !text.is_empty() && !text.chars().any(char::is_control));
+        if let Some(audit) = self.attributes.audit {
+            for (key, value) in &answer.audit_annotations {
+                audit.add(format!("{}/{key}", hook.name), value.as_str());
+            }
+        }
+        Ok(answer)
+    }
+
+    fn review<'r>(&self, hook: &Hook, call: &'r Call, request: &'r Request<'r>) -> Option<Review<'r>> {
+        Some(Review {
+            version: hook.version?,
+            uid: &call.uid,
+            request,
+            matched: &call.matched,
+            object: call.object.as_ref(),
+            old: call.old.as_ref(),
+        })
+    }
+}
