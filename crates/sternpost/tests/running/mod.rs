@@ -195,9 +195,22 @@ impl Server {
         self.ask(request).await
     }
 
+    /// A connection of its own.
+    pub async fn apart(&self) -> SendRequest<Full<Bytes>> {
+        connect(&self.address, &STANDARD.decode(&self.authority).unwrap()).await
+    }
+
+    /// A request of the admin without a body.
+    pub fn request(&self, path: &str) -> Request<Full<Bytes>> {
+        Request::get(format!("https://{}{path}", self.address))
+            .header("authorization", format!("Bearer {}", self.token))
+            .body(Full::default())
+            .unwrap()
+    }
+
     /// Creates an object over a connection of its own: each has only so many requests at a time.
     pub async fn post_apart(&self, path: &str, body: &Value) -> u16 {
-        let mut sender = connect(&self.address, &STANDARD.decode(&self.authority).unwrap()).await;
+        let mut sender = self.apart().await;
         let request = Request::post(format!("https://{}{path}", self.address))
             .header("authorization", format!("Bearer {}", self.token))
             .header("content-type", "application/json")
