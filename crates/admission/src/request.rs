@@ -87,28 +87,11 @@ impl Request<'_> {
             }
         }
         fields.insert("operation".into(), self.operation.as_str().into());
-        fields.insert("userInfo".into(), user_info(self.user));
+        fields.insert("userInfo".into(), self.user.to_json());
         fields.insert("dryRun".into(), self.dry_run.into());
         fields.insert("options".into(), self.options.clone());
         fields
     }
-}
-
-/// A user as objects show one: without what is empty.
-pub fn user_info(user: &User) -> Value {
-    let mut fields = Map::new();
-    for (field, value) in [("username", &user.name), ("uid", &user.uid)] {
-        if !value.is_empty() {
-            fields.insert(field.into(), value.as_str().into());
-        }
-    }
-    if !user.groups.is_empty() {
-        fields.insert("groups".into(), json!(user.groups));
-    }
-    if !user.extra.is_empty() {
-        fields.insert("extra".into(), json!(user.extra));
-    }
-    Value::Object(fields)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use sternpost_meta::{
     field::go_quote,
     go::json_type,
+    review::ReviewVersion,
     status::{Status, Told},
 };
 use sternpost_patch::{
@@ -18,14 +19,6 @@ use crate::request::{Form, Request};
 
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
-
-/// The versions of reviews, as webhooks list them in `admissionReviewVersions`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReviewVersion {
-    V1,
-    /// Its answers need not say which review they belong to.
-    V1beta1,
-}
 
 /// Which of the two passes a webhook belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,26 +68,8 @@ pub enum Unusable {
     Patch(String),
 }
 
-impl ReviewVersion {
-    /// The first that is known of those a webhook lists.
-    pub fn first_of<'a>(mut versions: impl Iterator<Item = &'a str>) -> Option<Self> {
-        versions.find_map(|version| match version {
-            "v1" => Some(Self::V1),
-            "v1beta1" => Some(Self::V1beta1),
-            _ => None,
-        })
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V1beta1 => "v1beta1",
-        }
-    }
-
-    fn api_version(self) -> String {
-        format!("{GROUP}/{}", self.name())
-    }
+fn review_type(version: ReviewVersion) -> String {
+    format!("{GROUP}/{}", version.name())
 }
 
 impl Review<'_> {
@@ -115,7 +90,7 @@ impl Review<'_> {
         let fields = self.request.to_json(self.matched);
         let mut body = format!(
             "{{\"kind\":\"{KIND}\",\"apiVersion\":\"{}\",\"request\":{{\"uid\":\"{}\"",
-            self.version.api_version(),
+            review_type(self.version),
             self.uid
         );
         let mut put = |name: &str, value: &Value| body += &format!(",\"{name}\":{value}");
@@ -177,7 +152,7 @@ impl Review<'_> {
         let (api_version, kind) =
             (text(&review, "apiVersion", "", "string"), text(&review, "kind", "", "string"));
         let read = |found: Result<String, String>| found.map_err(|problem| format!("{parsed}{problem}"));
-        let wanted = self.version.api_version();
+        let wanted = review_type(self.version);
         let or = |text: String, default: &str| if text.is_empty() { default.to_owned() } else { text };
         let (api_version, kind) = (or(read(api_version)?, &wanted), or(read(kind)?, KIND));
         if (api_version.as_str(), kind.as_str()) == (wanted.as_str(), KIND) {
@@ -264,7 +239,7 @@ impl Review<'_> {
         }
         let said = |name: &str| review.get(name).and_then(Value::as_str).unwrap_or_default();
         let (api_version, kind) = (said("apiVersion"), said("kind"));
-        let wanted = self.version.api_version();
+        let wanted = review_type(self.version);
         if (api_version, kind) != (wanted.as_str(), KIND) {
             let found =
                 if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") };

@@ -134,7 +134,7 @@ impl Audit {
             stage: Stage::RequestReceived,
             request_uri: subject.uri.into(),
             verb: attributes.verb.into(),
-            user: shown(attributes.user),
+            user: attributes.user.to_json(),
             impersonated_user: None,
             source_ips: subject.source.map(|source| source.to_string()).into_iter().collect(),
             user_agent: subject.user_agent.into(),
@@ -157,7 +157,7 @@ impl Record {
 
     /// In whose place the rest is done.
     pub fn impersonates(&mut self, user: &User) {
-        self.event.impersonated_user = Some(shown(user));
+        self.event.impersonated_user = Some(user.to_json());
     }
 
     /// Tells that the request is there.
@@ -229,22 +229,6 @@ impl Record {
         line.push('\n');
         Some(line)
     }
-}
-
-fn shown(user: &User) -> Value {
-    let mut shown = Map::new();
-    for (field, value) in [("username", &user.name), ("uid", &user.uid)] {
-        if !value.is_empty() {
-            shown.insert(field.into(), value.as_str().into());
-        }
-    }
-    if !user.groups.is_empty() {
-        shown.insert("groups".into(), json!(user.groups));
-    }
-    if !user.extra.is_empty() {
-        shown.insert("extra".into(), json!(user.extra));
-    }
-    Value::Object(shown)
 }
 
 fn omit_managed_fields(object: &mut Value) {

@@ -9,6 +9,7 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 pub use sternpost_meta::user::User;
+use sternpost_meta::user::{AUTHENTICATED, UNAUTHENTICATED};
 
 use crate::{
     client_certificate::{ClientAuthority, Presented},
@@ -79,10 +80,6 @@ pub enum TokenFileError {
     #[error("line {line}: {cause}")]
     Token { line: usize, cause: TokenError },
 }
-
-/// Every known caller is in this group.
-pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// Puts a caller into the group of those who are known, unless whoever vouches
 /// for it says that it is not.

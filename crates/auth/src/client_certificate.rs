@@ -24,10 +24,9 @@ use rustls::{
         danger::{ClientCertVerified, ClientCertVerifier},
     },
 };
-use sternpost_meta::user::User;
+use sternpost_meta::user::{AUTHENTICATED, User};
 
 use crate::{
-    authenticate::AUTHENTICATED,
     certificate::{CertificateError, provider},
     der::{self, Certificate, Reader},
 };

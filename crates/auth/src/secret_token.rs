@@ -4,13 +4,12 @@
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
-use sternpost_meta::user::User;
+use sternpost_meta::user::{User, account_name};
 
 use crate::{
-    authenticate::AUTHENTICATED,
     jws::{self, Unverified},
     key::{KeyError, SigningKey, VerifyingKey},
-    service_account::{Accepted, GROUP, Kind, LEEWAY, Objects, Reference, Rejection, USER_PREFIX},
+    service_account::{Accepted, Kind, LEEWAY, Objects, Reference, Rejection},
 };
 
 /// Who signs such tokens, whatever the server is called.
@@ -41,7 +40,7 @@ pub(crate) fn issue(
         "kubernetes.io/serviceaccount/secret.name": secret,
         "kubernetes.io/serviceaccount/service-account.name": account.name,
         "kubernetes.io/serviceaccount/service-account.uid": account.uid,
-        "sub": format!("{USER_PREFIX}{namespace}:{}", account.name),
+        "sub": account_name(namespace, &account.name),
     });
     jws::sign(signer, &claims)
 }
@@ -78,8 +77,9 @@ fn check(
     let claims = unverified.verify(keys)?;
     let Claims { sub, namespace, secret, account, uid } =
         serde_json::from_slice(claims).map_err(|_| Rejection::Malformed)?;
-    let name = format!("{USER_PREFIX}{namespace}:{account}");
-    if sub != name || [&namespace, &secret, &account, &uid].iter().any(|claim| claim.is_empty()) {
+    if sub != account_name(&namespace, &account)
+        || [&namespace, &secret, &account, &uid].iter().any(|claim| claim.is_empty())
+    {
         return Err(Rejection::Malformed);
     }
     let kept = objects.token_in(&namespace, &secret).ok_or(Rejection::SecretGone)?;
@@ -95,8 +95,7 @@ fn check(
     if found.uid != uid {
         return Err(Rejection::AccountUid { found: found.uid, claimed: uid });
     }
-    let groups = vec![GROUP.into(), format!("{GROUP}:{namespace}"), AUTHENTICATED.into()];
-    Ok(User { name, uid, groups, ..User::default() })
+    Ok(User { uid, ..User::service_account(&namespace, &account) })
 }
 
 #[cfg(test)]

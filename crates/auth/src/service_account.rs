@@ -13,10 +13,12 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use sternpost_meta::{field::go_quote, user::User};
+use sternpost_meta::{
+    field::go_quote,
+    user::{User, account_name},
+};
 
 use crate::{
-    authenticate::AUTHENTICATED,
     jws::{self, Forged, Unverified},
     key::{KeyError, SigningKey, VerifyingKey},
     secret_token,
@@ -176,9 +178,6 @@ pub const EXTENDED_LIFETIME: i64 = 365 * 24 * 60 * 60;
 /// forgotten; that costs one check of a signature each.
 pub const MAX_REMEMBERED: usize = 4096;
 
-pub(crate) const USER_PREFIX: &str = "system:serviceaccount:";
-pub(crate) const GROUP: &str = "system:serviceaccounts";
-
 impl Rejection {
     pub(crate) fn audience(found: &[String], wanted: &[String]) -> Self {
         Self::Audience { found: quoted(found), wanted: quoted(wanted) }
@@ -272,7 +271,7 @@ impl ServiceAccounts {
             "jti": wanted.id,
             "kubernetes.io": kubernetes,
             "nbf": now,
-            "sub": format!("{USER_PREFIX}{}:{}", wanted.namespace, wanted.account.name),
+            "sub": account_name(wanted.namespace, &wanted.account.name),
         });
         Ok(Issued { token: jws::sign(&self.signer, &claims)?, expires_at })
     }
@@ -476,12 +475,8 @@ impl Claims {
                 add(uid, &reference.uid);
             }
         }
-        User {
-            name: format!("{USER_PREFIX}{namespace}:{}", serviceaccount.name),
-            uid: serviceaccount.uid.clone(),
-            groups: vec![GROUP.into(), format!("{GROUP}:{namespace}"), AUTHENTICATED.into()],
-            extra,
-        }
+        let uid = serviceaccount.uid.clone();
+        User { uid, extra, ..User::service_account(namespace, &serviceaccount.name) }
     }
 }
 

@@ -1,33 +1,27 @@
 //! Cluster roles that are made of others: their rules are those of the roles that they select.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sternpost_cache::{Object, Snapshot};
 use sternpost_meta::{selector::LabelSelector, status::Status};
 use sternpost_registry::object::{Fields, FieldsMut};
-use sternpost_verbs::{Part, Patch, PatchRequest, Registry, Target, Validation, Writer, served::Served};
+use sternpost_verbs::{Part, Registry, Target, Writer, served::Served};
 
-use crate::follow::Follow;
+use crate::{follow::Follow, identity};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// In whose name the rules are owned.
 const MANAGER: &str = "clusterrole-aggregation-controller";
 
-/// What could not be written is tried again after this long.
-const AGAIN: Duration = Duration::from_secs(1);
-
 /// Aggregates until the process ends.
 pub(crate) async fn run(registry: Arc<Registry>) {
     let Some(served) = registry.served.get(GROUP, "v1", "clusterroles") else { return };
     let (_, mut follow) = Follow::start(registry.clone(), served.clone()).await;
     loop {
-        let failed = settle(&registry, &served).await;
-        tokio::select! {
-            _ = follow.next() => {}
-            () = tokio::time::sleep(AGAIN), if failed => {}
-        }
+        let is_left = settle(&registry, &served).await;
+        follow.changed(is_left).await;
     }
 }
 
@@ -80,12 +74,10 @@ async fn write(registry: &Registry, served: &Served, name: &str, rules: Vec<Valu
     if !rules.is_empty() {
         config.set("rules", rules);
     }
-    let patch = Patch::Apply { config, force: true };
-    let request = PatchRequest { patch, complaints: Vec::new(), validation: Validation::Ignore };
     // The server itself: nobody else may grant what it does not have.
     let writer = Writer { manager: MANAGER, ..Writer::server() };
     let target = Target { served, namespace: "", name };
-    registry.patch(target, &request, Part::Main, writer).await.map(|_| ())
+    identity::apply(registry, target, config, Part::Main, writer).await
 }
 
 fn mentions(object: &Object, text: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Following the objects of one resource.
 
-use std::{future::poll_fn, sync::Arc};
+use std::{future::poll_fn, sync::Arc, time::Duration};
 
 use sternpost_cache::{EventKind, Object, Reading};
 use sternpost_verbs::{Registry, Selection, Target, Watch, WatchQuery, served::Served};
@@ -29,6 +29,9 @@ pub(crate) enum News {
     Changes(Vec<Seen>),
 }
 
+/// What could not be done is tried again after this long.
+const AGAIN: Duration = Duration::from_secs(1);
+
 impl Follow {
     /// The objects there are, and the follower that goes on behind them.
     pub async fn start(registry: Arc<Registry>, served: Arc<Served>) -> (Vec<Arc<Object>>, Self) {
@@ -48,6 +51,14 @@ impl Follow {
     /// Everything up to here was told.
     pub fn revision(&self) -> u64 {
         self.watch.place().get()
+    }
+
+    /// Waits until something changed, or, if something is left to do, until that can be tried again.
+    pub async fn changed(&mut self, is_left: bool) {
+        tokio::select! {
+            _ = self.next() => {}
+            () = tokio::time::sleep(AGAIN), if is_left => {}
+        }
     }
 
     /// The next news, when there are some.

@@ -11,13 +11,7 @@ pub(crate) const MANAGER: &str = "kube-controller-manager";
 
 /// The service account of a controller, as webhooks and logs see it.
 fn account(name: &str) -> User {
-    User {
-        name: format!("system:serviceaccount:kube-system:{name}"),
-        groups: ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"]
-            .map(Into::into)
-            .to_vec(),
-        ..User::default()
-    }
+    User::service_account("kube-system", name)
 }
 
 pub(crate) static GARBAGE_COLLECTOR: LazyLock<User> = LazyLock::new(|| account("generic-garbage-collector"));
@@ -53,6 +47,27 @@ pub(crate) async fn patch_metadata(
     user: &'static User,
 ) -> Result<(), Status> {
     let patch = Patch::Merge(Map::from_iter([("metadata".to_owned(), metadata)]));
+    change(registry, target, patch, Part::Main, writer(user)).await
+}
+
+/// Applies what a controller wants of an object, whoever else wants otherwise.
+pub(crate) async fn apply(
+    registry: &Registry,
+    target: Target<'_>,
+    config: Value,
+    part: Part,
+    writer: Writer<'_>,
+) -> Result<(), Status> {
+    change(registry, target, Patch::Apply { config, force: true }, part, writer).await
+}
+
+async fn change(
+    registry: &Registry,
+    target: Target<'_>,
+    patch: Patch,
+    part: Part,
+    writer: Writer<'_>,
+) -> Result<(), Status> {
     let request = PatchRequest { patch, complaints: Vec::new(), validation: Validation::Ignore };
-    registry.patch(target, &request, Part::Main, writer(user)).await.map(|_| ())
+    registry.patch(target, &request, part, writer).await.map(|_| ())
 }

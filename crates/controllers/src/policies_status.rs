@@ -1,32 +1,26 @@
 //! The status of validating policies: what their expressions get wrong about the kinds they name.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sternpost_meta::status::Status;
 use sternpost_registry::object::Fields;
-use sternpost_verbs::{Part, Patch, PatchRequest, Registry, Target, Validation, Writer, served::Served};
+use sternpost_verbs::{Part, Registry, Target, Writer, served::Served};
 
-use crate::follow::Follow;
+use crate::{follow::Follow, identity};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
 /// In whose name the status is owned.
 const MANAGER: &str = "validatingadmissionpolicy-status";
 
-/// What could not be written is tried again after this long.
-const AGAIN: Duration = Duration::from_secs(1);
-
 /// Checks policies until the process ends.
 pub(crate) async fn run(registry: Arc<Registry>) {
     let Some(served) = registry.served.get(GROUP, "v1", "validatingadmissionpolicies") else { return };
     let (_, mut follow) = Follow::start(registry.clone(), served.clone()).await;
     loop {
-        let failed = settle(&registry, &served).await;
-        tokio::select! {
-            _ = follow.next() => {}
-            () = tokio::time::sleep(AGAIN), if failed => {}
-        }
+        let is_left = settle(&registry, &served).await;
+        follow.changed(is_left).await;
     }
 }
 
@@ -58,9 +52,7 @@ async fn write(registry: &Registry, served: &Served, name: &str, status: Value) 
         "metadata": {"name": name},
         "status": status,
     });
-    let patch = Patch::Apply { config, force: true };
-    let request = PatchRequest { patch, complaints: Vec::new(), validation: Validation::Ignore };
     let writer = Writer { manager: MANAGER, subresource: "status", ..Writer::server() };
     let target = Target { served, namespace: "", name };
-    registry.patch(target, &request, Part::Status, writer).await.map(|_| ())
+    identity::apply(registry, target, config, Part::Status, writer).await
 }

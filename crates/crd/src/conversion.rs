@@ -12,6 +12,7 @@ use sternpost_meta::{
     field::{Errors, go_json, go_quote},
     format,
     go::{json_type, type_name},
+    review::ReviewVersion,
 };
 
 use crate::{
@@ -34,13 +35,6 @@ pub struct Review<'a> {
     objects: &'a [Value],
 }
 
-/// The form of a review.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReviewVersion {
-    V1,
-    V1beta1,
-}
-
 /// A conversion that did not happen. The text is the whole message of a status 500 that has no
 /// reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,28 +55,15 @@ pub enum ConversionError {
     Metadata { from: String, problem: String },
 }
 
-impl ReviewVersion {
-    /// The first of `conversionReviewVersions` that there is. Validation asks for one.
-    pub fn of(definition: &Definition) -> Option<Self> {
-        let Conversion::Webhook(webhook) = &definition.conversion else { return None };
-        let versions = webhook.get("conversionReviewVersions").and_then(Value::as_array);
-        versions.into_iter().flatten().find_map(|version| match version.as_str() {
-            Some("v1") => Some(Self::V1),
-            Some("v1beta1") => Some(Self::V1beta1),
-            _ => None,
-        })
-    }
+/// The first of `conversionReviewVersions` that there is. Validation asks for one.
+pub fn review_version(definition: &Definition) -> Option<ReviewVersion> {
+    let Conversion::Webhook(webhook) = &definition.conversion else { return None };
+    let versions = webhook.get("conversionReviewVersions").and_then(Value::as_array);
+    ReviewVersion::first_of(versions.into_iter().flatten().filter_map(Value::as_str))
+}
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V1beta1 => "v1beta1",
-        }
-    }
-
-    fn api_version(self) -> String {
-        format!("{GROUP}/{}", self.name())
-    }
+fn review_type(version: ReviewVersion) -> String {
+    format!("{GROUP}/{}", version.name())
 }
 
 impl<'a> Review<'a> {
@@ -96,7 +77,7 @@ impl<'a> Review<'a> {
         let Self { version, uid, desired, objects } = self;
         json!({
             "kind": KIND,
-            "apiVersion": version.api_version(),
+            "apiVersion": review_type(*version),
             "request": {"uid": uid, "desiredAPIVersion": desired, "objects": objects},
             "response": {"uid": "", "convertedObjects": null, "result": {"metadata": {}}},
         })
@@ -177,7 +158,7 @@ impl<'a> Review<'a> {
 
     /// What calls itself something else is not read as a review; what does not say is.
     fn check_type(&self, review: &Map<String, Value>) -> Result<(), String> {
-        let wanted = self.version.api_version();
+        let wanted = review_type(self.version);
         let or = |name: &str, default: &str| {
             let value = field(review, name).as_str().unwrap_or_default();
             if value.is_empty() { default.to_owned() } else { value.to_owned() }
@@ -212,7 +193,7 @@ impl<'a> Review<'a> {
         let api_version = if api_version.is_empty() { "/" } else { api_version };
         Err(format!(
             "expected webhook response of {}, Kind={KIND}, got {api_version}, Kind={kind}",
-            self.version.api_version()
+            review_type(self.version)
         ))
     }
 

@@ -5,10 +5,11 @@
 
 use serde_json::{Value, json};
 use sternpost_crd::{
-    conversion::{Review, ReviewVersion},
+    conversion::{Review, review_version},
     definition::Definition,
     object::{convert, trim},
 };
+use sternpost_meta::review::ReviewVersion;
 
 const UID: &str = "a27f5606-c436-419f-86ae-e76e6ebea051";
 const FAILED: &str = "conversion webhook for stable.example.com/v1, Kind=Widget failed: ";
@@ -118,7 +119,7 @@ fn the_first_review_version_that_there_is_counts() {
                 "conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": versions}},
             },
         }));
-        assert_eq!(ReviewVersion::of(&definition.unwrap()), expected, "{versions}");
+        assert_eq!(review_version(&definition.unwrap()), expected, "{versions}");
     }
 }
 

@@ -55,8 +55,8 @@ struct InUse {
 #[derive(Debug)]
 pub struct Pass {
     _seat: Option<Seat>,
-    pub schema_uid: String,
-    pub level_uid: String,
+    pub schema_uid: Arc<str>,
+    pub level_uid: Arc<str>,
     flow: u64,
     is_exempt: bool,
 }
@@ -70,8 +70,8 @@ pub struct Turn {
 /// Too much to do; the client may try again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    pub schema_uid: String,
-    pub level_uid: String,
+    pub schema_uid: Arc<str>,
+    pub level_uid: Arc<str>,
 }
 
 /// How many flows wait apart from each other for the processor, and how many of each.
@@ -118,7 +118,7 @@ impl Control {
             let rules = self.rules.load();
             let schema = rules.schemas.iter().find(|schema| schema.matches(attributes));
             let level = schema.and_then(|schema| rules.levels.get(&schema.level));
-            let uid = |uid: Option<&String>| uid.cloned().unwrap_or_default();
+            let uid = |uid: Option<&Arc<str>>| uid.cloned().unwrap_or_default();
             let mut hasher = DefaultHasher::new();
             schema.map(|schema| (&schema.name, schema.flow(attributes))).hash(&mut hasher);
             let pass = Pass {
@@ -222,8 +222,8 @@ mod tests {
         for (user, schema, level) in [("ana", "all", "low"), ("root", "root", "exempt"), ("bob", "b", "none")]
         {
             let pass = enter(&control, user).await.unwrap();
-            assert_eq!(pass.schema_uid, format!("schema-{schema}"));
-            assert_eq!(pass.level_uid, format!("level-{level}"));
+            assert_eq!(*pass.schema_uid, format!("schema-{schema}"));
+            assert_eq!(*pass.level_uid, format!("level-{level}"));
         }
     }
 
@@ -260,7 +260,7 @@ mod tests {
         control.configure(&[schema("b", 50, "bob", "none")], &levels);
         assert_eq!(control.usage(), [("low".to_owned(), 0, 0), ("none".to_owned(), 1, 0)]);
         // Nothing is about others now.
-        assert_eq!(enter(&control, "ana").await.unwrap().schema_uid, "");
+        assert_eq!(&*enter(&control, "ana").await.unwrap().schema_uid, "");
     }
 
     #[tokio::test]

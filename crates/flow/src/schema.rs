@@ -1,16 +1,18 @@
 //! Flow schemas and priority levels, read once.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use sternpost_meta::{
     authorize::{Attributes, ResourceAttributes, What},
-    user::User,
+    user::{User, account_of},
 };
 
 /// A `FlowSchema`.
 #[derive(Debug, Clone)]
 pub struct Schema {
     pub name: String,
-    pub uid: String,
+    pub uid: Arc<str>,
     pub precedence: i64,
     pub level: String,
     distinguisher: Distinguisher,
@@ -21,7 +23,7 @@ pub struct Schema {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Level {
     pub name: String,
-    pub uid: String,
+    pub uid: Arc<str>,
     /// `None` if it is exempt.
     pub limited: Option<Limited>,
 }
@@ -77,7 +79,6 @@ struct PathRule {
 }
 
 const ANY: &str = "*";
-const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
 impl Schema {
     pub fn read(object: &Value) -> Self {
@@ -89,7 +90,7 @@ impl Schema {
         };
         Self {
             name: text(metadata, "name"),
-            uid: text(metadata, "uid"),
+            uid: text(metadata, "uid").into(),
             precedence: field(spec, "matchingPrecedence").as_i64().unwrap_or_default(),
             level: text(field(spec, "priorityLevelConfiguration"), "name"),
             distinguisher,
@@ -128,7 +129,7 @@ impl Level {
             });
             Limited { shares: number(limited, "nominalConcurrencyShares", 30), queuing }
         });
-        Self { name: text(metadata, "name"), uid: text(metadata, "uid"), limited }
+        Self { name: text(metadata, "name"), uid: text(metadata, "uid").into(), limited }
     }
 }
 
@@ -177,8 +178,7 @@ impl Subject {
             Self::User(name) => name == ANY || *name == user.name,
             Self::Group(name) => name == ANY || user.groups.contains(name),
             Self::ServiceAccount { namespace, name } => {
-                let account = user.name.strip_prefix(ACCOUNT_PREFIX).and_then(|rest| rest.split_once(':'));
-                account.is_some_and(|(in_namespace, account)| {
+                account_of(&user.name).is_some_and(|(in_namespace, account)| {
                     in_namespace == namespace && (name == ANY || account == name)
                 })
             }

@@ -14,7 +14,7 @@ use sternpost_meta::{
     field::go_quote,
     format,
     status::Status,
-    user::User,
+    user::{AUTHENTICATED, UNAUTHENTICATED, User, account_groups, account_of},
 };
 
 use crate::request_info::RequestInfo;
@@ -24,10 +24,7 @@ const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const UID: HeaderName = HeaderName::from_static("impersonate-uid");
 const EXTRA: &str = "impersonate-extra-";
 
-const AUTHENTICATED: &str = "system:authenticated";
-const UNAUTHENTICATED: &str = "system:unauthenticated";
 const ANONYMOUS: &str = "system:anonymous";
-const ACCOUNTS: &str = "system:serviceaccounts";
 
 /// In whose `extra` the node is that a token is bound to.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
@@ -131,7 +128,7 @@ fn modes<'a>(requester: &User, wanted: &'a User) -> Vec<Mode<'a>> {
 
 /// Namespace and name, if it is the user name of a service account.
 fn account(user: &str) -> Option<(&str, &str)> {
-    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    let (namespace, name) = account_of(user)?;
     let is_one = format::dns_label(namespace).is_empty() && format::dns_subdomain(name).is_empty();
     is_one.then_some((namespace, name))
 }
@@ -156,7 +153,7 @@ impl Asking<'_> {
                 self.check_request("serviceaccount")?;
                 let verb = "impersonate:serviceaccount";
                 self.check_part(verb, AUTHENTICATION, "serviceaccounts", "", namespace, name)?;
-                Ok(groups_of_account(namespace))
+                Ok(account_groups(namespace).into())
             }
             Mode::UserInfo => {
                 self.check_request("user-info")?;
@@ -166,7 +163,9 @@ impl Asking<'_> {
             Mode::Legacy => {
                 self.check_parts("impersonate", "")?;
                 match account(&self.wanted.name) {
-                    Some((namespace, _)) if self.wanted.groups.is_empty() => Ok(groups_of_account(namespace)),
+                    Some((namespace, _)) if self.wanted.groups.is_empty() => {
+                        Ok(account_groups(namespace).into())
+                    }
                     _ => Ok(self.wanted.groups.clone()),
                 }
             }
@@ -240,10 +239,6 @@ impl Asking<'_> {
         let decision = self.authorizer.authorize(attributes);
         if decision.is_allowed() { Ok(()) } else { Err(attributes.forbidden(decision.reason())) }
     }
-}
-
-fn groups_of_account(namespace: &str) -> Vec<String> {
-    vec![ACCOUNTS.into(), format!("{ACCOUNTS}:{namespace}")]
 }
 
 /// Everybody is either known or not.

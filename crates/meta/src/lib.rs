@@ -10,12 +10,14 @@
 
 pub mod audit;
 pub mod authorize;
+pub mod expression;
 pub mod field;
 pub mod format;
 pub mod go;
 pub mod gvk;
 pub mod quantity;
 pub mod resource;
+pub mod review;
 pub mod selector;
 pub mod status;
 pub mod time;

@@ -32,10 +32,8 @@ impl Registry {
         writer: Writer<'_>,
     ) -> Result<Vec<String>, Status> {
         self.check_namespace_of_body(target, object)?;
-        let mut warnings = self.mutate_new(target, served, object, writer).await?;
-        let attributes = Attributes { served, ..Attributes::of_write(Operation::Create, target, writer) };
-        let _ = admission::validate(self, &attributes, object, None, &mut warnings).await?;
-        Ok(warnings)
+        let warnings = self.mutate_new(target, served, object, writer).await?;
+        self.validate_new(target, served, object, writer, warnings).await
     }
 
     /// The first half of [`Registry::admit_new`], for who has something to do in between.
@@ -59,16 +57,16 @@ impl Registry {
         Ok(warnings)
     }
 
-    /// The other half.
+    /// The other half; `warnings` are those of the first.
     pub async fn validate_new(
         &self,
         target: Target<'_>,
         served: &Served,
         object: &Value,
         writer: Writer<'_>,
+        mut warnings: Vec<String>,
     ) -> Result<Vec<String>, Status> {
         let attributes = Attributes { served, ..Attributes::of_write(Operation::Create, target, writer) };
-        let mut warnings = Vec::new();
         let _ = admission::validate(self, &attributes, object, None, &mut warnings).await?;
         Ok(warnings)
     }

@@ -1,9 +1,9 @@
 //! What some kinds take from their surroundings, which their rules cannot know:
 //! the time, who writes, and the namespace around the object.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use sternpost_cache::ResourceId;
-use sternpost_meta::{field::Errors, user::User};
+use sternpost_meta::field::Errors;
 use sternpost_registry::{
     kinds::{api_service, certificate_signing_request, persistent_volume, resource_claim, resource_slice},
     object::Fields,
@@ -16,7 +16,7 @@ impl Registry {
     pub(crate) fn stamp_new(&self, target: Target<'_>, object: &mut Value, writer: Writer<'_>) {
         match (target.served.group(), target.served.kind()) {
             ("certificates.k8s.io", "CertificateSigningRequest") => {
-                certificate_signing_request::set_requester(object, &user_info(writer.user));
+                certificate_signing_request::set_requester(object, &writer.user.to_json());
             }
             ("", "PersistentVolume") => persistent_volume::stamp_phase(object, None, &self.now()),
             ("apiregistration.k8s.io", "APIService") => {
@@ -79,19 +79,4 @@ impl Registry {
         let namespace = namespaces.get("", target.namespace).map(|namespace| namespace.value());
         namespace.map_or(Value::Null, |namespace| namespace.field("metadata").field("labels").clone())
     }
-}
-
-/// A user as objects show one: without what is empty.
-fn user_info(user: &User) -> Value {
-    let mut info =
-        json!({"username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra});
-    if let Some(fields) = info.as_object_mut() {
-        fields.retain(|_, value| match value {
-            Value::String(text) => !text.is_empty(),
-            Value::Array(items) => !items.is_empty(),
-            Value::Object(entries) => !entries.is_empty(),
-            _ => true,
-        });
-    }
-    info
 }

@@ -4,36 +4,9 @@ use std::sync::Arc;
 
 use sternpost_cel::{CompileError, Declaration, Environment, Program, VARIABLES, Variables};
 
+pub use sternpost_meta::expression::{Problem, Purpose};
+
 use crate::conditions::{environment, environment_without_authorizer};
-
-/// What a policy wants of an expression.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// Of `matchConditions`, which do not see `variables`.
-    Condition,
-    Validation,
-    /// Does not see the authorizer.
-    Message,
-    AuditAnnotation,
-    ApplyConfiguration,
-    JsonPatch,
-}
-
-/// Why an expression cannot be used, as upstream tells who writes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
-    Invalid(String),
-    /// It is fine, and yet cannot run.
-    Internal(String),
-}
-
-impl Problem {
-    pub fn text(&self) -> &str {
-        match self {
-            Self::Invalid(text) | Self::Internal(text) => text,
-        }
-    }
-}
 
 /// Compiles the expressions of one policy. Variables come first, in their order.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use sternpost_meta::{
     authorize::{Attributes, Decision, Held, MissingRole, PolicyRule, What, joined},
     field::go_quote,
-    user::User,
+    user::{User, account_name},
 };
 
 mod matching;
@@ -236,8 +236,7 @@ impl Grants {
             SubjectKind::ServiceAccount => {
                 let namespace = subject.namespace_in(binding);
                 let named = !namespace.is_empty();
-                named
-                    .then(|| (&mut self.users, format!("system:serviceaccount:{namespace}:{}", subject.name)))
+                named.then(|| (&mut self.users, account_name(namespace, &subject.name)))
             }
             SubjectKind::Unknown => None,
         }

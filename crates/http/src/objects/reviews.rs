@@ -75,7 +75,7 @@ fn token_review(api: &Api, _: &Request, _: Target<'_>, mut review: Value) -> Res
     match verdict {
         Ok(accepted) => {
             status.set("authenticated", true);
-            status.set("user", user_info(&accepted.user));
+            status.set("user", accepted.user.to_json());
             if !accepted.audiences.is_empty() {
                 status.set("audiences", accepted.audiences);
             }
@@ -94,7 +94,7 @@ fn self_subject_review(_: &Api, request: &Request, _: Target<'_>, _: Value) -> R
     let user = request.user();
     Ok(json!({
         "metadata": {"creationTimestamp": Timestamp::from_unix(now(), 0).to_time()},
-        "status": {"userInfo": user_info(user)},
+        "status": {"userInfo": user.to_json()},
     }))
 }
 
@@ -174,23 +174,6 @@ fn rules_review(api: &Api, request: &Request, _: Target<'_>, mut review: Value) 
     Ok(review)
 }
 
-/// As upstream shows a user: what is empty is left out.
-fn user_info(user: &User) -> Value {
-    let mut info = Value::Object(Map::new());
-    for (field, text) in [("username", &user.name), ("uid", &user.uid)] {
-        if !text.is_empty() {
-            info.set(field, text.as_str());
-        }
-    }
-    if !user.groups.is_empty() {
-        info.set("groups", user.groups.clone());
-    }
-    if !user.extra.is_empty() {
-        info.set("extra", json!(user.extra));
-    }
-    info
-}
-
 /// `POST …/serviceaccounts/NAME/token`: `target` is the account.
 pub async fn token_request(
     api: &Api,
@@ -230,7 +213,7 @@ pub async fn token_request(
     metadata.set("namespace", target.namespace);
     metadata.set("uid", uid.clone());
     metadata.set("creationTimestamp", Timestamp::from_unix(now(), 0).to_time());
-    warnings.extend(api.registry.validate_new(target, &served, &wanted, writer).await?);
+    warnings.extend(api.registry.validate_new(target, &served, &wanted, writer, Vec::new()).await?);
 
     let issued = issue(accounts, target, &mut wanted, uid, bound, warnings)?;
     wanted.object_mut("metadata").remove("managedFields");

@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 use sternpost_meta::{
+    expression::{Problem, Purpose},
     field::{Errors, Path},
     format::{dns_subdomain, dns1035_label, path_segment},
 };
@@ -39,28 +40,10 @@ const CEL_RESERVED: [&str; 20] = [
     "void",
 ];
 
-/// What an expression is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
-    Condition,
-    Validation,
-    Message,
-    AuditAnnotation,
-    ApplyConfiguration,
-    JsonPatch,
-}
-
-/// What is wrong with an expression.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
-    Invalid(String),
-    Internal(String),
-}
-
 /// Says whether the expressions of one policy compile; variables are asked about first, in order.
 pub trait Expressions {
     fn variable(&mut self, name: &str, expression: &str) -> Option<Problem>;
-    fn expression(&self, expression: &str, used_as: Use) -> Option<Problem>;
+    fn expression(&self, expression: &str, purpose: Purpose) -> Option<Problem>;
 }
 
 /// Finds nothing wrong.
@@ -72,7 +55,7 @@ impl Expressions for Unchecked {
         None
     }
 
-    fn expression(&self, _expression: &str, _used_as: Use) -> Option<Problem> {
+    fn expression(&self, _expression: &str, _purpose: Purpose) -> Option<Problem> {
         None
     }
 }
@@ -131,7 +114,7 @@ pub fn validate_policy(
     let unchanged =
         old.is_some_and(|old| old.field("spec").field("matchConditions") == spec.field("matchConditions"));
     if !unchanged {
-        let problem_of = |expression: &str| expressions.expression(expression, Use::Condition);
+        let problem_of = |expression: &str| expressions.expression(expression, Purpose::Condition);
         match_condition::validate_each(spec, &problem_of, path.child("matchConditions"), errors);
     }
     let list = path.child("variables");

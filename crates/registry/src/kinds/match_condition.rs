@@ -6,14 +6,12 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use sternpost_meta::{
+    expression::Problem,
     field::{Errors, Path},
     format::qualified_name,
 };
 
-use super::{
-    admission_policy::{Problem, note},
-    form::required,
-};
+use super::{admission_policy::note, form::required};
 use crate::object::Fields;
 
 /// The most conditions of one webhook or policy.

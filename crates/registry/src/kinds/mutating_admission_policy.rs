@@ -1,11 +1,14 @@
 //! MutatingAdmissionPolicy: changes objects by expressions.
 
 use serde_json::Value;
-use sternpost_meta::field::{Errors, Path};
+use sternpost_meta::{
+    expression::Purpose,
+    field::{Errors, Path},
+};
 
 use super::{
     Rules,
-    admission_policy::{Expressions, Unchecked, Use, default_policy, note, validate_policy},
+    admission_policy::{Expressions, Unchecked, default_policy, note, validate_policy},
     admission_rule::validate_no_delete,
     form::one_of,
 };
@@ -40,8 +43,8 @@ pub fn validate(policy: &Value, old: Option<&Value>, expressions: &mut dyn Expre
 
 fn validate_mutation(mutation: &Value, path: &Path<'_>, expressions: &dyn Expressions, errors: &mut Errors) {
     let (wanted, other, used_as) = match mutation.text("patchType") {
-        "JSONPatch" => ("jsonPatch", "applyConfiguration", Use::JsonPatch),
-        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Use::ApplyConfiguration),
+        "JSONPatch" => ("jsonPatch", "applyConfiguration", Purpose::JsonPatch),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Purpose::ApplyConfiguration),
         "" => {
             errors.required(path.child("patchType"), "");
             return;

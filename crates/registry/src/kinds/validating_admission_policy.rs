@@ -4,13 +4,14 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use sternpost_meta::{
+    expression::Purpose,
     field::{Errors, Path},
     format::qualified_name,
 };
 
 use super::{
     Rules,
-    admission_policy::{Expressions, Unchecked, Use, default_policy, note, validate_policy},
+    admission_policy::{Expressions, Unchecked, default_policy, note, validate_policy},
     conditions,
     form::{not_empty, one_of},
     internal_form::{Field, Shape, field, internal},
@@ -73,7 +74,7 @@ pub fn validate(policy: &Value, old: Option<&Value>, expressions: &mut dyn Expre
         } else if expression.len() > MAX_VALUE_EXPRESSION_BYTES {
             errors.required(path.child("valueExpression"), "must not exceed 5120 bytes in length");
         } else {
-            let problem = expressions.expression(expression, Use::AuditAnnotation);
+            let problem = expressions.expression(expression, Purpose::AuditAnnotation);
             note(problem, annotation.text("valueExpression"), path.child("valueExpression"), errors);
         }
         if !keys.insert(key) {
@@ -92,13 +93,13 @@ fn validate_validation(
     if text.trim().is_empty() {
         errors.required(path.child("expression"), "expression is not specified");
     } else {
-        note(expressions.expression(text, Use::Validation), text, path.child("expression"), errors);
+        note(expressions.expression(text, Purpose::Validation), text, path.child("expression"), errors);
     }
     let text = validation.text("messageExpression");
     if !text.is_empty() && text.trim().is_empty() {
         errors.invalid(path.child("messageExpression"), text, "must be non-empty if specified");
     } else if !text.is_empty() {
-        note(expressions.expression(text, Use::Message), text, path.child("messageExpression"), errors);
+        note(expressions.expression(text, Purpose::Message), text, path.child("messageExpression"), errors);
     }
     let text = validation.text("message");
     if !text.is_empty() && text.trim().is_empty() {

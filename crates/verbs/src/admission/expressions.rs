@@ -19,7 +19,7 @@ pub(super) struct Authorizing {
 impl sternpost_cel::Authorizer for Authorizing {
     fn decide(&self, question: &Question) -> Decision {
         let service_account = question.service_account.as_ref();
-        let other = service_account.map(|(namespace, name)| service_account_user(namespace, name));
+        let other = service_account.map(|(namespace, name)| User::service_account(namespace, name));
         let what = match &question.path {
             Some(path) => What::Path(path),
             None => What::Resource(ResourceAttributes {
@@ -36,18 +36,5 @@ impl sternpost_cel::Authorizer for Authorizing {
             authorize::Decision::Allow { reason } => Decision { allowed: true, reason, error: None },
             authorize::Decision::NoOpinion { reason } => Decision { allowed: false, reason, error: None },
         }
-    }
-}
-
-fn service_account_user(namespace: &str, name: &str) -> User {
-    let groups = [
-        "system:serviceaccounts".to_owned(),
-        format!("system:serviceaccounts:{namespace}"),
-        "system:authenticated".to_owned(),
-    ];
-    User {
-        name: format!("system:serviceaccount:{namespace}:{name}"),
-        groups: groups.into(),
-        ..User::default()
     }
 }

@@ -13,6 +13,7 @@
 //! changed the object, the mutating pass is gone through a second time. For the
 //! account of a new pod [`mutate`] waits before the chain. [`OPTIONAL`] are off.
 
+mod about;
 mod always_pull_images;
 mod certificate_subject_restriction;
 mod default_ingress_class;
@@ -49,6 +50,7 @@ mod webhooks;
 use std::{mem, sync::Arc};
 
 use serde_json::Value;
+pub use sternpost_admission::request::Operation;
 use sternpost_cache::{ResourceId, Snapshot};
 use sternpost_meta::{audit::Annotations, gvk::GroupVersionKind, status::Status, user::User};
 use sternpost_registry::object::Fields;
@@ -119,14 +121,6 @@ const VALIDATING_POLICY: Plugin = Plugin { name: "ValidatingAdmissionPolicy", ..
 const MUTATING_WEBHOOK: Plugin = Plugin { name: "MutatingAdmissionWebhook", ..Plugin::NONE };
 const VALIDATING_WEBHOOK: Plugin = Plugin { name: "ValidatingAdmissionWebhook", ..Plugin::NONE };
 const RESOURCE_QUOTA: Plugin = Plugin { name: "ResourceQuota", ..Plugin::NONE };
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    Create,
-    Update,
-    Delete,
-    Connect,
-}
 
 /// What is asked for, and by whom.
 #[derive(Debug, Clone, Copy)]
@@ -226,27 +220,32 @@ pub(crate) async fn validate<'a>(
     old: Option<&Value>,
     warnings: &mut Vec<String>,
 ) -> Result<Charged<'a>, Status> {
+    validate_all(registry, attributes, object, old, warnings)
+        .await
+        .map_err(|status| status.with_warnings(mem::take(warnings)))
+}
+
+async fn validate_all<'a>(
+    registry: &'a Registry,
+    attributes: &Attributes<'_>,
+    object: &Value,
+    old: Option<&Value>,
+    warnings: &mut Vec<String>,
+) -> Result<Charged<'a>, Status> {
     let request = Request { registry, attributes, old };
     for plugin in registry.admission.plugins() {
-        (plugin.validate)(&request, object, warnings)
-            .map_err(|status| status.with_warnings(mem::take(warnings)))?;
+        (plugin.validate)(&request, object, warnings)?;
     }
     if registry.admission.has(VALIDATING_POLICY) {
-        policies::validate(registry, attributes, object, old, warnings)
-            .await
-            .map_err(|status| status.with_warnings(mem::take(warnings)))?;
+        policies::validate(registry, attributes, object, old, warnings).await?;
     }
     if registry.admission.has(VALIDATING_WEBHOOK) {
-        webhooks::validate(registry, attributes, object, old, warnings)
-            .await
-            .map_err(|status| status.with_warnings(mem::take(warnings)))?;
+        webhooks::validate(registry, attributes, object, old, warnings).await?;
     }
     if !registry.admission.has(RESOURCE_QUOTA) {
         return Ok(Charged::NOTHING);
     }
-    resource_quota::validate(registry, attributes, object, old)
-        .await
-        .map_err(|status| status.with_warnings(mem::take(warnings)))
+    resource_quota::validate(registry, attributes, object, old).await
 }
 
 /// What a plugin is told beside the object.
@@ -281,13 +280,13 @@ impl Request<'_> {
 
     fn forbidden(&self, object: &Value, why: &str) -> Status {
         let target = self.attributes.target;
-        Status::forbidden_because(target.resource_name(), name_of(target, object), why)
+        Status::forbidden_because(target.resource_name(), name_of(target.name, object), why)
     }
 }
 
-/// The name that a refusal has for an object, which may have none yet.
-fn name_of<'a>(target: Target<'a>, object: &'a Value) -> &'a str {
+/// The name that a refusal has for an object, which may have none yet; `said` is that of the request.
+fn name_of<'a>(said: &'a str, object: &'a Value) -> &'a str {
     let metadata = object.field("metadata");
-    let names = [target.name, metadata.text("name"), metadata.text("generateName")];
+    let names = [said, metadata.text("name"), metadata.text("generateName")];
     names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")
 }

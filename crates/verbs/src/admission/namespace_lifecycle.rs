@@ -32,7 +32,7 @@ fn mutate(request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
     };
     let creates = request.attributes.operation == Operation::Create;
     if creates && namespace.value().field("metadata").has("deletionTimestamp") {
-        let name = name_of(target, object);
+        let name = name_of(target.name, object);
         return Err(Status::namespace_terminating(target.resource_name(), name, target.namespace));
     }
     Ok(())

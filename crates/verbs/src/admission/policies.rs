@@ -9,35 +9,32 @@ use std::{collections::BTreeMap, sync::Arc};
 use arc_swap::ArcSwapOption;
 use serde_json::{Value, json};
 use sternpost_admission::{
-    conditions::{self, Variables},
-    matching::{Match, Matcher, Subject},
     policy::{
         Binding, Input, NO_PARAMS, ParamScope, Policy, Which,
         mutating::{Mutated, Mutating},
         no_param_kind,
         validating::{Denial, Validating},
     },
-    request::{Form, Request},
+    request::Form,
 };
 use sternpost_cache::{Cache, Object, ResourceCache, ResourceId, Snapshot};
-use sternpost_cel::Question;
 use sternpost_meta::{
     field::go_quote,
     gvk::GroupVersionKind,
-    status::{Cause, Reason, ResourceName, Status},
+    status::{Cause, Reason, Status},
 };
 use sternpost_registry::object::Fields;
 use sternpost_store::Revision;
 
 use super::{
     Attributes, Operation,
-    expressions::Authorizing,
+    about::{About, Asked, Shown},
+    name_of,
     reinvocation::Reinvocation,
     versions::{self, Unknown},
+    webhooks::GROUP,
 };
 use crate::{ownership::in_served_version, registry::Registry, served::Served};
-
-const GROUP: &str = "admissionregistration.k8s.io";
 
 /// Of what policies never hear: a bad one could not be removed any more, and reviews change nothing.
 const EXEMPT: [(&str, &str); 10] = [
@@ -173,7 +170,8 @@ pub(super) async fn validate(
     let Some(compiled) = registry.policies.validating.bound().filter(|_| !is_exempt(attributes)) else {
         return Ok(());
     };
-    let about = About::new(registry, attributes, object, old);
+    let asked = Asked::new(registry, attributes);
+    let about = asked.about(object, old);
     let mut found = Found::default();
     for Bound { policy, bindings, .. } in &compiled.bound {
         let Some(matched) = about.matched(&policy.policy.matcher)? else { continue };
@@ -184,7 +182,7 @@ pub(super) async fn validate(
                 continue;
             }
         };
-        let mut shown = None;
+        let mut seen = None;
         for binding in bindings {
             if !about.concerns(binding)? {
                 continue;
@@ -197,11 +195,11 @@ pub(super) async fn validate(
                 }
             };
             for params in params {
-                let shown = match &mut shown {
-                    Some(shown) => shown,
-                    none => none.insert(about.show(&matched).await?),
+                let seen = match &mut seen {
+                    Some(seen) => seen,
+                    none => none.insert(about.see(matched.clone()).await?),
                 };
-                let evaluation = about.with_input(shown, &params, |input| policy.evaluate(input));
+                let evaluation = about.with_input(seen, &params, |input| policy.evaluate(input));
                 found.take(&policy.policy, binding, evaluation, warnings);
             }
         }
@@ -226,9 +224,10 @@ pub(super) async fn mutate(
     };
     let round = reinvocation.round;
     reinvocation.policies.begin(round, object);
+    let asked = Asked::new(registry, attributes);
     let mut failures = Vec::new();
     for Bound { policy, bindings, .. } in &compiled.bound {
-        let about = About::new(registry, attributes, object, old);
+        let about = asked.about(object, old);
         let Some(matched) = about.matched(&policy.policy.matcher)? else { continue };
         let param_kind = match about.param_kind(&policy.policy) {
             Ok(served) => served,
@@ -241,7 +240,7 @@ pub(super) async fn mutate(
             }
         };
         for binding in bindings {
-            let about = About::new(registry, attributes, object, old);
+            let about = asked.about(object, old);
             if !about.concerns(binding)? {
                 continue;
             }
@@ -268,8 +267,7 @@ pub(super) async fn mutate(
                 if !reinvocation.policies.may_ask(round, place) {
                     continue;
                 }
-                let mut mutation =
-                    Mutation { registry, attributes, object: &mut *object, old, matched: &matched };
+                let mut mutation = Mutation { asked: &asked, object: &mut *object, old, matched: &matched };
                 let outcome = mutation.run(policy, &params).await?;
                 if !policy.policy.ignores_failure {
                     failures.extend(outcome.failures.iter().map(|why| (Reason::Invalid, refused(why))));
@@ -286,7 +284,7 @@ pub(super) async fn mutate(
     reinvocation.policies.end(round, object);
     let Some((reason, message)) = failures.first().cloned() else { return Ok(()) };
     let mut status =
-        Status::forbidden_because(attributes.target.resource_name(), named(attributes, object), "");
+        Status::forbidden_because(attributes.target.resource_name(), name_of(attributes.name, object), "");
     status.reason = Some(reason);
     status.message = message;
     if let Some(details) = &mut status.details {
@@ -300,8 +298,7 @@ pub(super) async fn mutate(
 
 /// What one policy does with an object.
 struct Mutation<'a> {
-    registry: &'a Registry,
-    attributes: &'a Attributes<'a>,
+    asked: &'a Asked<'a>,
     object: &'a mut Value,
     old: Option<&'a Value>,
     matched: &'a Form,
@@ -316,25 +313,26 @@ struct Outcome {
 
 impl Mutation<'_> {
     async fn run(&mut self, policy: &Mutating, params: &Value) -> Result<Outcome, Status> {
-        let about = self.about();
-        let mut shown = about.show(self.matched).await?;
-        match about.with_input(&shown, params, |input| policy.holds(input)) {
+        let Asked { registry, attributes, .. } = *self.asked;
+        let about = self.asked.about(self.object, self.old);
+        let mut seen = about.see(self.matched.clone()).await?;
+        match about.with_input(&seen, params, |input| policy.holds(input)) {
             Ok(true) => {}
             Ok(false) => return Ok(Outcome::default()),
             Err(why) => return Ok(Outcome { changed: None, failures: vec![why] }),
         }
-        let kind = versions::topology(self.registry, self.attributes, self.matched);
-        let served = self.attributes.target.served;
+        let kind = versions::topology(registry, attributes, self.matched);
+        let served = attributes.target.served;
         let (asked, matched) = (&served.resource.gv, &self.matched.gv);
         // What upstream applies it does not convert, but for custom resources.
         let is_inconvertible = served.custom().is_none() && asked != matched;
-        let before = shown.object.clone();
+        let before = seen.shown.object.clone();
         let mut failures = Vec::new();
         for index in 0..policy.len() {
-            let about = self.about();
-            let Some(object) = &shown.object else { break };
+            let about = self.asked.about(self.object, self.old);
+            let Some(object) = &seen.shown.object else { break };
             let mutated =
-                about.with_input(&shown, params, |input| policy.mutate(index, input, kind.as_ref(), object));
+                about.with_input(&seen, params, |input| policy.mutate(index, input, kind.as_ref(), object));
             let (new, unknown) = match mutated {
                 Ok(Mutated::Not) => continue,
                 Ok(Mutated::Applied(_)) if is_inconvertible => {
@@ -350,29 +348,17 @@ impl Mutation<'_> {
                     continue;
                 }
             };
-            let new =
-                versions::read_with(self.registry, self.attributes, self.matched, &new, unknown).await?;
-            shown.object = Some(versions::show(self.registry, self.attributes, self.matched, &new).await?);
+            let new = versions::read_with(registry, attributes, self.matched, &new, unknown).await?;
+            seen.shown.object = Some(versions::show(registry, attributes, self.matched, &new).await?);
             *self.object = new;
         }
-        Ok(Outcome { changed: Some(before != shown.object), failures })
-    }
-
-    fn about(&self) -> About<'_> {
-        About::new(self.registry, self.attributes, self.object, self.old)
+        Ok(Outcome { changed: Some(before != seen.shown.object), failures })
     }
 }
 
 fn is_exempt(attributes: &Attributes<'_>) -> bool {
     let resource = &attributes.target.served.resource;
     EXEMPT.contains(&(&*resource.gv.group, &*resource.plural))
-}
-
-/// The name that a refusal has for an object; of a member of a collection nobody said one.
-fn named<'a>(attributes: &'a Attributes<'_>, object: &'a Value) -> &'a str {
-    let metadata = object.field("metadata");
-    let names = [attributes.name, metadata.text("name"), metadata.text("generateName")];
-    names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")
 }
 
 /// What validating policies have said so far.
@@ -437,7 +423,7 @@ impl Found {
     }
 
     fn finish(self, about: &About<'_>) -> Result<(), Status> {
-        if let Some(audit) = about.attributes.audit {
+        if let Some(audit) = about.asked.attributes.audit {
             for (key, values) in self.annotations {
                 audit.add(key, values.join(", "));
             }
@@ -446,9 +432,9 @@ impl Found {
             }
         }
         let Some((reason, why)) = self.refusal else { return Ok(()) };
-        let attributes = about.attributes;
+        let attributes = about.asked.attributes;
         let resource = attributes.target.resource_name();
-        let mut status = Status::forbidden_because(resource, named(attributes, about.object), &why);
+        let mut status = Status::forbidden_because(resource, name_of(attributes.name, about.object), &why);
         status.code = match reason {
             Reason::Forbidden => 403,
             Reason::RequestEntityTooLarge => 413,
@@ -462,75 +448,14 @@ impl Found {
     }
 }
 
-/// What policies are asked about.
-struct About<'a> {
-    registry: &'a Registry,
-    attributes: &'a Attributes<'a>,
-    asked: Form,
-    options: Value,
-    /// In the form that rules know; null if there is none.
-    object: &'a Value,
-    old: Option<&'a Value>,
-}
-
-/// The objects as a policy sees them.
-struct Shown {
-    matched: Form,
-    object: Option<Value>,
-    old: Option<Value>,
-    /// Or null.
+/// What a policy sees.
+struct Seen {
+    shown: Shown,
+    /// The one around the object, or null.
     namespace: Value,
 }
 
-impl<'a> About<'a> {
-    fn new(
-        registry: &'a Registry,
-        attributes: &'a Attributes<'a>,
-        object: &'a Value,
-        old: Option<&'a Value>,
-    ) -> Self {
-        Self {
-            registry,
-            attributes,
-            asked: attributes.form(),
-            options: attributes.options_json(),
-            object,
-            old,
-        }
-    }
-
-    fn request(&self) -> Request<'_> {
-        self.attributes.request(&self.asked, &self.options, self.object)
-    }
-
-    fn object(&self) -> Option<&'a Value> {
-        Some(self.object).filter(|object| !object.is_null())
-    }
-
-    /// In which version a policy or binding concerns the request, if it does.
-    fn matched(&self, matcher: &Result<Matcher, String>) -> Result<Option<Form>, Status> {
-        let matcher = matcher.as_ref().map_err(|why| Status::internal_error(why))?;
-        let equivalents = versions::equivalents(self.registry, self.attributes);
-        let namespaces = |name: &str| {
-            let namespace = self.registry.namespaces().get("", name)?.value();
-            Some(namespace.field("metadata").field("labels").clone())
-        };
-        let subject = Subject {
-            namespaced: self.attributes.target.served.is_namespaced(),
-            object: self.object(),
-            old: self.old,
-            namespace_labels: &namespaces,
-            equivalents: &equivalents,
-        };
-        match matcher.matches(&self.request(), &subject) {
-            Match::No => Ok(None),
-            Match::Yes(form) => Ok(Some(form)),
-            Match::NamespaceMissing(name) => {
-                Err(Status::not_found(ResourceName { group: "", resource: "namespaces" }, &name))
-            }
-        }
-    }
-
+impl About<'_> {
     fn concerns(&self, binding: &Binding) -> Result<bool, Status> {
         match &binding.matcher {
             None => Ok(true),
@@ -541,7 +466,7 @@ impl<'a> About<'a> {
     /// What serves the parameters of a policy, if it has any, or why nothing does.
     fn param_kind(&self, policy: &Policy) -> Result<Option<Arc<Served>>, String> {
         let Some(kind) = &policy.param_kind else { return Ok(None) };
-        served_as(self.registry, kind).map(Some).ok_or_else(|| no_param_kind(kind))
+        served_as(self.asked.registry, kind).map(Some).ok_or_else(|| no_param_kind(kind))
     }
 
     /// The parameters of a binding, or why there are none. One that names none gets null.
@@ -559,7 +484,7 @@ impl<'a> About<'a> {
             Ok(namespace) => namespace,
             Err(why) => return Ok(Err(why)),
         };
-        let snapshot = self.registry.snapshot(served);
+        let snapshot = self.asked.registry.snapshot(served);
         let objects: Vec<Arc<Object>> = match &reference.which {
             Which::Named(name) => snapshot.get(namespace, name).cloned().into_iter().collect(),
             Which::Selected(selector) => {
@@ -571,7 +496,7 @@ impl<'a> About<'a> {
             return Ok(if reference.is_required { Err(NO_PARAMS) } else { Ok(Vec::new()) });
         }
         let shown = match served.custom() {
-            Some(custom) => self.registry.shown(custom, &objects).await?,
+            Some(custom) => self.asked.registry.shown(custom, &objects).await?,
             None => {
                 objects.iter().map(|object| in_served_version(served, &object.value()).into_owned()).collect()
             }
@@ -580,50 +505,18 @@ impl<'a> About<'a> {
         Ok(Ok(shown.into_iter().map(in_full).collect()))
     }
 
-    async fn show(&self, matched: &Form) -> Result<Shown, Status> {
-        let show = async |object: Option<&Value>| match object {
-            Some(object) => versions::show(self.registry, self.attributes, matched, object).await.map(Some),
-            None => Ok(None),
-        };
+    async fn see(&self, matched: Form) -> Result<Seen, Status> {
+        let Asked { registry, attributes, .. } = self.asked;
         let request = self.request();
-        let is_within = self.attributes.target.served.is_namespaced() && !request.is_about_namespace();
-        let namespace = self
-            .registry
-            .namespaces()
-            .get("", request.namespace)
-            .filter(|_| is_within)
-            .map(|namespace| namespace.value());
-        Ok(Shown {
-            matched: matched.clone(),
-            object: show(self.object()).await?,
-            old: show(self.old).await?,
-            namespace: namespace.unwrap_or_default(),
-        })
+        let is_within = attributes.target.served.is_namespaced() && !request.is_about_namespace();
+        let namespaces = registry.namespaces();
+        let namespace = namespaces.get("", request.namespace).filter(|_| is_within);
+        let namespace = namespace.map(|namespace| namespace.value()).unwrap_or_default();
+        Ok(Seen { shown: self.show(matched).await?, namespace })
     }
 
-    fn with_input<T>(&self, shown: &Shown, params: &Value, evaluate: impl FnOnce(Input<'_>) -> T) -> T {
-        let request = self.request();
-        let authorizer: Arc<dyn sternpost_cel::Authorizer> = Arc::new(Authorizing {
-            authorizer: self.registry.authorizer.clone(),
-            user: self.attributes.user.clone(),
-        });
-        let question = Question {
-            group: self.asked.gv.group.to_string(),
-            resource: self.asked.resource.to_string(),
-            subresource: request.subresource.to_owned(),
-            namespace: request.namespace.to_owned(),
-            name: request.name.to_owned(),
-            ..Question::default()
-        };
-        let variables = Variables {
-            object: shown.object.as_ref(),
-            old: shown.old.as_ref(),
-            request: &conditions::expression_request(&request, &shown.matched),
-            namespace: &shown.namespace,
-            authorizer: &authorizer,
-            request_resource: &question,
-        };
-        evaluate(Input { variables, params })
+    fn with_input<T>(&self, seen: &Seen, params: &Value, evaluate: impl FnOnce(Input<'_>) -> T) -> T {
+        self.evaluate(&seen.shown, &seen.namespace, |variables| evaluate(Input { variables, params }))
     }
 }
 

@@ -1,12 +1,12 @@
 //! The rules of policies, whose expressions have to compile.
 
 use serde_json::Value;
-use sternpost_admission::policy::compile::{self, Compiler, Params, Purpose};
+use sternpost_admission::policy::compile::{Compiler, Params};
+use sternpost_meta::expression::{Problem, Purpose};
 use sternpost_registry::{
     kinds::{
-        Rules,
-        admission_policy::{Expressions, Problem, Use},
-        mutating_admission_policy as mutating, validating_admission_policy as validating,
+        Rules, admission_policy::Expressions, mutating_admission_policy as mutating,
+        validating_admission_policy as validating,
     },
     object::Fields,
 };
@@ -36,25 +36,10 @@ impl Compiling {
 
 impl Expressions for Compiling {
     fn variable(&mut self, name: &str, expression: &str) -> Option<Problem> {
-        self.0.variable(name, expression).err().map(problem)
+        self.0.variable(name, expression).err()
     }
 
-    fn expression(&self, expression: &str, used_as: Use) -> Option<Problem> {
-        let purpose = match used_as {
-            Use::Condition => Purpose::Condition,
-            Use::Validation => Purpose::Validation,
-            Use::Message => Purpose::Message,
-            Use::AuditAnnotation => Purpose::AuditAnnotation,
-            Use::ApplyConfiguration => Purpose::ApplyConfiguration,
-            Use::JsonPatch => Purpose::JsonPatch,
-        };
-        self.0.compile(purpose, expression).err().map(problem)
-    }
-}
-
-fn problem(problem: compile::Problem) -> Problem {
-    match problem {
-        compile::Problem::Invalid(text) => Problem::Invalid(text),
-        compile::Problem::Internal(text) => Problem::Internal(text),
+    fn expression(&self, expression: &str, purpose: Purpose) -> Option<Problem> {
+        self.0.compile(purpose, expression).err()
     }
 }

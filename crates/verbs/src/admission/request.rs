@@ -1,7 +1,7 @@
 //! A request as webhooks and policies are told it.
 
 use serde_json::{Value, json};
-use sternpost_admission::request::{self, Form, Request};
+use sternpost_admission::request::{Form, Request};
 use sternpost_registry::object::{Fields, FieldsMut};
 use tokio::time::Instant;
 
@@ -27,17 +27,20 @@ impl<'a> Attributes<'a> {
         // A new object may have got its name only now.
         let name =
             if self.name.is_empty() && self.operation == Operation::Create { named } else { self.name };
-        let about_namespace = asked.gv.group.is_empty() && &*asked.resource == "namespaces";
-        Request {
-            operation: self.operation.into(),
+        let mut request = Request {
+            operation: self.operation,
             asked,
             subresource: self.subresource,
             name,
-            namespace: if about_namespace { name } else { self.target.namespace },
+            namespace: self.target.namespace,
             user: self.user,
             dry_run: self.dry_run == DryRun::All,
             options,
+        };
+        if request.is_about_namespace() {
+            request.namespace = name;
         }
+        request
     }
 
     /// Whether the request has no time left.
@@ -68,16 +71,5 @@ impl<'a> Attributes<'a> {
             options.set("dryRun", json!(["All"]));
         }
         options
-    }
-}
-
-impl From<Operation> for request::Operation {
-    fn from(operation: Operation) -> Self {
-        match operation {
-            Operation::Create => Self::Create,
-            Operation::Update => Self::Update,
-            Operation::Delete => Self::Delete,
-            Operation::Connect => Self::Connect,
-        }
     }
 }

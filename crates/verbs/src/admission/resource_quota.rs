@@ -313,7 +313,7 @@ impl Charge<'_> {
 
     fn forbidden(&self, why: &str) -> Status {
         let target = self.attributes.target;
-        Status::forbidden_because(target.resource_name(), name_of(target, self.object), why)
+        Status::forbidden_because(target.resource_name(), name_of(target.name, self.object), why)
     }
 }
 

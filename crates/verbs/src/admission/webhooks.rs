@@ -8,24 +8,19 @@ use std::{sync::Arc, time::Duration};
 use arc_swap::ArcSwapOption;
 use serde_json::Value;
 use sternpost_admission::{
-    conditions::{self, Conditions, Variables},
-    matching::{Match, Matcher, Subject},
-    request::{Form, Request},
-    webhook::{Answer, Pass, Review, ReviewVersion, Unusable, Verdict, apply_patch, read_patch},
+    conditions::{self, Conditions},
+    matching::Matcher,
+    request::Request,
+    webhook::{Answer, Pass, Review, Unusable, Verdict, apply_patch, read_patch},
 };
 use sternpost_cache::{Cache, ResourceCache, ResourceId, Snapshot};
-use sternpost_cel::Question;
-use sternpost_meta::{
-    field::go_quote,
-    status::{ResourceName, Status},
-    user::User,
-};
+use sternpost_meta::{field::go_quote, review::ReviewVersion, status::Status, user::User};
 use sternpost_registry::object::Fields;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     Attributes,
-    expressions::Authorizing,
+    about::{About, Asked, Shown},
     reinvocation::{Reinvocation, Round},
     versions,
 };
@@ -162,13 +157,12 @@ pub(super) async fn mutate(
     // The second round is for those of the first, also if there are others by now.
     let Some(compiled) = reinvocation.asked_webhooks.clone() else { return Ok(()) };
     reinvocation.webhooks.begin(round, object);
-    let options = attributes.options_json();
-    let asked = attributes.form();
+    let asked = Asked::new(registry, attributes);
     for (place, hook) in compiled.hooks.iter().enumerate() {
         if !reinvocation.webhooks.may_ask(round, place) {
             continue;
         }
-        let about = About { registry, attributes, asked: &asked, options: &options, object: &*object, old };
+        let about = asked.about(object, old);
         let Some(call) = about.prepare(hook).await? else { continue };
         let note = |changed: bool| {
             let key = format!("mutation.webhook.{ANNOTATION}/round_{}_index_{place}", round.number());
@@ -213,7 +207,7 @@ pub(super) async fn mutate(
         };
         let mut changed = false;
         if let Some((patch, text)) = patch {
-            let Some(shown) = call.object.clone() else {
+            let Some(shown) = call.shown.object.clone() else {
                 let why = format!(
                     "admission webhook {} attempted to modify the object, which is not supported for this operation",
                     go_quote(&hook.name)
@@ -221,9 +215,9 @@ pub(super) async fn mutate(
                 return Err(Status::internal_error(&why));
             };
             let patched = apply_patch(shown, &patch)?;
-            let new = versions::read(registry, attributes, &call.matched, &patched).await?;
-            changed = versions::show(registry, attributes, &call.matched, &new).await?
-                != call.object.clone().unwrap_or_default();
+            let new = versions::read(registry, attributes, &call.shown.matched, &patched).await?;
+            changed = versions::show(registry, attributes, &call.shown.matched, &new).await?
+                != call.shown.object.clone().unwrap_or_default();
             if changed {
                 *object = new;
                 note_patch(attributes, round, place, hook, &text);
@@ -248,9 +242,8 @@ pub(super) async fn validate(
     let Some(compiled) = registry.webhooks.validating.hooks().filter(|_| !is_exempt(attributes)) else {
         return Ok(());
     };
-    let options = attributes.options_json();
-    let asked = attributes.form();
-    let about = About { registry, attributes, asked: &asked, options: &options, object, old };
+    let asked = Asked::new(registry, attributes);
+    let about = asked.about(object, old);
     // Who is to be asked is decided before anybody is.
     let mut calls = Vec::new();
     for (place, hook) in compiled.hooks.iter().enumerate() {
@@ -340,65 +333,16 @@ enum Failure {
 /// A webhook that is to be asked, and what it is told.
 struct Call {
     uid: String,
-    matched: Form,
-    object: Option<Value>,
-    old: Option<Value>,
+    shown: Shown,
 }
 
-/// What webhooks are asked about.
-struct About<'a> {
-    registry: &'a Registry,
-    attributes: &'a Attributes<'a>,
-    asked: &'a Form,
-    options: &'a Value,
-    /// In the form that rules know; null if there is none.
-    object: &'a Value,
-    old: Option<&'a Value>,
-}
-
-impl<'a> About<'a> {
-    fn request(&self) -> Request<'_> {
-        self.attributes.request(self.asked, self.options, self.object)
-    }
-
-    fn object(&self) -> Option<&'a Value> {
-        Some(self.object).filter(|object| !object.is_null())
-    }
-
+impl About<'_> {
     /// Decides whether a webhook is to be asked, and makes what it is shown.
     async fn prepare(&self, hook: &Hook) -> Result<Option<Call>, Status> {
-        let Some(matched) = self.matched(hook)? else { return Ok(None) };
-        let (registry, attributes) = (self.registry, self.attributes);
-        let show = async |object: Option<&Value>| match object {
-            Some(object) => versions::show(registry, attributes, &matched, object).await.map(Some),
-            None => Ok(None),
-        };
-        let (object, old) = (show(self.object()).await?, show(self.old).await?);
-        let call = Call { uid: new_uid(&*registry.environment), matched, object, old };
+        let Some(matched) = self.matched(&hook.matcher)? else { return Ok(None) };
+        let uid = new_uid(&*self.asked.registry.environment);
+        let call = Call { uid, shown: self.show(matched).await? };
         Ok(self.holds(hook, &call)?.then_some(call))
-    }
-
-    fn matched(&self, hook: &Hook) -> Result<Option<Form>, Status> {
-        let matcher = hook.matcher.as_ref().map_err(|why| Status::internal_error(why))?;
-        let equivalents = versions::equivalents(self.registry, self.attributes);
-        let namespaces = |name: &str| {
-            let namespace = self.registry.namespaces().get("", name)?.value();
-            Some(namespace.field("metadata").field("labels").clone())
-        };
-        let subject = Subject {
-            namespaced: self.attributes.target.served.is_namespaced(),
-            object: self.object(),
-            old: self.old,
-            namespace_labels: &namespaces,
-            equivalents: &equivalents,
-        };
-        match matcher.matches(&self.request(), &subject) {
-            Match::No => Ok(None),
-            Match::Yes(form) => Ok(Some(form)),
-            Match::NamespaceMissing(name) => {
-                Err(Status::not_found(ResourceName { group: "", resource: "namespaces" }, &name))
-            }
-        }
     }
 
     /// Whether its conditions hold.
@@ -406,29 +350,10 @@ impl<'a> About<'a> {
         if hook.conditions.is_empty() {
             return Ok(true);
         }
-        let request = self.request();
-        let authorizer: Arc<dyn sternpost_cel::Authorizer> = Arc::new(Authorizing {
-            authorizer: self.registry.authorizer.clone(),
-            user: self.attributes.user.clone(),
-        });
-        let question = Question {
-            group: self.asked.gv.group.to_string(),
-            resource: self.asked.resource.to_string(),
-            subresource: request.subresource.to_owned(),
-            namespace: request.namespace.to_owned(),
-            name: request.name.to_owned(),
-            ..Question::default()
-        };
-        let variables = Variables {
-            object: call.object.as_ref(),
-            old: call.old.as_ref(),
-            request: &conditions::expression_request(&request, &call.matched),
-            // Webhooks are not told of it here.
-            namespace: &Value::Null,
-            authorizer: &authorizer,
-            request_resource: &question,
-        };
-        match hook.conditions.evaluate(variables) {
+        // Webhooks are not told of the namespace here.
+        let verdict =
+            self.evaluate(&call.shown, &Value::Null, |variables| hook.conditions.evaluate(variables));
+        match verdict {
             conditions::Verdict::Yes => Ok(true),
             conditions::Verdict::No => Ok(false),
             conditions::Verdict::Failed(_) if hook.ignores_failure => Ok(false),
@@ -437,8 +362,8 @@ impl<'a> About<'a> {
                     [one] => one.clone(),
                     several => format!("[{}]", several.join(", ")),
                 };
-                let resource = self.attributes.target.resource_name();
-                Err(Status::forbidden_because(resource, request.name, &why))
+                let resource = self.asked.attributes.target.resource_name();
+                Err(Status::forbidden_because(resource, self.request().name, &why))
             }
         }
     }
@@ -459,9 +384,9 @@ impl<'a> About<'a> {
             let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
             return Err(Failure::Unusable(Unusable::Call(why.into())));
         };
-        let left = self.attributes.deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        let left = self.asked.attributes.deadline.map(|end| end.saturating_duration_since(Instant::now()));
         let timeout = left.map_or(hook.timeout, |left| left.min(hook.timeout));
-        Ok(self.registry.callouts.post(&hook.client, review.body().into(), timeout))
+        Ok(self.asked.registry.callouts.post(&hook.client, review.body().into(), timeout))
     }
 
     fn read(
@@ -479,7 +404,7 @@ impl<'a> About<'a> {
         let mut answer = review.read(pass, &hook.name, &answer)?;
         // What cannot stand in a header is not said at all.
         answer.warnings.retain(|text| !text.is_empty() && !text.chars().any(char::is_control));
-        if let Some(audit) = self.attributes.audit {
+        if let Some(audit) = self.asked.attributes.audit {
             for (key, value) in &answer.audit_annotations {
                 audit.add(format!("{}/{key}", hook.name), value.as_str());
             }
@@ -492,9 +417,9 @@ impl<'a> About<'a> {
             version: hook.version?,
             uid: &call.uid,
             request,
-            matched: &call.matched,
-            object: call.object.as_ref(),
-            old: call.old.as_ref(),
+            matched: &call.shown.matched,
+            object: call.shown.object.as_ref(),
+            old: call.shown.old.as_ref(),
         })
     }
 }

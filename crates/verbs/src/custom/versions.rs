@@ -5,11 +5,11 @@ use std::{fmt, future::Future, pin::Pin, time::Duration};
 use bytes::Bytes;
 use serde_json::Value;
 use sternpost_crd::{
-    conversion::{ConversionError, Review, ReviewVersion, TIMEOUT},
+    conversion::{ConversionError, Review, TIMEOUT, review_version},
     definition::{Conversion, Version},
     object,
 };
-use sternpost_meta::status::Status;
+use sternpost_meta::{review::ReviewVersion, status::Status};
 use sternpost_registry::object::Fields;
 
 use super::Custom;
@@ -108,7 +108,7 @@ impl Registry {
         }
         let failed = |error: ConversionError| Status::unexpected(error.to_string());
         let uid = new_uid(&*self.environment);
-        let version = ReviewVersion::of(&custom.definition).unwrap_or(ReviewVersion::V1);
+        let version = review_version(&custom.definition).unwrap_or(ReviewVersion::V1);
         let review = Review::new(version, &uid, wanted, &objects);
         let config = webhook.field("clientConfig");
         let answer = self.callouts.post(config, review.body().into(), TIMEOUT).await;
