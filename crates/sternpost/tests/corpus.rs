@@ -108,6 +108,9 @@ async fn run(path: PathBuf) -> (usize, Vec<String>) {
             patience = patience.saturating_sub(begun.elapsed());
             continue;
         }
+        if let Some(seconds) = step["pause"].as_f64() {
+            tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+        }
         let mut got = scenario.play(&server, step).await;
         let ours = step.get("ours").map(|ours| &ours["expect"]);
         let is_stale = ours.is_some_and(|ours| *ours == step["expect"]);

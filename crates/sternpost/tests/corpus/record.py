@@ -31,6 +31,8 @@ A step is an object with
             "sha256": nothing is masked
   keep      {"/pointer": {...}}: of the list there, only what matches is looked at
   sorted    {"/pointer": "key"}: the list there comes in any order
+  pause     seconds to let pass before, for what depends on whether a second has
+            passed since
   until     {"code": 200, "body": {...}}, instead of expect: the step is repeated
             until the answer matches, and nothing is compared. For what a server
             does later; see `matches`
@@ -325,6 +327,7 @@ def run(path, server, token, check, pause, settle):
                 bad += 1
             time.sleep(settle)
             continue
+        time.sleep(step.get("pause", 0))
         connection = connect()
         try:
             got = answer(scenario, step, connection, token)
