@@ -1,5 +1,7 @@
 //! Checks of literals after types are known.
 
+use sternpost_meta::duration;
+
 use crate::{
     ast::{Expr, Kind, Literal},
     check::Checked,
@@ -46,7 +48,7 @@ fn node(source: &Source, expr: &Expr, checked: &Checked, exempt: bool, errors: &
             match (function.as_ref(), target.as_deref(), args.as_slice()) {
                 ("duration", None, [arg]) => {
                     let fine = match &arg.kind {
-                        Kind::Literal(Literal::String(text)) => time::parse_duration(text).is_some(),
+                        Kind::Literal(Literal::String(text)) => duration::parse(text).is_ok(),
                         Kind::Literal(_) => false,
                         _ => true,
                     };

@@ -2,7 +2,7 @@
 
 use crate::pattern::Pattern;
 use std::{net::IpAddr, sync::OnceLock};
-use sternpost_meta::{format as names, time::Timestamp};
+use sternpost_meta::{duration, format as names, time::Timestamp};
 
 /// Every format of the newest server, checked or not.
 const KNOWN: &[&str] = &[
@@ -164,7 +164,7 @@ fn is_date_time(text: &str) -> bool {
 
 /// Go's durations, and numbers with the longer names of units: `3 weeks`.
 fn is_duration(text: &str) -> bool {
-    is_go_duration(text)
+    duration::parse(text).is_ok()
         || is_iso_duration(text)
         || matches(
             &DURATION,
@@ -178,11 +178,6 @@ fn is_iso_duration(text: &str) -> bool {
     text.len() > 1
         && !text.ends_with('T')
         && matches(&ISO, r"^P(\d+W|(\d+Y)?(\d+M)?(\d+D)?(T(\d+H)?(\d+M)?(\d+S)?)?)$", text)
-}
-
-fn is_go_duration(text: &str) -> bool {
-    static GO: OnceLock<Option<Pattern>> = OnceLock::new();
-    text == "0" || matches(&GO, r"^[-+]?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$", text)
 }
 
 /// An address as mail headers have them, with or without a name.

@@ -4,6 +4,8 @@
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use sternpost_meta::duration;
+
 use crate::files::Repository;
 
 /// How long each git command may take if the address does not say.
@@ -138,40 +140,13 @@ fn timeout(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.parse::<u64>() {
         return (seconds > 0).then(|| Duration::from_secs(seconds));
     }
-    let mut total = 0.0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|char: char| !char.is_ascii_digit() && char != '.')?;
-        let (number, unit) = rest.split_at_checked(digits)?;
-        let end = unit.find(|char: char| char.is_ascii_digit()).unwrap_or(unit.len());
-        let (unit, after) = unit.split_at_checked(end)?;
-        total += number.parse::<f64>().ok()?
-            * match unit {
-                "h" => 3600.0,
-                "m" => 60.0,
-                "s" => 1.0,
-                "ms" => 0.001,
-                "us" | "µs" => 0.000_001,
-                "ns" => 0.000_000_001,
-                _ => return None,
-            };
-        rest = after;
-    }
-    Duration::try_from_secs_f64(total).ok().filter(|timeout| !timeout.is_zero())
+    let nanoseconds = u64::try_from(duration::parse(text).ok()?).ok()?;
+    (nanoseconds > 0).then(|| Duration::from_nanos(nanoseconds))
 }
 
 /// As Go prints a duration.
 pub(crate) fn go_duration(duration: Duration) -> String {
-    let seconds = duration.as_secs_f64();
-    let (hours, minutes) = (duration.as_secs() / 3600, duration.as_secs() / 60 % 60);
-    #[allow(clippy::cast_precision_loss)]
-    let rest = seconds - (duration.as_secs() / 60 * 60) as f64;
-    match (hours, minutes) {
-        (0, 0) if seconds < 1.0 => format!("{}ms", duration.as_secs_f64() * 1000.0),
-        (0, 0) => format!("{rest}s"),
-        (0, minutes) => format!("{minutes}m{rest}s"),
-        (hours, minutes) => format!("{hours}h{minutes}m{rest}s"),
-    }
+    duration::format(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

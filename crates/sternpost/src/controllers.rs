@@ -10,7 +10,7 @@ use sternpost_controllers::{
 };
 use sternpost_http::Api;
 
-use crate::service_accounts::parse_duration;
+use crate::service_accounts::parse_seconds;
 
 /// `--controllers` is kube-controller-manager's, `--event-ttl` kube-apiserver's.
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ fn parse_controller(word: &str) -> Result<String, UnknownController> {
 }
 
 fn parse_lifetime(text: &str) -> Result<Duration, String> {
-    let seconds = parse_duration(text).and_then(|seconds| u64::try_from(seconds).ok());
+    let seconds = parse_seconds(text).and_then(|seconds| u64::try_from(seconds).ok());
     let seconds = seconds.ok_or("want a duration such as 1h or 1h30m")?;
     if seconds == 0 { Err("want a second at least".into()) } else { Ok(Duration::from_secs(seconds)) }
 }

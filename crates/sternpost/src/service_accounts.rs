@@ -8,6 +8,7 @@ use sternpost_auth::{
     key::{SigningKey, VerifyingKey},
     service_account::{Objects, ServiceAccounts, Settings},
 };
+use sternpost_meta::duration;
 
 use crate::{
     data_dir::{DataDir, write_private},
@@ -151,7 +152,7 @@ fn parse_https(text: &str) -> Result<String, String> {
 const MAX_EXPIRATION: std::ops::RangeInclusive<i64> = 3600..=1 << 32;
 
 fn parse_max(text: &str) -> Result<i64, String> {
-    let seconds = parse_duration(text).ok_or("want a duration such as 24h or 1h30m")?;
+    let seconds = parse_seconds(text).ok_or("want a duration such as 24h or 1h30m")?;
     if MAX_EXPIRATION.contains(&seconds) {
         Ok(seconds)
     } else {
@@ -159,23 +160,9 @@ fn parse_max(text: &str) -> Result<i64, String> {
     }
 }
 
-/// Hours, minutes and seconds, as Go writes them.
-pub fn parse_duration(text: &str) -> Option<i64> {
-    let mut seconds: i64 = 0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let end = rest.find(|char: char| !char.is_ascii_digit())?;
-        let (number, unit) = rest.split_at_checked(end)?;
-        let factor = match unit.as_bytes().first()? {
-            b'h' => 3600,
-            b'm' => 60,
-            b's' => 1,
-            _ => return None,
-        };
-        seconds = seconds.checked_add(number.parse::<i64>().ok()?.checked_mul(factor)?)?;
-        rest = unit.get(1..)?;
-    }
-    (!text.is_empty()).then_some(seconds)
+/// The whole seconds of a duration as Go writes it.
+pub fn parse_seconds(text: &str) -> Option<i64> {
+    duration::parse(text).ok().map(|nanoseconds| nanoseconds / 1_000_000_000)
 }
 
 #[cfg(test)]

@@ -6,33 +6,17 @@
 
 use std::sync::Arc;
 
+mod beginning;
+
+use beginning::Still;
 use serde_json::{Value, json};
-use sternpost_cache::Cache;
-use sternpost_store::{Store, memory::MemoryStore};
-use sternpost_verbs::{
-    DeleteOptions, Registry, Target, Writer, admission::Chain, environment::Environment, index::Selectable,
-    served::ServedResources,
-};
-
-#[derive(Debug)]
-struct Still;
-
-impl Environment for Still {
-    fn now(&self) -> i64 {
-        0
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-}
+use sternpost_store::memory::MemoryStore;
+use sternpost_verbs::{DeleteOptions, Registry, Target, Writer, admission::Chain};
 
 async fn without(plugins: &[&str]) -> Registry {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
-    tokio::spawn(feeder.run());
     let off: Vec<String> = plugins.iter().map(|name| (*name).to_owned()).collect();
-    let registry = Registry::new(ServedResources::built_in(), cache, store, Arc::new(Still))
+    let registry = beginning::registry(Arc::new(MemoryStore::default()), Arc::new(Still))
+        .await
         .with_admission(Chain::new(&[], &off).unwrap());
     let restricted = json!({"metadata": {
         "name": "default",
@@ -45,10 +29,8 @@ async fn without(plugins: &[&str]) -> Registry {
 }
 
 async fn create(registry: &Registry, plural: &str, namespace: &str, object: Value) -> Result<Value, String> {
-    let served = registry.served.get("", "v1", plural).unwrap();
-    let target = Target { served: &served, namespace, name: "" };
-    let written = registry.create(target, object, Writer::server()).await;
-    written.map(|written| written.object).map_err(|status| status.message)
+    let created = beginning::create(registry, ("", plural), namespace, object, Writer::server()).await;
+    created.map_err(|status| status.message)
 }
 
 fn pod() -> Value {

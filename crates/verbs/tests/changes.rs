@@ -7,15 +7,13 @@ use std::sync::{
     atomic::{AtomicI64, AtomicU64, Ordering},
 };
 
+mod beginning;
+
 use serde_json::{Value, json};
-use sternpost_cache::Cache;
-use sternpost_store::{Store, memory::MemoryStore};
+use sternpost_store::memory::MemoryStore;
 use sternpost_verbs::{
-    Part, Patch, PatchRequest, Registry, Target, Validation, Writer,
-    environment::Environment,
-    index::Selectable,
-    served::{Served, ServedResources},
-    startup,
+    Part, Patch, PatchRequest, Registry, Target, Validation, Writer, environment::Environment,
+    served::Served, startup,
 };
 
 /// Every look at the clock is a second later.
@@ -37,10 +35,7 @@ impl Environment for Passing {
 }
 
 async fn registry() -> Registry {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
-    tokio::spawn(feeder.run());
-    let registry = Registry::new(ServedResources::built_in(), cache, store, Arc::new(Passing::default()));
+    let registry = beginning::registry(Arc::new(MemoryStore::default()), Arc::new(Passing::default())).await;
     startup::ensure(&registry, 6443).await.unwrap();
     registry
 }

@@ -5,36 +5,20 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+mod beginning;
+
+use beginning::Still;
 use serde_json::{Value, json};
-use sternpost_cache::Cache;
 use sternpost_meta::audit::Annotations;
-use sternpost_store::{Store, memory::MemoryStore};
-use sternpost_verbs::{
-    Registry, Target, Writer, admission::Chain, environment::Environment, index::Selectable,
-    served::ServedResources,
-};
+use sternpost_store::memory::MemoryStore;
+use sternpost_verbs::{Registry, Target, Writer, admission::Chain};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-#[derive(Debug)]
-struct Still;
-
-impl Environment for Still {
-    fn now(&self) -> i64 {
-        0
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-}
-
 async fn without(plugins: &[&str]) -> Registry {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
-    tokio::spawn(feeder.run());
     let off: Vec<String> = plugins.iter().map(|name| (*name).to_owned()).collect();
-    let registry = Registry::new(ServedResources::built_in(), cache, store, Arc::new(Still))
+    let registry = beginning::registry(Arc::new(MemoryStore::default()), Arc::new(Still))
+        .await
         .with_admission(Chain::new(&[], &off).unwrap());
     create(&registry, "", "namespaces", json!({"metadata": {"name": "default"}}), None).await.unwrap();
     registry
@@ -49,9 +33,9 @@ async fn create(
 ) -> Result<Value, String> {
     let served = registry.served.get(group, "v1", plural).unwrap();
     let namespace = if served.is_namespaced() { "default" } else { "" };
-    let target = Target { served: &served, namespace, name: "" };
-    let written = registry.create(target, object, Writer { audit, ..Writer::server() }).await;
-    written.map(|written| written.object).map_err(|status| status.message)
+    let writer = Writer { audit, ..Writer::server() };
+    let created = beginning::create(registry, (group, plural), namespace, object, writer).await;
+    created.map_err(|status| status.message)
 }
 
 async fn policy(registry: &Registry, name: &str, spec: Value, actions: &[&str]) {

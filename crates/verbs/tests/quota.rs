@@ -9,30 +9,17 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+mod beginning;
+
+use beginning::Still;
 use bytes::Bytes;
 use serde_json::{Value, json};
-use sternpost_cache::Cache;
 use sternpost_meta::status::Status;
 use sternpost_store::{
     BoxFuture, CommitError, Committed, Follower, Found, KeyRange, Page, ReadError, Revision, Stopped, Store,
     Transaction, Watch, Write, memory::MemoryStore,
 };
-use sternpost_verbs::{
-    Part, Registry, Target, Writer, environment::Environment, index::Selectable, served::ServedResources,
-};
-
-#[derive(Debug)]
-struct Still;
-
-impl Environment for Still {
-    fn now(&self) -> i64 {
-        0
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-}
+use sternpost_verbs::{Part, Registry, Target, Writer};
 
 /// A store where somebody else writes a quota just before it is charged, so many times.
 #[derive(Debug, Default)]
@@ -101,17 +88,13 @@ impl Store for Contended {
 }
 
 async fn create(registry: &Registry, plural: &str, namespace: &str, object: Value) -> Result<Value, Status> {
-    let served = registry.served.get("", "v1", plural).unwrap();
-    let target = Target { served: &served, namespace, name: "" };
-    registry.create(target, object, Writer::server()).await.map(|written| written.object)
+    beginning::create(registry, ("", plural), namespace, object, Writer::server()).await
 }
 
 /// What becomes of a map in a namespace with room for it, if the quota is written so often by others.
 async fn create_contended(times: usize) -> (Result<Value, Status>, Value) {
     let store = Arc::new(Contended::default());
-    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
-    tokio::spawn(feeder.run());
-    let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), Arc::new(Still));
+    let registry = beginning::registry(store.clone(), Arc::new(Still)).await;
     create(&registry, "namespaces", "", json!({"metadata": {"name": "n"}})).await.unwrap();
     let hard = json!({"configmaps": "5"});
     let mut quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});

@@ -11,15 +11,12 @@ use std::{
     sync::{Arc, atomic},
 };
 
+mod beginning;
+
 use serde_json::{Value, json};
-use sternpost_cache::Cache;
 use sternpost_store::{Store, memory::MemoryStore};
 use sternpost_verbs::{
-    DeleteOptions, Part, Registry, Target, Writer,
-    environment::Environment,
-    index::Selectable,
-    served::{Served, ServedResources},
-    startup,
+    DeleteOptions, Part, Registry, Target, Writer, environment::Environment, served::Served, startup,
 };
 
 const PORT: u16 = 6443;
@@ -41,9 +38,7 @@ impl Environment for Counted {
 }
 
 async fn registry(store: &Arc<dyn Store>) -> Registry {
-    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
-    tokio::spawn(feeder.run());
-    Registry::new(ServedResources::built_in(), cache, store.clone(), Arc::new(Counted::default()))
+    beginning::registry(store.clone(), Arc::new(Counted::default())).await
 }
 
 fn empty_store() -> Arc<dyn Store> {

@@ -9,31 +9,17 @@ use std::{
     time::Duration,
 };
 
+mod beginning;
+
+use beginning::Still;
 use bytes::Bytes;
 use serde_json::{Value, json};
-use sternpost_cache::Cache;
 use sternpost_meta::{audit::Annotations, user::User};
-use sternpost_store::{Store, memory::MemoryStore};
+use sternpost_store::memory::MemoryStore;
 use sternpost_verbs::{
     Registry, Target, Writer,
     custom::{Called, Callouts},
-    environment::Environment,
-    index::Selectable,
-    served::ServedResources,
 };
-
-#[derive(Debug)]
-struct Still;
-
-impl Environment for Still {
-    fn now(&self) -> i64 {
-        0
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-}
 
 /// Webhooks that do what the host of their URL says.
 #[derive(Debug, Default)]
@@ -65,11 +51,9 @@ impl Callouts for Hooks {
 }
 
 async fn registry() -> (Registry, Arc<Hooks>) {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
-    tokio::spawn(feeder.run());
     let hooks = Arc::new(Hooks::default());
-    let registry = Registry::new(ServedResources::built_in(), cache, store, Arc::new(Still))
+    let registry = beginning::registry(Arc::new(MemoryStore::default()), Arc::new(Still))
+        .await
         .with_callouts(hooks.clone());
     write(&registry, "", "namespaces", "", json!({"metadata": {"name": "default"}}), Writer::server())
         .await
@@ -85,10 +69,8 @@ async fn write(
     object: Value,
     writer: Writer<'_>,
 ) -> Result<Value, String> {
-    let served = registry.served.get(group, "v1", plural).unwrap();
-    let target = Target { served: &served, namespace, name: "" };
-    let written = registry.create(target, object, writer).await;
-    written.map(|written| written.object).map_err(|status| status.message)
+    let created = beginning::create(registry, (group, plural), namespace, object, writer).await;
+    created.map_err(|status| status.message)
 }
 
 /// One configuration with a webhook for each that is named.

@@ -3,6 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use regex::Regex;
+use sternpost_meta::duration;
 
 use crate::{
     ast::operator,
@@ -390,7 +391,7 @@ fn convert<'a>(to: &str, value: &Value<'a>) -> Option<Outcome<'a>> {
             "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Value::Bool(false)),
             _ => failed(&Type::Bool),
         },
-        ("duration", Value::String(text)) => match time::parse_duration(text.as_str()) {
+        ("duration", Value::String(text)) => match duration::parse(text.as_str()).ok() {
             Some(value) => Ok(Value::Duration(value)),
             None => failed(&Type::Duration),
         },

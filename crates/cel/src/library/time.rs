@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
+use sternpost_meta::duration;
 
 use crate::evaluate::EvalError;
 
@@ -198,68 +199,9 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day_of_year - (153 * shifted + 2) / 5 + 1)
 }
 
-/// A Go duration such as `1h30m`, in nanoseconds.
-pub(crate) fn parse_duration(text: &str) -> Option<i64> {
-    parse_units(
-        text,
-        &[
-            ("ns", 1),
-            ("us", 1_000),
-            ("µs", 1_000),
-            ("μs", 1_000),
-            ("ms", 1_000_000),
-            ("s", 1_000_000_000),
-            ("m", 60_000_000_000),
-            ("h", 3_600_000_000_000),
-        ],
-    )
-}
-
-fn parse_units(text: &str, units: &[(&str, u64)]) -> Option<i64> {
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    let mut total: u64 = 0;
-    while !rest.is_empty() || total == 0 {
-        let whole_length = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (whole, after) = rest.split_at_checked(whole_length)?;
-        let (fraction, after) = match after.strip_prefix('.') {
-            Some(after) => after.split_at_checked(after.bytes().take_while(u8::is_ascii_digit).count())?,
-            None => ("", after),
-        };
-        if whole.is_empty() && fraction.is_empty() {
-            return None;
-        }
-        let unit_length = after.bytes().take_while(|byte| *byte != b'.' && !byte.is_ascii_digit()).count();
-        let (unit, after) = after.split_at_checked(unit_length)?;
-        let scale = units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale)?;
-        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        let mut part = u128::from(whole) * u128::from(scale);
-        // Digits past the eighteenth are below any unit's nanosecond.
-        let fraction = fraction.get(..fraction.len().min(18))?;
-        if !fraction.is_empty() {
-            let power = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
-            part += fraction.parse::<u128>().ok()? * u128::from(scale) / power;
-        }
-        total = total.checked_add(u64::try_from(part).ok()?)?;
-        if total > 1 << 63 {
-            return None;
-        }
-        rest = after;
-        if rest.is_empty() {
-            break;
-        }
-    }
-    if negative { 0_i64.checked_sub_unsigned(total) } else { i64::try_from(total).ok() }
-}
-
 /// Durations as schemas allow them: Go's, and words such as `2 weeks`.
 pub(crate) fn schema_duration(text: &str) -> Option<i64> {
-    parse_duration(text).or_else(|| {
+    duration::parse(text).ok().or_else(|| {
         let trimmed = text.trim();
         let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = trimmed.split_at_checked(digits)?;

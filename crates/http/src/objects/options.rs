@@ -6,6 +6,7 @@ use http::header;
 use serde_json::json;
 use sternpost_meta::{
     audit::Annotations,
+    duration,
     field::{BadValue, Errors, Path, go_quote},
     selector::{FieldSelector, LabelSelector},
     status::Status,
@@ -16,7 +17,10 @@ use sternpost_verbs::{DryRun, ListQuery, Selection, SentOptions, VersionMatch, W
 use tokio::time::Instant;
 
 use super::dry_run;
-use crate::{limits::REQUEST_TIMEOUT, request::Request};
+use crate::{
+    limits::REQUEST_TIMEOUT,
+    request::{Query, Request},
+};
 
 pub use sternpost_verbs::Validation;
 
@@ -217,52 +221,21 @@ pub fn integer(request: &Request, name: &str) -> Result<Option<i64>, Status> {
 
 /// How long a request may take: `timeout`, a duration as Go writes it, or less.
 pub fn time_allotted(request: &Request) -> Result<Duration, Status> {
-    let text = request.query.first("timeout").unwrap_or_default();
+    allotted(&request.query)
+}
+
+/// As [`time_allotted`], before there is a request.
+pub fn allotted(query: &Query) -> Result<Duration, Status> {
+    let text = query.first("timeout").unwrap_or_default();
     if text.is_empty() {
         return Ok(REQUEST_TIMEOUT);
     }
-    let bad = |what: String| {
-        let text = go_quote(text);
-        Err(Status::bad_request(format!(
-            "invalid timeout specified in the request URL - time: {what} duration {text}"
-        )))
-    };
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if rest == "0" {
-        return Ok(REQUEST_TIMEOUT);
-    }
-    if rest.is_empty() {
-        return bad("invalid".into());
-    }
-    let mut seconds = 0.0;
-    while !rest.is_empty() {
-        let digits = |text: &str| text.trim_start_matches(|char: char| char.is_ascii_digit()).len();
-        let whole = digits(rest);
-        let behind_point = rest.get(rest.len() - whole..).and_then(|text| text.strip_prefix('.'));
-        let unit = behind_point.map_or(whole, digits);
-        let (number, unit) = rest.split_at(rest.len() - unit);
-        if !number.bytes().any(|byte| byte.is_ascii_digit()) {
-            return bad("invalid".into());
-        }
-        let end = unit.find(|char: char| char.is_ascii_digit() || char == '.').unwrap_or(unit.len());
-        let (unit, behind) = unit.split_at(end);
-        let size = match unit {
-            "ns" => 1e-9,
-            "us" | "\u{b5}s" | "\u{3bc}s" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            "" => return bad("missing unit in".into()),
-            other => return bad(format!("unknown unit {} in", go_quote(other))),
-        };
-        seconds += number.parse::<f64>().unwrap_or_default() * size;
-        rest = behind;
-    }
+    let asked = duration::parse(text).map_err(|problem| {
+        Status::bad_request(format!("invalid timeout specified in the request URL - time: {problem}"))
+    })?;
     // None at all, and less, is as if nothing was asked for.
-    let asked = Duration::try_from_secs_f64(seconds).unwrap_or(REQUEST_TIMEOUT);
-    let is_some = !text.starts_with('-') && !asked.is_zero();
-    Ok(if is_some { asked.min(REQUEST_TIMEOUT) } else { REQUEST_TIMEOUT })
+    let asked = u64::try_from(asked).ok().filter(|asked| *asked > 0).map(Duration::from_nanos);
+    Ok(asked.map_or(REQUEST_TIMEOUT, |asked| asked.min(REQUEST_TIMEOUT)))
 }
 
 /// A boolean in the query.

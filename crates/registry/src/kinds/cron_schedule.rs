@@ -3,6 +3,8 @@
 //! Only whether a text is a schedule is decided here, with the words of the
 //! parser upstream uses; when it fires is a controller's business.
 
+use sternpost_meta::duration;
+
 use super::time_zone;
 
 /// What is wrong with the text, if anything.
@@ -62,7 +64,8 @@ fn parse_descriptor(text: &str) -> Result<(), String> {
     match text {
         "@yearly" | "@annually" | "@monthly" | "@weekly" | "@daily" | "@midnight" | "@hourly" => Ok(()),
         _ => match text.strip_prefix("@every ") {
-            Some(duration) => parse_duration(duration)
+            Some(every) => duration::parse(every)
+                .map(|_| ())
                 .map_err(|problem| format!("failed to parse duration {text}: time: {problem}")),
             None => Err(format!("unrecognized descriptor: {text}")),
         },
@@ -138,48 +141,6 @@ fn parse_number(text: &str) -> Result<i64, String> {
             Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: {why}"))
         }
     }
-}
-
-/// `1h30m`, `-1.5s`, `300ms`: what Go reads as a duration.
-fn parse_duration(text: &str) -> Result<(), String> {
-    let invalid = || format!("invalid duration {text:?}");
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return Ok(());
-    }
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    let mut nanoseconds = 0u64;
-    while !rest.is_empty() {
-        let number_end =
-            rest.find(|char: char| !(char.is_ascii_digit() || char == '.')).unwrap_or(rest.len());
-        let (number, after) = rest.split_at_checked(number_end).ok_or_else(invalid)?;
-        let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
-        if (whole.is_empty() && decimals.is_empty()) || decimals.contains('.') {
-            return Err(invalid());
-        }
-        let unit_end = after.find(|char: char| char.is_ascii_digit() || char == '.').unwrap_or(after.len());
-        let (unit, after) = after.split_at_checked(unit_end).ok_or_else(invalid)?;
-        let scale = match unit {
-            "" => return Err(format!("missing unit in duration {text:?}")),
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return Err(format!("unknown unit {unit:?} in duration {text:?}")),
-        };
-        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| invalid())? };
-        nanoseconds = whole
-            .checked_mul(scale)
-            .and_then(|more| nanoseconds.checked_add(more))
-            .filter(|total| *total <= i64::MAX.unsigned_abs())
-            .ok_or_else(invalid)?;
-        rest = after;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

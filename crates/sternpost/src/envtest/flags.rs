@@ -6,6 +6,8 @@
 
 use std::net::IpAddr;
 
+use sternpost_meta::duration;
+
 /// What a value must look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -173,7 +175,7 @@ fn check(name: &str, kind: Kind, value: &str) -> Result<(), String> {
             Ok(_) => Err(number("ParseFloat", NumberError::Range)),
             Err(_) => Err(number("ParseFloat", NumberError::Syntax)),
         },
-        Kind::Duration => duration(value),
+        Kind::Duration => duration::parse(value).map(|_| ()).map_err(|problem| format!("time: {problem}")),
         Kind::Ip if value.trim().parse::<IpAddr>().is_ok() => Ok(()),
         Kind::Ip => Err(format!("failed to parse IP: {value:?}")),
         Kind::Text | Kind::List => Ok(()),
@@ -218,40 +220,6 @@ pub fn level(value: &str) -> Result<i64, NumberError> {
         return Err(NumberError::Syntax);
     }
     value.parse::<i32>().map(i64::from).map_err(|_| NumberError::Range)
-}
-
-/// `1h30m`, `1.5s`, `-2m`, `0`.
-fn duration(value: &str) -> Result<(), String> {
-    let invalid = || format!("time: invalid duration {value:?}");
-    let mut rest = value.strip_prefix(['-', '+']).unwrap_or(value);
-    if rest == "0" {
-        return Ok(());
-    }
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    let mut seconds = 0.0;
-    while !rest.is_empty() {
-        let end = rest.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(rest.len());
-        let (number, behind) = rest.split_at_checked(end).ok_or_else(invalid)?;
-        let number: f64 = number.parse().map_err(|_| invalid())?;
-        let end = behind.find(|char: char| char.is_ascii_digit() || char == '.').unwrap_or(behind.len());
-        let (unit, behind) = behind.split_at_checked(end).ok_or_else(invalid)?;
-        seconds += number
-            * match unit {
-                "ns" => 1e-9,
-                "us" | "µs" | "μs" => 1e-6,
-                "ms" => 1e-3,
-                "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3600.0,
-                "" => return Err(format!("time: missing unit in duration {value:?}")),
-                _ => return Err(format!("time: unknown unit {unit:?} in duration {value:?}")),
-            };
-        rest = behind;
-    }
-    // Nanoseconds in 63 bits.
-    if seconds > 9_223_372_036.8 { Err(invalid()) } else { Ok(()) }
 }
 
 /// Of kube-apiserver 1.36.

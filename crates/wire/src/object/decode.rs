@@ -5,12 +5,11 @@ use std::{mem, slice};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Number, Value};
 use sternpost_builtin::{Label, Shown};
-use sternpost_meta::{quantity, time::Timestamp};
+use sternpost_meta::{duration, quantity, time::Timestamp};
 
 use super::{
     BYTES_PER_OBJECT, FREE_OBJECTS, MAX_BYTES, MAX_DEPTH, YEARS,
     descriptor::{CATALOGUE, Descriptor, Field, Form, Kind},
-    duration,
     encode::{FIXED32, FIXED64, LENGTH, VARINT},
 };
 

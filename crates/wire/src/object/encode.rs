@@ -4,6 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 use sternpost_builtin::Label;
 use sternpost_meta::{
+    duration,
     quantity::Quantity,
     time::{ParseError, Timestamp},
 };
@@ -11,7 +12,6 @@ use sternpost_meta::{
 use super::{
     MAX_DEPTH, YEARS,
     descriptor::{CATALOGUE, Descriptor, Field, Form, Kind},
-    duration,
 };
 
 /// Why a value cannot be written.
@@ -114,7 +114,7 @@ impl<'v> Encoder<'_, 'v> {
             Form::MicroTime => self.time(value, Timestamp::parse_micro_time, 1_000),
             Form::Duration => match value {
                 Value::String(text) => {
-                    let nanos = duration::parse(text).ok_or(Failure::new(FieldProblem::Duration))?;
+                    let nanos = duration::parse(text).map_err(|_| Failure::new(FieldProblem::Duration))?;
                     self.integer(1, nanos);
                     Ok(())
                 }

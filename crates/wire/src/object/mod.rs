@@ -22,7 +22,6 @@ use sternpost_meta::gvk::GroupVersionKind;
 
 mod decode;
 mod descriptor;
-mod duration;
 mod encode;
 mod envelope;
 

@@ -1,0 +1,47 @@
+//! What the tests of the registry begin with.
+
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use sternpost_cache::Cache;
+use sternpost_meta::status::Status;
+use sternpost_store::Store;
+use sternpost_verbs::{
+    Registry, Target, Writer, environment::Environment, index::Selectable, served::ServedResources,
+};
+
+/// No time passes, and all that is random is alike.
+#[derive(Debug)]
+pub struct Still;
+
+impl Environment for Still {
+    fn now(&self) -> i64 {
+        0
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+}
+
+/// A registry of the built-in kinds whose cache follows the store.
+pub async fn registry(store: Arc<dyn Store>, environment: Arc<dyn Environment>) -> Registry {
+    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
+    tokio::spawn(feeder.run());
+    Registry::new(ServedResources::built_in(), cache, store, environment)
+}
+
+/// Creates an object of a kind in `v1`.
+pub async fn create(
+    registry: &Registry,
+    (group, plural): (&str, &str),
+    namespace: &str,
+    object: Value,
+    writer: Writer<'_>,
+) -> Result<Value, Status> {
+    let served = registry.served.get(group, "v1", plural).unwrap();
+    let target = Target { served: &served, namespace, name: "" };
+    registry.create(target, object, writer).await.map(|written| written.object)
+}
