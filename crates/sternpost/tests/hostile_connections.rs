@@ -14,12 +14,16 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use running::Server;
+use tokio::{io::AsyncWriteExt, time::timeout};
 
 /// Far more than any client gives up on.
 const RESETS: usize = 5_000;
 
 /// About as long as a request needs to arrive; some are even answered.
 const PATIENCE: Duration = Duration::from_micros(300);
+
+/// Frames that ask for an answer each, far more than a connection's buffers hold.
+const QUESTIONS: usize = 3_000_000;
 
 /// What a server may need for connections that are gone.
 const MAX_GROWTH: usize = 64 << 20;
@@ -37,7 +41,7 @@ async fn requests_that_are_given_up_at_once_leave_nothing_behind() {
         while sent < RESETS && sender.ready().await.is_ok() {
             // Given up before there is an answer, or when it has just begun.
             let asked = sender.send_request(server.request("/api/v1/pods?watch=1"));
-            begun += usize::from(tokio::time::timeout(PATIENCE, asked).await.is_ok());
+            begun += usize::from(timeout(PATIENCE, asked).await.is_ok());
             sent += 1;
         }
         // Others are served all the while.
@@ -47,6 +51,36 @@ async fn requests_that_are_given_up_at_once_leave_nothing_behind() {
     server.get("/api/v1/namespaces").await.expect(200);
     let grown = server.memory().saturating_sub(before);
     assert!(grown < MAX_GROWTH, "{grown} bytes more after {sent} resets");
+    server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn questions_whose_answers_nobody_reads_do_not_pile_up() {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const PING: &[u8] = &[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    let server = Server::start("questions").await;
+    server.get("/api/v1/namespaces").await.expect(200);
+    for question in [PING, SETTINGS] {
+        let before = server.memory();
+        let mut connection = server.raw().await;
+        connection.write_all(&[PREFACE, SETTINGS].concat()).await.unwrap();
+        let many = question.repeat(QUESTIONS / 100);
+        let mut sent = 0;
+        for _ in 0..100 {
+            // Held up, or cut off: either will do, and one of them has to come.
+            let written = timeout(Duration::from_millis(200), connection.write_all(&many)).await;
+            if !matches!(written, Ok(Ok(()))) {
+                break;
+            }
+            sent += QUESTIONS / 100;
+            server.get("/version").await.expect(200);
+        }
+        assert!(sent < QUESTIONS, "all are taken though no answer is read");
+        server.get("/api/v1/namespaces").await.expect(200);
+        let grown = server.memory().saturating_sub(before);
+        assert!(grown < MAX_GROWTH, "{grown} bytes more after {sent} questions");
+    }
     server.stop();
 }
 

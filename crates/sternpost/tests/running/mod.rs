@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_rustls::{
     TlsConnector,
+    client::TlsStream,
     rustls::{
         ClientConfig, RootCertStore,
         pki_types::{CertificateDer, ServerName, pem::PemObject},
@@ -200,6 +201,11 @@ impl Server {
         connect(&self.address, &STANDARD.decode(&self.authority).unwrap()).await
     }
 
+    /// A connection of one's own, before its first frame.
+    pub async fn raw(&self) -> TlsStream<TcpStream> {
+        dial(&self.address, &STANDARD.decode(&self.authority).unwrap()).await
+    }
+
     /// A request of the admin without a body.
     pub fn request(&self, path: &str) -> Request<Full<Bytes>> {
         Request::get(format!("https://{}{path}", self.address))
@@ -284,21 +290,25 @@ impl Drop for Server {
 }
 
 async fn connect(address: &str, authority: &[u8]) -> SendRequest<Full<Bytes>> {
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(8 << 20)
+        .initial_connection_window_size(64 << 20)
+        .handshake(TokioIo::new(dial(address, authority).await))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+/// A connection on which HTTP/2 may begin.
+async fn dial(address: &str, authority: &[u8]) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority).unwrap()).unwrap();
     let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
     let stream = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from("127.0.0.1").unwrap();
-    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
-    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-        .initial_stream_window_size(8 << 20)
-        .initial_connection_window_size(64 << 20)
-        .handshake(TokioIo::new(stream))
-        .await
-        .unwrap();
-    tokio::spawn(connection);
-    sender
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
 }
 
 /// The events of a watch.
