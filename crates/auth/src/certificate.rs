@@ -16,6 +16,7 @@ use rustls::{
     client::{WebPkiServerVerifier, danger::ServerCertVerifier},
     crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    server::WebPkiClientVerifier,
     sign::CertifiedKey,
 };
 
@@ -33,6 +34,18 @@ pub struct Serving {
     pub chain: String,
     pub key: String,
 }
+
+/// A certificate that this server shows to others, and the authority that vouches for it and for
+/// nothing else: its key is gone when this is made.
+#[derive(Debug)]
+pub struct FrontProxy {
+    /// In PEM.
+    pub authority: String,
+    pub client: Serving,
+}
+
+/// The common name of a [`FrontProxy`].
+pub const FRONT_PROXY: &str = "front-proxy-client";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(20 * 365);
@@ -135,7 +148,47 @@ impl Authority {
     }
 }
 
+impl FrontProxy {
+    pub fn make(now: SystemTime) -> Result<Self, CertificateError> {
+        let mut params = authority_params();
+        params.distinguished_name = named("sternpost-front-proxy-ca");
+        params.not_before = (now - CLOCK_SKEW).into();
+        params.not_after = (now + SERVING_LIFETIME).into();
+        let authority_key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let authority = params.self_signed(&authority_key)?.pem();
+        let issuer = Issuer::new(params, authority_key);
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name = named(FRONT_PROXY);
+        params.not_before = (now - CLOCK_SKEW).into();
+        params.not_after = (now + SERVING_LIFETIME).into();
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        params.use_authority_key_identifier_extension = true;
+        let chain = params.signed_by(&key, &issuer)?.pem();
+        Ok(Self { authority, client: Serving { chain, key: key.serialize_pem() } })
+    }
+
+    /// Fails unless a server that trusts the authority would accept the certificate at `now`.
+    pub fn check(&self, now: SystemTime) -> Result<(), CertificateError> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.authority.as_bytes())?)?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build()?;
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).map_err(|_| CertificateError::Clock)?;
+        let chain = self.client.certificates()?;
+        let (own, rest) = chain.split_first().ok_or(CertificateError::Empty)?;
+        verifier.verify_client_cert(own, rest, UnixTime::since_unix_epoch(now))?;
+        self.client.certified_key()?;
+        Ok(())
+    }
+}
+
 impl Serving {
+    /// For whoever is to show it, if both parts belong together.
+    pub fn certified_key(&self) -> Result<CertifiedKey, CertificateError> {
+        Ok(CertifiedKey::from_der(self.certificates()?, self.private_key()?, &provider())?)
+    }
+
     /// TLS 1.2 and 1.3, with HTTP/2 preferred over HTTP/1.1. Clients are asked
     /// for a certificate if there is an authority that could have signed one.
     pub fn server_config(&self, clients: &[&ClientAuthority]) -> Result<ServerConfig, CertificateError> {
@@ -228,6 +281,25 @@ mod tests {
             assert_eq!(authority.vouches_for(&serving, address, at).is_ok(), good, "{address} {at:?}");
         }
         assert!(serving.server_config(&[]).is_ok());
+    }
+
+    #[test]
+    fn a_front_proxy_is_good_until_it_expires() {
+        let made = FrontProxy::make(now()).unwrap();
+        for (at, good) in [
+            (now(), true),
+            (now() - CLOCK_SKEW * 2, false),
+            (now() + SERVING_LIFETIME - DAY, true),
+            (now() + SERVING_LIFETIME + DAY, false),
+        ] {
+            assert_eq!(made.check(at).is_ok(), good, "{at:?}");
+        }
+        let other = FrontProxy::make(now()).unwrap();
+        let mixed = FrontProxy { authority: other.authority, client: made.client };
+        assert!(mixed.check(now()).is_err());
+        let serving = Authority::make(now()).unwrap().sign_serving(LOCAL, now()).unwrap();
+        let mixed = Serving { chain: mixed.client.chain, key: serving.key };
+        assert!(mixed.certified_key().is_err());
     }
 
     #[test]

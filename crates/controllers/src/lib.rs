@@ -14,6 +14,7 @@
 //! This crate does not know HTTP, nor what is published of what it installs.
 
 mod aggregation;
+pub mod api_services;
 pub mod definitions;
 mod event_ttl;
 mod follow;

@@ -4,15 +4,19 @@ use std::{fmt::Write as _, sync::Arc};
 
 use serde::Serialize;
 use sha2::{Digest, Sha512};
-use sternpost_meta::resource::{Group, Resource, Scope, Subresource, Version};
+use sternpost_meta::resource::{Resource, Scope, Subresource, Version};
 
-use crate::{Aggregated, Verbs, json, legacy::foreign};
+use crate::{
+    Aggregated, Verbs, json,
+    legacy::foreign,
+    remote::RemoteResource,
+    shown::{ShownGroup, ShownVersion, Source},
+};
 
 const TYPE: &[u8] = br#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","#;
 
-/// `first` is what a group had to begin with.
-pub(crate) fn encode<'a>(groups: impl Iterator<Item = (&'a Group, Option<&'a Group>)>) -> Aggregated {
-    let items = groups.map(|(group, first)| Item::new(group, first)).collect();
+pub(crate) fn encode(groups: &[ShownGroup<'_>]) -> Aggregated {
+    let items = groups.iter().map(Item::new).collect();
     let list = json(&List { metadata: Metadata { name: "" }, items });
     // The entity tag is that of the list before its type is written, so that
     // it is the same as upstream's for the same resources.
@@ -47,14 +51,10 @@ struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    fn new(group: &'a Group, first: Option<&'a Group>) -> Self {
-        let version = |version: &'a Version| {
-            let first = first.into_iter().flat_map(|group| &group.versions);
-            VersionItem::new(version, first.clone().find(|first| first.name == version.name))
-        };
+    fn new(group: &ShownGroup<'a>) -> Self {
         Self {
-            metadata: Metadata { name: &group.name },
-            versions: group.versions.iter().map(version).collect(),
+            metadata: Metadata { name: group.name },
+            versions: group.versions.iter().map(VersionItem::new).collect(),
         }
     }
 }
@@ -62,27 +62,51 @@ impl<'a> Item<'a> {
 #[derive(Serialize)]
 struct VersionItem<'a> {
     version: &'a str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    resources: Vec<ResourceItem<'a>>,
+    #[serde(skip_serializing_if = "Resources::is_empty")]
+    resources: Resources<'a>,
+    /// `Stale` tells clients that what is listed may not be all.
     freshness: &'static str,
 }
 
-impl<'a> VersionItem<'a> {
-    fn new(version: &'a Version, first: Option<&'a Version>) -> Self {
-        let resource = |resource: &'a Arc<Resource>| {
-            let first = first.into_iter().flat_map(|version| &version.resources);
-            let origin = match first.clone().any(|first| first.plural == resource.plural) {
-                true => Origin::BuiltIn,
-                false => Origin::Custom,
-            };
-            ResourceItem::new(resource, origin)
-        };
-        Self {
-            version: &version.name,
-            resources: version.resources.iter().map(resource).collect(),
-            freshness: "Current",
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Resources<'a> {
+    Here(Vec<ResourceItem<'a>>),
+    Elsewhere(&'a [RemoteResource]),
+}
+
+impl Resources<'_> {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Here(resources) => resources.is_empty(),
+            Self::Elsewhere(resources) => resources.is_empty(),
         }
     }
+}
+
+impl<'a> VersionItem<'a> {
+    fn new(shown: &ShownVersion<'a>) -> Self {
+        let (resources, freshness) = match shown.source {
+            Source::Here { version, first } => (Resources::Here(resources(version, first)), "Current"),
+            Source::Elsewhere(version) => match version.resources.as_deref() {
+                Some(resources) => (Resources::Elsewhere(resources), "Current"),
+                None => (Resources::Elsewhere(&[]), "Stale"),
+            },
+        };
+        Self { version: shown.name, resources, freshness }
+    }
+}
+
+fn resources<'a>(version: &'a Version, first: Option<&'a Version>) -> Vec<ResourceItem<'a>> {
+    let resource = |resource: &'a Arc<Resource>| {
+        let mut first = first.into_iter().flat_map(|version| &version.resources);
+        let origin = match first.any(|first| first.plural == resource.plural) {
+            true => Origin::BuiltIn,
+            false => Origin::Custom,
+        };
+        ResourceItem::new(resource, origin)
+    };
+    version.resources.iter().map(resource).collect()
 }
 
 #[derive(Serialize)]

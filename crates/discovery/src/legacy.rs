@@ -5,10 +5,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use sternpost_meta::{
     gvk::{GroupVersion, GroupVersionKind},
-    resource::{Group, Resource, Scope, Version},
+    resource::{Resource, Scope, Version},
 };
 
-use crate::{Verbs, group_version};
+use crate::{
+    Verbs,
+    shown::{ShownGroup, ShownVersion},
+};
 
 /// Has no `apiVersion`: it is older than versions of meta types.
 #[derive(Serialize)]
@@ -29,10 +32,11 @@ struct ServerAddress<'a> {
 }
 
 impl<'a> ApiVersions<'a> {
-    pub(crate) fn new(versions: impl Iterator<Item = &'a Version>, server_address: &'a str) -> Self {
+    pub(crate) fn new(core: Option<&ShownGroup<'a>>, server_address: &'a str) -> Self {
+        let versions = core.into_iter().flat_map(|group| &group.versions);
         Self {
             kind: "APIVersions",
-            versions: versions.map(|version| &*version.name).collect(),
+            versions: versions.map(|version| &**version.name).collect(),
             server_address_by_client_cidrs: [ServerAddress { client_cidr: "0.0.0.0/0", server_address }],
         }
     }
@@ -47,8 +51,8 @@ pub(crate) struct ApiGroupList<'a> {
 }
 
 impl<'a> ApiGroupList<'a> {
-    pub(crate) fn new(groups: impl Iterator<Item = &'a Group>) -> Self {
-        Self { kind: "APIGroupList", api_version: "v1", groups: groups.map(ApiGroup::new).collect() }
+    pub(crate) fn new(groups: &[ShownGroup<'a>]) -> Self {
+        Self { kind: "APIGroupList", api_version: "v1", groups: groups.iter().map(ApiGroup::new).collect() }
     }
 }
 
@@ -62,7 +66,7 @@ pub(crate) struct SingleApiGroup<'a> {
 }
 
 impl<'a> SingleApiGroup<'a> {
-    pub(crate) fn new(group: &'a Group) -> Self {
+    pub(crate) fn new(group: &ShownGroup<'a>) -> Self {
         Self { kind: "APIGroup", api_version: "v1", group: ApiGroup::new(group) }
     }
 }
@@ -84,13 +88,13 @@ struct VersionName<'a> {
 }
 
 impl<'a> ApiGroup<'a> {
-    fn new(group: &'a Group) -> Self {
-        let name = |version: &'a Version| VersionName {
-            group_version: group_version(group, version).to_string(),
-            version: &version.name,
+    fn new(group: &ShownGroup<'a>) -> Self {
+        let name = |version: &ShownVersion<'a>| VersionName {
+            group_version: format!("{}/{}", group.name, version.name),
+            version: version.name,
         };
         Self {
-            name: &group.name,
+            name: group.name,
             versions: group.versions.iter().map(name).collect(),
             preferred_version: group.versions.first().map(name),
         }

@@ -7,24 +7,38 @@
 //!
 //! Bodies are JSON only; clients that also accept protobuf take JSON. Keys
 //! stand in the order kube-apiserver 1.36 writes them, as clients and scripts
-//! match on the text. Groups, versions, resources, subresources and verbs stay
-//! in the order they are given in.
+//! match on the text. Groups and versions stand in the order of their
+//! priorities; resources, subresources and verbs stay in the order they are
+//! given in.
+//!
+//! What other servers serve ([`RemoteVersion`]) is shown beside what is built
+//! in and never in its place; what one of them says is believed only of the
+//! group-version it is registered for ([`read_aggregated`], [`read_legacy`]).
 //!
 //! This crate does not know HTTP, who may see what, or where resources come
 //! from.
 
 mod aggregated;
 mod legacy;
+mod remote;
+mod shown;
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use rpds::RedBlackTreeMapSync;
 use serde::Serialize;
 use sternpost_meta::{
     gvk::GroupVersion,
-    resource::{Group, Verb, Version},
+    resource::{Group, Verb},
 };
+
+pub use remote::{RemoteResource, RemoteVersion, Unbelievable, read_aggregated, read_legacy};
+pub use shown::Priority;
+use shown::{Priorities, ShownGroup, ShownVersion, Source};
 
 #[derive(Debug)]
 pub struct Discovery {
@@ -32,9 +46,16 @@ pub struct Discovery {
     first: Arc<[Arc<Group>]>,
     /// Groups that came later, by name: behind the first, or in the place of one of them.
     later: RedBlackTreeMapSync<Arc<str>, Arc<Group>>,
+    /// Of the versions of the first.
+    priorities: Arc<Priorities>,
+    remote: Arc<RemoteGroups>,
     core: OnceLock<Aggregated>,
     named: OnceLock<Aggregated>,
+    list: OnceLock<Bytes>,
 }
+
+/// By group.
+type RemoteGroups = BTreeMap<Arc<str>, Vec<RemoteVersion>>;
 
 /// Which of the two places that list groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +79,18 @@ impl Discovery {
     /// without a name. A group without versions is not shown. Nothing is
     /// encoded until it is asked for.
     pub fn new(groups: Vec<Group>) -> Self {
+        let priorities = priorities(&groups);
         let first = groups.into_iter().map(Arc::new).collect();
-        Self { first, later: RedBlackTreeMapSync::new_sync(), core: OnceLock::new(), named: OnceLock::new() }
+        Self::of(first, RedBlackTreeMapSync::new_sync(), Arc::new(priorities), Arc::default())
+    }
+
+    /// The same with these priorities of what it was begun with; where there is none it stays
+    /// before everything else.
+    #[must_use]
+    pub fn with_priorities(&self, priority: impl Fn(&GroupVersion) -> Option<Priority>) -> Self {
+        let known = self.priorities.iter();
+        let priorities = known.map(|(gv, old)| (gv.clone(), priority(gv).unwrap_or(*old))).collect();
+        Self::of(self.first.clone(), self.later.clone(), Arc::new(priorities), self.remote.clone())
     }
 
     /// The same with this group behind those it was begun with, in the order of names, or in the
@@ -76,10 +107,34 @@ impl Discovery {
     }
 
     fn with_later(&self, later: RedBlackTreeMapSync<Arc<str>, Arc<Group>>) -> Self {
-        Self { first: self.first.clone(), later, core: OnceLock::new(), named: OnceLock::new() }
+        Self::of(self.first.clone(), later, self.priorities.clone(), self.remote.clone())
     }
 
-    /// All groups in the order in which they are shown.
+    /// The same with these versions of other servers and no others; `None` if it has them already.
+    /// They go before definitions, but not before what this server was begun with, nor are they of
+    /// the core group.
+    pub fn with_remote(&self, versions: impl IntoIterator<Item = RemoteVersion>) -> Option<Self> {
+        let mut remote = RemoteGroups::new();
+        for version in versions {
+            remote.entry(version.gv.group.clone()).or_default().push(version);
+        }
+        remote.remove("");
+        (remote != *self.remote).then(|| {
+            Self::of(self.first.clone(), self.later.clone(), self.priorities.clone(), Arc::new(remote))
+        })
+    }
+
+    fn of(
+        first: Arc<[Arc<Group>]>,
+        later: RedBlackTreeMapSync<Arc<str>, Arc<Group>>,
+        priorities: Arc<Priorities>,
+        remote: Arc<RemoteGroups>,
+    ) -> Self {
+        let (core, named, list) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { first, later, priorities, remote, core, named, list }
+    }
+
+    /// All groups that are served here.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         let first = self.first.iter().map(|group| self.later.get(&group.name).unwrap_or(group));
         let is_first = |name: &Arc<str>| self.first.iter().any(|group| group.name == *name);
@@ -87,6 +142,7 @@ impl Discovery {
         first.chain(later).map(|group| &**group)
     }
 
+    /// A group that is served here.
     pub fn group(&self, name: &str) -> Option<&Group> {
         let first = || self.first.iter().find(|group| *group.name == *name);
         self.later.get(name).or_else(first).map(|group| &**group)
@@ -97,24 +153,39 @@ impl Discovery {
         self.first.iter().find(|group| *group.name == *name).map(|group| &**group)
     }
 
-    /// `GET /api`. `server_address` is the `host:port` that clients may use.
-    pub fn api_versions(&self, server_address: &str) -> Bytes {
-        let versions = self.shown(Which::Core).flat_map(|group| &group.versions);
-        encode(&legacy::ApiVersions::new(versions, server_address))
+    /// All group-versions that are shown, whoever serves them.
+    pub fn group_versions(&self) -> impl Iterator<Item = GroupVersion> {
+        self.shown().into_iter().flat_map(|group| {
+            let gv = |version: &ShownVersion<'_>| GroupVersion {
+                group: group.name.clone(),
+                version: version.name.clone(),
+            };
+            group.versions.iter().map(gv).collect::<Vec<_>>()
+        })
     }
 
-    /// `GET /apis`.
+    /// `GET /api`. `server_address` is the `host:port` that clients may use.
+    pub fn api_versions(&self, server_address: &str) -> Bytes {
+        encode(&legacy::ApiVersions::new(self.shown_group("").as_ref(), server_address))
+    }
+
+    /// `GET /apis`, encoded once.
     pub fn api_group_list(&self) -> Bytes {
-        encode(&legacy::ApiGroupList::new(self.shown(Which::Groups)))
+        let groups = || {
+            let mut groups = self.shown_in(Which::Groups);
+            groups.sort_by_cached_key(ShownGroup::legacy_place);
+            groups
+        };
+        self.list.get_or_init(|| encode(&legacy::ApiGroupList::new(&groups()))).clone()
     }
 
     /// `GET /apis/GROUP`. The core group has no such document.
     pub fn api_group(&self, group: &str) -> Option<Bytes> {
-        let group = self.group(group).filter(|group| !group.name.is_empty() && !group.versions.is_empty())?;
-        Some(encode(&legacy::SingleApiGroup::new(group)))
+        let group = self.shown_group(group).filter(|group| !group.name.is_empty())?;
+        Some(encode(&legacy::SingleApiGroup::new(&group)))
     }
 
-    /// `GET /api/VERSION` or `/apis/GROUP/VERSION`.
+    /// `GET /api/VERSION` or `/apis/GROUP/VERSION`, if it is served here.
     pub fn api_resource_list(&self, gv: &GroupVersion) -> Option<Bytes> {
         let group = self.group(&gv.group)?;
         let version = group.versions.iter().find(|version| version.name == gv.version)?;
@@ -127,17 +198,70 @@ impl Discovery {
             Which::Core => &self.core,
             Which::Groups => &self.named,
         };
-        let groups = || self.shown(which).map(|group| (group, self.first(&group.name)));
-        cell.get_or_init(|| aggregated::encode(groups())).clone()
+        let groups = || {
+            let mut groups = self.shown_in(which);
+            groups.sort_by_cached_key(ShownGroup::place);
+            groups
+        };
+        cell.get_or_init(|| aggregated::encode(&groups())).clone()
     }
 
-    fn shown(&self, which: Which) -> impl Iterator<Item = &Group> {
-        self.groups().filter(move |group| {
-            let here = if group.name.is_empty() { Which::Core } else { Which::Groups };
-            here == which && !group.versions.is_empty()
-        })
+    fn shown_in(&self, which: Which) -> Vec<ShownGroup<'_>> {
+        let mut groups = self.shown();
+        groups.retain(|group| group.name.is_empty() == (which == Which::Core));
+        groups
+    }
+
+    /// All groups that have versions.
+    fn shown(&self) -> Vec<ShownGroup<'_>> {
+        let here = self.groups().map(|group| &group.name);
+        let elsewhere = self.remote.keys().filter(|name| self.group(name).is_none());
+        here.chain(elsewhere).filter_map(|name| self.shown_group(name)).collect()
+    }
+
+    fn shown_group(&self, name: &str) -> Option<ShownGroup<'_>> {
+        let here = self.group(name);
+        let elsewhere = self.remote.get_key_value(name);
+        let name = here.map(|group| &group.name).or(elsewhere.map(|(name, _)| name))?;
+        let first = self.first(name).into_iter().flat_map(|group| &group.versions);
+        let mut versions = Vec::new();
+        for version in here.into_iter().flat_map(|group| &group.versions) {
+            let gv = GroupVersion { group: name.clone(), version: version.name.clone() };
+            let priority = self.priorities.get(&gv).copied().unwrap_or(Priority::CUSTOM);
+            let first = first.clone().find(|first| first.name == version.name);
+            let mut registered = elsewhere.into_iter().flat_map(|(_, versions)| versions);
+            if first.is_none() && registered.any(|remote| remote.gv.version == version.name) {
+                continue;
+            }
+            let source = Source::Here { version, first };
+            versions.push(ShownVersion { name: &version.name, priority, source });
+        }
+        for version in elsewhere.into_iter().flat_map(|(_, versions)| versions) {
+            if versions.iter().any(|shown| *shown.name == version.gv.version) {
+                continue;
+            }
+            let priority = Priority { group: version.group_priority, version: version.version_priority };
+            let source = Source::Elsewhere(version);
+            versions.push(ShownVersion { name: &version.gv.version, priority, source });
+        }
+        (!versions.is_empty()).then(|| ShownGroup::new(name, versions))
     }
 }
+
+/// Before everything that comes later, in the order of `groups`.
+fn priorities(groups: &[Group]) -> Priorities {
+    let mut priorities = Priorities::new();
+    for (place, group) in (0..).zip(groups.iter().rev()) {
+        for (rank, version) in (0..).zip(group.versions.iter().rev()) {
+            let gv = GroupVersion { group: group.name.clone(), version: version.name.clone() };
+            priorities.insert(gv, Priority { group: FIRST + place, version: FIRST + rank });
+        }
+    }
+    priorities
+}
+
+/// Higher than any priority that an APIService may have.
+const FIRST: i64 = 1 << 32;
 
 /// One line of JSON with its line break, as every answer of the server ends.
 fn encode(document: &impl Serialize) -> Bytes {
@@ -158,8 +282,4 @@ impl Serialize for Verbs<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|verb| verb.as_str()))
     }
-}
-
-fn group_version(group: &Group, version: &Version) -> GroupVersion {
-    GroupVersion { group: group.name.clone(), version: version.name.clone() }
 }

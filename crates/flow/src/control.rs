@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use crate::{
     fair::{FairQueue, Seat, Shape},
     schema::{Level, Schema},
+    turns::Turns,
 };
 
 /// What there is to give out.
@@ -22,7 +23,7 @@ use crate::{
 pub struct Limits {
     /// Requests at work at once, over all levels.
     pub requests: usize,
-    /// Requests that are computed at once.
+    /// Connections that go on at once: as many as there are threads for them.
     pub turns: usize,
     /// How long a request waits for a seat.
     pub patience: Duration,
@@ -33,7 +34,7 @@ pub struct Limits {
 pub struct Control {
     limits: Limits,
     rules: ArcSwap<Rules>,
-    turns: Arc<FairQueue>,
+    turns: Arc<Turns>,
 }
 
 /// What is in effect; swapped as a whole.
@@ -57,14 +58,6 @@ pub struct Pass {
     _seat: Option<Seat>,
     pub schema_uid: Arc<str>,
     pub level_uid: Arc<str>,
-    flow: u64,
-    is_exempt: bool,
-}
-
-/// Leave to compute, until this is dropped.
-#[derive(Debug)]
-pub struct Turn {
-    _seat: Option<Seat>,
 }
 
 /// Too much to do; the client may try again.
@@ -74,13 +67,9 @@ pub struct Refused {
     pub level_uid: Arc<str>,
 }
 
-/// How many flows wait apart from each other for the processor, and how many of each.
-const TURN_QUEUES: Shape = Shape { seats: 0, queues: 256, hand_size: 4, queue_length: usize::MAX };
-
 impl Control {
     pub fn new(limits: Limits) -> Self {
-        let turns = FairQueue::new(Shape { seats: limits.turns.max(1), ..TURN_QUEUES });
-        Self { limits, rules: ArcSwap::default(), turns }
+        Self { limits, rules: ArcSwap::default(), turns: Turns::new(limits.turns) }
     }
 
     /// Puts these schemas and levels into effect. Who has a seat or waits for one of a level
@@ -114,7 +103,7 @@ impl Control {
 
     /// Waits until the request may be worked on. Where no schema or level is about it, it may.
     pub async fn enter(&self, attributes: &Attributes<'_>) -> Result<Pass, Refused> {
-        let (seats, mut pass) = {
+        let (seats, flow, mut pass) = {
             let rules = self.rules.load();
             let schema = rules.schemas.iter().find(|schema| schema.matches(attributes));
             let level = schema.and_then(|schema| rules.levels.get(&schema.level));
@@ -125,13 +114,11 @@ impl Control {
                 _seat: None,
                 schema_uid: uid(schema.map(|schema| &schema.uid)),
                 level_uid: uid(level.map(|level| &level.level.uid)),
-                flow: hasher.finish(),
-                is_exempt: level.is_some_and(|level| level.seats.is_none()),
             };
-            (level.and_then(|level| level.seats.clone()), pass)
+            (level.and_then(|level| level.seats.clone()), hasher.finish(), pass)
         };
         let Some(seats) = seats else { return Ok(pass) };
-        match timeout(self.limits.patience, seats.take(pass.flow)).await {
+        match timeout(self.limits.patience, seats.take(flow)).await {
             Ok(Ok(seat)) => {
                 pass._seat = Some(seat);
                 Ok(pass)
@@ -140,12 +127,9 @@ impl Control {
         }
     }
 
-    /// Waits for the processor, in fair order among flows. What is exempt does not wait.
-    pub async fn turn(&self, pass: &Pass) -> Turn {
-        if pass.is_exempt {
-            return Turn { _seat: None };
-        }
-        Turn { _seat: self.turns.take(pass.flow).await.ok() }
+    /// What shares out the processor.
+    pub fn turns(&self) -> &Arc<Turns> {
+        &self.turns
     }
 
     /// Seats taken and requests waiting, by the name of the level.
@@ -261,22 +245,5 @@ mod tests {
         assert_eq!(control.usage(), [("low".to_owned(), 0, 0), ("none".to_owned(), 1, 0)]);
         // Nothing is about others now.
         assert_eq!(&*enter(&control, "ana").await.unwrap().schema_uid, "");
-    }
-
-    #[tokio::test]
-    async fn turns_are_one_after_another() {
-        let control = Arc::new(control());
-        let (ana, root) = (enter(&control, "ana").await.unwrap(), enter(&control, "root").await.unwrap());
-        let turn = control.turn(&ana).await;
-        let _not_waiting = control.turn(&root).await;
-        let other = control.clone();
-        let waits = tokio::spawn(async move {
-            let pass = enter(&other, "bob").await.unwrap();
-            let _turn = other.turn(&pass).await;
-        });
-        tokio::task::yield_now().await;
-        assert!(!waits.is_finished());
-        drop(turn);
-        waits.await.unwrap();
     }
 }

@@ -2,7 +2,6 @@
 //! while it is sent, and a watch.
 
 use std::{
-    convert::Infallible,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -15,6 +14,7 @@ use tokio::sync::mpsc;
 use crate::{
     gzip::GzipBody,
     objects::{list_body::ListBody, watch::WatchBody},
+    proxied::Passed,
 };
 
 #[derive(Debug)]
@@ -27,9 +27,16 @@ pub enum Body {
     Gzip(Box<GzipBody>),
     /// Frames as they come; ends when the sender does.
     Stream(mpsc::Receiver<Bytes>),
+    /// The answer of another server, as it comes.
+    Remote(Box<Passed>),
     /// One of the others, whose end is noted.
     Noted(Box<Noted>),
 }
+
+/// Another server's answer has ended before its end; the client must see that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the answer of another server broke off")]
+pub struct Broken;
 
 /// A body, and what to do when it has ended or nobody wants it any more.
 pub struct Noted {
@@ -62,30 +69,43 @@ impl Body {
     pub fn whole(&self) -> Option<&Full<Bytes>> {
         match self {
             Body::Whole(whole) => Some(whole),
-            Body::List(_) | Body::Watch(_) | Body::Gzip(_) | Body::Stream(_) | Body::Noted(_) => None,
+            Body::List(_)
+            | Body::Watch(_)
+            | Body::Gzip(_)
+            | Body::Stream(_)
+            | Body::Remote(_)
+            | Body::Noted(_) => None,
         }
     }
 
     /// Whether it ends when somebody else says so.
     pub fn goes_on(&self) -> bool {
-        matches!(self, Body::Watch(_) | Body::Stream(_))
+        match self {
+            Body::Watch(_) | Body::Stream(_) => true,
+            Body::Remote(passed) => passed.goes_on(),
+            Body::Whole(_) | Body::List(_) | Body::Gzip(_) | Body::Noted(_) => false,
+        }
     }
 }
 
 impl hyper::body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Broken;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let bytes = match self.get_mut() {
-            Body::Whole(whole) => return Pin::new(whole).poll_frame(context),
+            Body::Whole(whole) => {
+                let frame = Pin::new(whole).poll_frame(context);
+                return frame.map(|frame| frame.map(|frame| frame.map_err(|never| match never {})));
+            }
             Body::List(list) => Poll::Ready(list.next()),
             Body::Watch(watch) => watch.poll_next(context),
             Body::Gzip(gzip) => return gzip.poll_frame(context),
             Body::Stream(frames) => frames.poll_recv(context),
+            Body::Remote(passed) => return passed.poll_frame(context),
             Body::Noted(noted) => return Pin::new(&mut noted.body).poll_frame(context),
         };
         bytes.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
@@ -97,6 +117,7 @@ impl hyper::body::Body for Body {
             Body::List(list) => list.left() == 0,
             Body::Gzip(gzip) => gzip.is_end(),
             Body::Watch(_) | Body::Stream(_) => false,
+            Body::Remote(passed) => passed.is_end_stream(),
             Body::Noted(noted) => noted.body.is_end_stream(),
         }
     }
@@ -106,6 +127,7 @@ impl hyper::body::Body for Body {
             Body::Whole(whole) => whole.size_hint(),
             Body::List(list) => SizeHint::with_exact(list.left() as u64),
             Body::Watch(_) | Body::Gzip(_) | Body::Stream(_) => SizeHint::default(),
+            Body::Remote(passed) => passed.size_hint(),
             Body::Noted(noted) => noted.body.size_hint(),
         }
     }

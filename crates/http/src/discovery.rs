@@ -3,11 +3,15 @@
 //! The documents come from the `discovery` crate. Here it is only decided
 //! which of them a client gets, and in which form.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::Value;
-use sternpost_discovery::Which;
+use sternpost_aggregate::{discovery::shown, remote::Remotes};
+use sternpost_discovery::{Discovery, Priority, Which};
 use sternpost_meta::{gvk::GroupVersion, status::Status};
+use sternpost_verbs::startup;
 
 use crate::{
     Api,
@@ -42,6 +46,35 @@ pub fn group(api: &Api, request: &Request, group: &str) -> Option<Response> {
 pub fn group_version(api: &Api, request: &Request, gv: &GroupVersion) -> Option<Response> {
     let document = api.discovery.load().api_resource_list(gv)?;
     Some(routed(request, || legacy(request, &document)))
+}
+
+/// What is built in, with the priorities that its APIServices have.
+pub fn prioritised(discovery: &Discovery) -> Discovery {
+    let services = startup::api_service_priorities().into_iter();
+    let known: BTreeMap<String, Priority> =
+        services.map(|(name, group, version)| (name, Priority { group, version })).collect();
+    discovery.with_priorities(|gv| known.get(&format!("{}.{}", gv.version, gv.group)).copied())
+}
+
+impl Api {
+    /// Shows what remotes serve, as far as it is known, and goes on until the table of them ends.
+    pub async fn show_remotes(self: Arc<Self>, remotes: Arc<Remotes>) {
+        let mut changed = remotes.changed();
+        loop {
+            self.show(&remotes);
+            if changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn show(&self, remotes: &Remotes) {
+        let versions: Vec<_> = remotes.all().iter().map(|remote| shown(remote)).collect();
+        self.discovery.rcu(|discovery| match discovery.with_remote(versions.iter().cloned()) {
+            Some(changed) => Arc::new(changed),
+            None => discovery.clone(),
+        });
+    }
 }
 
 /// Upstream takes the aggregated form if any clause asks for it, whatever
@@ -171,6 +204,28 @@ mod tests {
             let code = if Format::wanted_by(&request.headers).is_some() { 200 } else { 406 };
             assert_eq!(group(&api, &request, "apps").unwrap().status(), code, "{accept}");
         }
+    }
+
+    /// The catalogue is in the order of a recorded server.
+    #[test]
+    fn priorities_put_what_is_built_in_where_it_was() {
+        let given = Discovery::new(sternpost_builtin::groups().to_vec());
+        let ordered = prioritised(&given);
+        assert_eq!(ordered.api_group_list(), given.api_group_list());
+        assert_eq!(ordered.aggregated(Which::Groups).etag, given.aggregated(Which::Groups).etag);
+        // Behind all of them, as their priorities are lower.
+        let version = |group: &str, priority| sternpost_discovery::RemoteVersion {
+            gv: GroupVersion::new(group, "v1"),
+            group_priority: priority,
+            version_priority: 1,
+            resources: None,
+        };
+        let remotes = [version("low.example", 16_000), version("high.example", 17_900)];
+        let list = ordered.with_remote(remotes).unwrap().api_group_list();
+        let list: Value = serde_json::from_slice(&list).unwrap();
+        let names: Vec<&str> =
+            list["groups"].as_array().unwrap().iter().filter_map(|group| group["name"].as_str()).collect();
+        assert_eq!((names[1], *names.last().unwrap()), ("high.example", "low.example"));
     }
 
     #[test]

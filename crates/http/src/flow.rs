@@ -1,9 +1,7 @@
 //! Flow control of requests.
 
-use std::{future::poll_fn, pin::pin};
-
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use sternpost_flow::{Control, Pass, Refused, Turn};
+use sternpost_flow::{Control, Refused};
 use sternpost_meta::authorize::{Attributes, What};
 
 use crate::{
@@ -19,7 +17,7 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// What goes on for as long as its client likes: it takes no seat, or those who look would starve
 /// those who do.
-fn goes_on(attributes: &Attributes<'_>) -> bool {
+pub(crate) fn goes_on(attributes: &Attributes<'_>) -> bool {
     let subresource = match attributes.what {
         What::Resource(what) => what.subresource,
         What::Path(_) => "",
@@ -28,8 +26,7 @@ fn goes_on(attributes: &Attributes<'_>) -> bool {
         || matches!(subresource, "attach" | "exec" | "proxy" | "log" | "portforward")
 }
 
-/// Does `work` when it is its turn. The turn is for computing: it ends when the work waits for
-/// something else.
+/// Does `work` when there is a seat for it.
 pub(crate) async fn run(
     control: Option<&Control>,
     attributes: &Attributes<'_>,
@@ -40,23 +37,9 @@ pub(crate) async fn run(
         Ok(pass) => pass,
         Err(refused) => return too_many(&refused),
     };
-    let turn = control.turn(&pass).await;
-    let mut answer = in_turn(work, turn).await;
-    let Pass { schema_uid, level_uid, .. } = &pass;
-    mark(&mut answer, schema_uid, level_uid);
+    let mut answer = work.await;
+    mark(&mut answer, &pass.schema_uid, &pass.level_uid);
     answer
-}
-
-async fn in_turn(work: impl Future<Output = Answer>, turn: Turn) -> Answer {
-    let mut work = pin!(work);
-    let mut turn = Some(turn);
-    poll_fn(move |context| {
-        let polled = work.as_mut().poll(context);
-        // Whoever waits does not compute.
-        drop(turn.take());
-        polled
-    })
-    .await
 }
 
 fn too_many(refused: &Refused) -> Answer {
@@ -147,19 +130,5 @@ mod tests {
         assert_eq!(answer.status(), 200);
         assert_eq!(testing::header(&answer, "x-kubernetes-pf-flowschema-uid"), Some("schema"));
         assert_eq!(ask(&control, "get", "", None).await.status(), 200);
-    }
-
-    #[tokio::test]
-    async fn who_waits_for_something_else_lets_others_compute() {
-        let control = Control::new(Limits { requests: 10, turns: 1, patience: Duration::from_secs(15) });
-        let go = Notify::new();
-        let waits = ask(&control, "create", "", Some(&go));
-        let passes = async {
-            let answer = ask(&control, "get", "", None).await;
-            go.notify_one();
-            answer
-        };
-        let (one, other) = tokio::join!(waits, passes);
-        assert_eq!((one.status().as_u16(), other.status().as_u16()), (200, 200));
     }
 }

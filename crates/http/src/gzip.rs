@@ -1,7 +1,6 @@
 //! Large answers, compressed while they are sent.
 
 use std::{
-    convert::Infallible,
     io::Write,
     pin::Pin,
     task::{Context, Poll, ready},
@@ -13,7 +12,7 @@ use http::{HeaderMap, HeaderValue, header};
 use hyper::body::{Body as _, Frame};
 
 use crate::{
-    body::Body,
+    body::{Body, Broken},
     limits::{GZIP_PIECE_BYTES, MAX_PLAIN_BYTES},
     objects::Answer,
 };
@@ -56,15 +55,13 @@ impl GzipBody {
         Self { plain, rest: Bytes::new(), encoder: Some(encoder) }
     }
 
-    pub fn poll_frame(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         loop {
             let Some(encoder) = &mut self.encoder else { return Poll::Ready(None) };
             if self.rest.is_empty() {
                 match ready!(Pin::new(&mut self.plain).poll_frame(context)) {
                     Some(Ok(frame)) => self.rest = frame.into_data().unwrap_or_default(),
+                    Some(Err(broken)) => return Poll::Ready(Some(Err(broken))),
                     None => {
                         // Into memory, neither this nor writing can fail.
                         let last = self.encoder.take().and_then(|encoder| encoder.finish().ok());

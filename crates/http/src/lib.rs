@@ -15,6 +15,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use sternpost_aggregate::remote::Remotes;
 use sternpost_audit::Audit;
 use sternpost_auth::authenticate::Authenticator;
 use sternpost_discovery::Discovery;
@@ -43,6 +44,7 @@ mod openapi_metrics;
 mod openid;
 pub mod pipeline;
 mod pretty;
+mod proxied;
 pub mod request;
 mod request_info;
 pub mod response;
@@ -81,6 +83,8 @@ pub struct Api {
     pub metrics: Metrics,
     pub openapi: OpenApi,
     pub registry: Arc<Registry>,
+    /// Other servers whose group-versions are served from here.
+    pub remotes: Arc<Remotes>,
     /// `host:port`, as legacy discovery names this server to clients.
     pub server_address: String,
     stopping: watch::Sender<bool>,
@@ -98,7 +102,7 @@ pub enum Anonymous {
 impl Api {
     pub fn new(
         authenticator: Authenticator,
-        discovery: Discovery,
+        discovery: &Discovery,
         mut health: Health,
         metrics: Metrics,
         openapi: OpenApi,
@@ -115,11 +119,12 @@ impl Api {
             audit: None,
             flow: None,
             cors: None,
-            discovery: ArcSwap::from_pointee(discovery),
+            discovery: ArcSwap::from_pointee(discovery::prioritised(discovery)),
             health,
             metrics,
             openapi,
             registry,
+            remotes: Arc::default(),
             server_address,
             stopping,
         }

@@ -3,28 +3,51 @@
 //! The publisher has the bytes; here the form is negotiated, and the caching
 //! promised: a URL with the right hash may be kept for ever, one with a hash
 //! that is no longer right is redirected, everything else is revalidated.
+//!
+//! Documents of other servers are listed in the root with the hashes those
+//! servers give them, and fetched from there by whoever asks ([`pass_on`]). What
+//! is here wins over what is there. The root and v2 are put together from what
+//! is known, and kept until something changes: no answer but that document's own
+//! waits for another server.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
-use http::{HeaderValue, Method, StatusCode, header};
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use serde_json::{Value, json};
+use sternpost_aggregate::{
+    openapi::{self as elsewhere, Listed, V2 as Part},
+    remote::Remote,
+};
 use sternpost_meta::status::Status;
 use sternpost_openapi::{
     custom::CustomResource,
+    merge,
     names::Naming,
-    publisher::{Coding, Form, Format, Publisher, Rendition},
+    publisher::{Coding, Form, Format, Keep, Publisher, Rendition, Snapshot},
+    read::Version,
 };
 use sternpost_wire::gnostic;
+use tokio::sync::Semaphore;
 
 use crate::{
     Api,
     accept::{Accept, Encoding},
     content::{self, Representation},
     limits::MIN_GZIP_BYTES,
-    request::Request,
+    objects::Answer,
+    proxied::{self, Passing},
+    request::{Query, Request},
     response::{self, JSON, Response, Spacing},
+    route::Route,
 };
 
 /// What is published, and how.
@@ -37,11 +60,42 @@ pub struct OpenApi {
     /// definition changes one.
     since: SystemTime,
     is_changed: AtomicBool,
+    /// The roots with the documents of other servers, as last put together.
+    roots: [ArcSwapOption<Root>; Naming::ALL.len()],
+    /// v2 with those of other servers, if there are any.
+    merged: ArcSwapOption<Merged>,
+    /// One merges at a time: the others want the same.
+    merging: Semaphore,
+}
+
+/// A root, and what it was made of.
+#[derive(Debug)]
+struct Root {
+    local: String,
+    /// Of the table of other servers.
+    version: u64,
+    /// `None` if no other server has a document.
+    rendition: Option<Rendition>,
+}
+
+/// v2, and the hashes of what it was made of.
+#[derive(Debug)]
+struct Merged {
+    parts: Vec<String>,
+    rendition: Rendition,
 }
 
 impl OpenApi {
     pub fn new(publisher: Publisher, v3: bool, since: SystemTime) -> Self {
-        Self { publisher, v3, since, is_changed: AtomicBool::new(false) }
+        Self {
+            publisher,
+            v3,
+            since,
+            is_changed: AtomicBool::new(false),
+            roots: Default::default(),
+            merged: ArcSwapOption::empty(),
+            merging: Semaphore::new(1),
+        }
     }
 
     /// Publishes what a definition serves now; see [`Publisher::define`].
@@ -84,6 +138,108 @@ const V3: MediaTypes = MediaTypes {
 const ONE_YEAR: Duration = Duration::from_secs(31_536_000);
 const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
+/// Waits for what [`handle`] cannot wait for: v2 of other servers, as long as it
+/// takes to know that there is nothing to wait for, and merging it.
+pub async fn prepare(api: &Api, target: Target<'_>) {
+    let openapi = &api.openapi;
+    if target != Target::V2 || (api.remotes.all().is_empty() && openapi.merged.load().is_none()) {
+        return;
+    }
+    let parts = elsewhere::gather_v2(&api.remotes).await;
+    let snapshot = openapi.publisher.snapshot();
+    if parts.is_empty() {
+        return openapi.merged.store(None);
+    }
+    let hashes: Vec<String> = std::iter::once(snapshot.v2().hash())
+        .chain(parts.iter().map(|part| &*part.hash))
+        .map(str::to_owned)
+        .collect();
+    let is_made = || openapi.merged.load().as_ref().is_some_and(|merged| merged.parts == hashes);
+    if is_made() {
+        return;
+    }
+    let Ok(_turn) = openapi.merging.acquire().await else { return };
+    if is_made() {
+        return;
+    }
+    match tokio::task::spawn_blocking(move || merged(&snapshot, &parts)).await {
+        Ok(rendition) => openapi.merged.store(Some(Arc::new(Merged { parts: hashes, rendition }))),
+        // What was there stays.
+        Err(error) => tracing::error!(%error, "OpenAPI v2 could not be merged"),
+    }
+}
+
+fn merged(snapshot: &Snapshot, parts: &[Arc<Part>]) -> Rendition {
+    let local = snapshot.v2().form(Format::Json, Coding::Identity);
+    // Our own writer's output always reads back.
+    let local: Value =
+        local.ok().and_then(|form| serde_json::from_slice(&form.bytes).ok()).unwrap_or_default();
+    let merged = merge::v2(std::iter::once(local).chain(parts.iter().map(|part| part.document())));
+    for conflict in &merged.conflicts {
+        tracing::debug!(?conflict, "a conflict in OpenAPI v2");
+    }
+    Rendition::of_json(Version::V2, Keep::Packed, merged.document.to_string().into_bytes())
+}
+
+/// A document that another server is to be asked for.
+pub struct Elsewhere {
+    remote: Arc<Remote>,
+    /// The hash that the client has, if it is the one that is listed.
+    hash: Option<Box<str>>,
+    /// Without the hash: should it be another one by now, the client still gets the document, and
+    /// not a redirect, which no other server may send.
+    query: Query,
+}
+
+/// The document that a request asks for, if another server has it.
+pub fn elsewhere(api: &Api, route: Route<'_>, method: &Method, query: &Query) -> Option<Elsewhere> {
+    let Route::OpenApi(Target::Document(key)) = route else { return None };
+    if !api.openapi.v3 || (method != Method::GET && method != Method::HEAD) {
+        return None;
+    }
+    if api.openapi.publisher.snapshot().contains(key) {
+        return None;
+    }
+    let (remote, listed) = elsewhere::find(&api.remotes, key)?;
+    let hash = hash(query);
+    if matches!(listed, Listed::Converted(_)) || hash.is_some_and(|hash| listed.hash() != Some(hash)) {
+        return None;
+    }
+    let others = query.raw().split('&').filter(|pair| {
+        let name = pair.split('=').next().unwrap_or_default();
+        name != "hash" && name != "etag"
+    });
+    let others: Vec<&str> = others.collect();
+    let hash = hash.map(Box::from);
+    Some(Elsewhere { remote, hash, query: Query::parse(Some(&others.join("&"))) })
+}
+
+/// Fetches a document from another server. What was asked for by the hash that
+/// it still has may be kept for ever.
+pub async fn pass_on<B>(api: &Api, elsewhere: Elsewhere, passing: Passing<'_>, body: B) -> Answer
+where
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let Elsewhere { remote, hash, query } = elsewhere;
+    let passing = Passing { query: &query, ..passing };
+    let mut answer = proxied::pass_on(api, &remote, passing, body).await;
+    let status = answer.status();
+    if let Some(hash) = hash
+        && is_cacheable(status)
+        && tag(answer.headers()).is_some_and(|tag| tag.split('.').next() == Some(&hash))
+    {
+        keep_for_ever(answer.headers_mut());
+    }
+    answer
+}
+
+/// The strong or weak validator, without what stands around it.
+fn tag(headers: &HeaderMap) -> Option<&str> {
+    let tag = headers.get(header::ETAG)?.to_str().ok()?;
+    tag.trim_start_matches("W/").strip_prefix('"')?.strip_suffix('"')
+}
+
 pub fn handle(api: &Api, request: &Request, target: Target<'_>) -> Response {
     if target != Target::V2 && !api.openapi.v3 {
         return response::page_not_found();
@@ -92,8 +248,12 @@ pub fn handle(api: &Api, request: &Request, target: Target<'_>) -> Response {
         return response::method_not_allowed(request, "GET, HEAD");
     }
     let snapshot = api.openapi.publisher.snapshot();
+    let since = api.openapi.last_modified();
     if target == Target::V2 {
-        return document(api, request, snapshot.v2(), &V2);
+        return match &*api.openapi.merged.load() {
+            Some(merged) => document(request, &merged.rendition, &V2, None),
+            None => document(request, snapshot.v2(), &V2, since),
+        };
     }
     let naming = match naming(api, request) {
         Ok(naming) => naming,
@@ -103,40 +263,106 @@ pub fn handle(api: &Api, request: &Request, target: Target<'_>) -> Response {
         // Always JSON, whatever is accepted: clients that fetch the root ask
         // for all sorts of things and read JSON.
         Target::Root => {
-            return send(api, request, snapshot.root(naming), Format::Json, JSON, "Accept-Encoding");
+            let send =
+                |rendition, since| send(request, rendition, Format::Json, JSON, "Accept-Encoding", since);
+            return match root(api, &snapshot, naming).as_deref() {
+                Some(Root { rendition: Some(rendition), .. }) => send(rendition, None),
+                _ => send(snapshot.root(naming), since),
+            };
         }
         Target::Document(key) => snapshot.document(key, naming),
         Target::Group(group) => snapshot.group(group, naming),
         Target::V2 => None,
     };
-    let Some(rendition) = found else {
-        // Below `/apis`, what is no group is no API at all.
-        if let Target::Group(_) = target {
-            return response::page_not_found();
+    match (found, target) {
+        (Some(rendition), Target::Document(key)) => {
+            hashed(request, rendition, since, || snapshot.url(key, naming, rendition))
         }
-        return response::status(Spacing::wanted_by(request), &Status::no_such_resource());
-    };
-    match (hash(request), target) {
-        // Negotiated before, so that no redirect leads to a 406.
-        (Some(wanted), Target::Document(key)) if wanted != rendition.hash() => {
-            match negotiate(request, &V3) {
-                Ok(_) => moved(&snapshot.url(key, naming, rendition), rendition),
-                Err(refused) => *refused,
+        (Some(rendition), _) => document(request, rendition, &V3, since),
+        (None, Target::Document(key)) => match elsewhere::find(&api.remotes, key) {
+            Some((_, Listed::Converted(rendition))) => {
+                let url = || Listed::Converted(rendition.clone()).url(key);
+                hashed(request, &rendition, None, url)
+            }
+            Some((_, listed @ Listed::Theirs { .. })) => match listed.hash() {
+                Some(hash) => moved(&listed.url(key), hash),
+                // Listed only since it was looked for.
+                None => response::plain_text(StatusCode::SERVICE_UNAVAILABLE, "service unavailable\n"),
+            },
+            None => response::status(Spacing::wanted_by(request), &Status::no_such_resource()),
+        },
+        // Below `/apis`, what is no group is no API at all.
+        (None, _) => response::page_not_found(),
+    }
+}
+
+/// The root with what other servers document; `None` without any.
+fn root(api: &Api, snapshot: &Snapshot, naming: Naming) -> Option<Arc<Root>> {
+    let remotes = api.remotes.all();
+    let kept = api.openapi.roots.get(naming as usize)?;
+    if remotes.is_empty() {
+        return None;
+    }
+    let version = *api.remotes.changed().borrow();
+    let local = snapshot.root(naming).hash();
+    if let Some(root) = kept.load_full().filter(|root| root.version == version && root.local == local) {
+        return Some(root);
+    }
+    let mut theirs: BTreeMap<Arc<str>, String> = BTreeMap::new();
+    for remote in &remotes {
+        for (key, listed) in remote.openapi.load().documents() {
+            if !snapshot.contains(key) {
+                theirs.entry(key.clone()).or_insert_with(|| listed.url(key));
             }
         }
-        (Some(_), Target::Document(_)) => {
-            let mut response = document(api, request, rendition, &V3);
-            let cacheable = [StatusCode::OK, StatusCode::PARTIAL_CONTENT, StatusCode::NOT_MODIFIED];
-            if cacheable.contains(&response.status()) {
-                let expires = httpdate::fmt_http_date(SystemTime::now() + ONE_YEAR);
-                response.headers_mut().insert(header::CACHE_CONTROL, FOR_EVER);
-                if let Ok(expires) = HeaderValue::from_str(&expires) {
-                    response.headers_mut().insert(header::EXPIRES, expires);
-                }
+    }
+    let rendition = (!theirs.is_empty()).then(|| {
+        let ours = snapshot.keys().filter_map(|key| {
+            let rendition = snapshot.document(key, naming)?;
+            Some((key.clone(), snapshot.url(key, naming, rendition)))
+        });
+        let entries = ours.chain(theirs);
+        let paths: serde_json::Map<String, Value> =
+            entries.map(|(key, url)| (key.to_string(), json!({"serverRelativeURL": url}))).collect();
+        Rendition::of_json(Version::V3, Keep::Plain, json!({"paths": paths}).to_string().into_bytes())
+    });
+    let root = Arc::new(Root { local: local.to_owned(), version, rendition });
+    kept.store(Some(root.clone()));
+    Some(root)
+}
+
+/// A document that may be asked for by its hash.
+fn hashed(
+    request: &Request,
+    rendition: &Rendition,
+    since: Option<SystemTime>,
+    url: impl Fn() -> String,
+) -> Response {
+    match hash(&request.query) {
+        // Negotiated before, so that no redirect leads to a 406.
+        Some(wanted) if wanted != rendition.hash() => match negotiate(request, &V3) {
+            Ok(_) => moved(&url(), rendition.hash()),
+            Err(refused) => *refused,
+        },
+        Some(_) => {
+            let mut response = document(request, rendition, &V3, since);
+            if is_cacheable(response.status()) {
+                keep_for_ever(response.headers_mut());
             }
             response
         }
-        _ => document(api, request, rendition, &V3),
+        None => document(request, rendition, &V3, since),
+    }
+}
+
+fn is_cacheable(status: StatusCode) -> bool {
+    [StatusCode::OK, StatusCode::PARTIAL_CONTENT, StatusCode::NOT_MODIFIED].contains(&status)
+}
+
+fn keep_for_ever(headers: &mut HeaderMap) {
+    headers.insert(header::CACHE_CONTROL, FOR_EVER);
+    if let Ok(expires) = HeaderValue::from_str(&httpdate::fmt_http_date(SystemTime::now() + ONE_YEAR)) {
+        headers.insert(header::EXPIRES, expires);
     }
 }
 
@@ -151,15 +377,15 @@ fn naming(api: &Api, request: &Request) -> Result<Naming, Status> {
 }
 
 /// The hash the client has in its URL. `etag` is what the proposal called it.
-fn hash(request: &Request) -> Option<&str> {
-    ["hash", "etag"].into_iter().filter_map(|name| request.query.first(name)).find(|hash| !hash.is_empty())
+fn hash(query: &Query) -> Option<&str> {
+    ["hash", "etag"].into_iter().filter_map(|name| query.first(name)).find(|hash| !hash.is_empty())
 }
 
-fn moved(location: &str, rendition: &Rendition) -> Response {
+fn moved(location: &str, hash: &str) -> Response {
     let mut response = response::empty(StatusCode::MOVED_PERMANENTLY);
     let headers = [
         (header::LOCATION, location.to_owned()),
-        (header::ETAG, format!("\"{}\"", rendition.hash())),
+        (header::ETAG, format!("\"{hash}\"")),
         (header::VARY, "Accept, Accept-Encoding".to_owned()),
     ];
     for (name, value) in headers {
@@ -170,10 +396,15 @@ fn moved(location: &str, rendition: &Rendition) -> Response {
     response
 }
 
-fn document(api: &Api, request: &Request, rendition: &Rendition, types: &MediaTypes) -> Response {
+fn document(
+    request: &Request,
+    rendition: &Rendition,
+    types: &MediaTypes,
+    since: Option<SystemTime>,
+) -> Response {
     match negotiate(request, types) {
         Ok((format, media_type)) => {
-            send(api, request, rendition, format, media_type, "Accept, Accept-Encoding")
+            send(request, rendition, format, media_type, "Accept, Accept-Encoding", since)
         }
         Err(refused) => *refused,
     }
@@ -193,12 +424,12 @@ fn negotiate(request: &Request, types: &MediaTypes) -> Result<(Format, &'static 
 }
 
 fn send(
-    api: &Api,
     request: &Request,
     rendition: &Rendition,
     format: Format,
     media_type: &'static str,
     vary: &'static str,
+    since: Option<SystemTime>,
 ) -> Response {
     let (coding, form) = match form(rendition, format, Encoding::of(&request.headers)) {
         Ok(found) => found,
@@ -213,7 +444,7 @@ fn send(
         content_type: HeaderValue::from_static(media_type),
         content_encoding: (coding == Coding::Gzip).then_some(HeaderValue::from_static("gzip")),
         etag: form.etag,
-        last_modified: api.openapi.last_modified(),
+        last_modified: since,
         vary: Some(HeaderValue::from_static(vary)),
     };
     content::serve(request, &representation)
@@ -253,17 +484,17 @@ mod tests {
     };
 
     /// By the way of the pipeline's router, as a client would.
-    fn get(target: &str, headers: &[(&str, &str)]) -> crate::objects::Answer {
+    fn get(target: &str, headers: &[(&str, &str)]) -> Answer {
         send_to(&testing::api(), Method::GET, target, headers)
     }
 
-    fn send_to(api: &Api, method: Method, target: &str, headers: &[(&str, &str)]) -> crate::objects::Answer {
+    fn send_to(api: &Api, method: Method, target: &str, headers: &[(&str, &str)]) -> Answer {
         let mut request = http::Request::builder().method(method).uri(target);
         request = request.header("authorization", format!("Bearer {}", testing::TOKEN));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
+        let request = request.body(http_body_util::Empty::<Bytes>::new()).unwrap();
         testing::now(pipeline::respond(api, request))
     }
 

@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, reque
 use http_body_util::{BodyExt, Full};
 use hyper::body::Body;
 use sternpost_auth::authenticate::{Refusal, User};
+use sternpost_flow::Owner;
 use sternpost_meta::status::Status;
 use sternpost_verbs::InEffect;
 
@@ -25,7 +26,8 @@ use crate::{
         MAX_LOGGED_PATH_BYTES, REFUSED_BODY_TIMEOUT,
     },
     metrics::Subject,
-    objects,
+    objects, openapi,
+    proxied::{self, Passing},
     request::{Query, Request, decode_path, wants_pretty},
     request_info::RequestInfo,
     response::{self, Spacing},
@@ -36,7 +38,7 @@ use crate::{
 /// Answers one request. Never fails: whatever goes wrong is a response.
 pub async fn respond<B>(api: &Api, request: http::Request<B>) -> objects::Answer
 where
-    B: Body<Data = Bytes>,
+    B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let started = Instant::now();
@@ -52,7 +54,7 @@ where
     let asks_for_leave = cors.is_some() && method == Method::OPTIONS;
 
     // A client that would rather go on in websocket, if this is a watch.
-    let upgrade = Upgrade::of(&mut parts);
+    let upgrade = if proxied::upgrades_elsewhere(api, &parts) { None } else { Upgrade::of(&mut parts) };
 
     let Answer { mut response, user, subject } =
         if asks_for_leave { leave(api, &parts) } else { answer(api, parts, body, &audit_id).await };
@@ -99,7 +101,7 @@ fn leave(api: &Api, parts: &Parts) -> Answer {
 
 async fn answer<B>(api: &Api, parts: Parts, body: B, audit_id: &HeaderValue) -> Answer
 where
-    B: Body<Data = Bytes>,
+    B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     // Request info: path and query are decoded, and the path understood, once.
@@ -178,10 +180,32 @@ where
         }
         if decision.is_allowed() { Ok(()) } else { Err(attributes.forbidden(decision.reason())) }
     });
+    // The connection goes on when it is the turn of whoever asks by it.
+    if let Some(owner) = parts.extensions.get::<Arc<Owner>>() {
+        owner.set(&user.name);
+    }
     if let Err(status) = allowed {
         discard(&parts.headers, body).await;
         let refused = failed(response::refusal(&parts.headers, spacing, &status), Some(user));
         return told(audited, None, refused).await;
+    }
+
+    // Another server's: passed on as it comes.
+    if let Some(remote) = proxied::remote(api, route) {
+        let attributes = info.attributes(&user);
+        let passing = Passing { attributes: &attributes, path, query: &query, parts, audit_id };
+        let response = proxied::pass_on(api, &remote, passing, body).await;
+        let answer = Answer { response, user: Some(user.clone()), subject };
+        return told(audited, None, answer).await;
+    }
+
+    // A document of another server's, likewise.
+    if let Some(elsewhere) = openapi::elsewhere(api, route, &parts.method, &query) {
+        let attributes = info.attributes(&user);
+        let passing = Passing { attributes: &attributes, path, query: &query, parts, audit_id };
+        let response = openapi::pass_on(api, elsewhere, passing, body).await;
+        let answer = Answer { response, user: Some(user.clone()), subject };
+        return told(audited, None, answer).await;
     }
 
     // The body, whole and bounded. What is public has no use for one.
@@ -240,6 +264,9 @@ async fn handle(api: &Api, request: &Request, route: Route<'_>) -> objects::Answ
         }
     } else {
         api.registry.definitions_in_effect().await;
+    }
+    if let Route::OpenApi(target) = route {
+        openapi::prepare(api, target).await;
     }
     objects::whole(dispatch(api, request, route))
 }
@@ -513,6 +540,26 @@ mod tests {
         assert_eq!(result, Err(Status::request_entity_too_large(MAX_BODY_BYTES)));
         let sent = sent.load(std::sync::atomic::Ordering::Relaxed);
         assert_eq!(sent, MAX_BODY_BYTES + MAX_DISCARDED_BODY_BYTES + 4096);
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_of_whoever_asked_last_by_it() {
+        let api = testing::api();
+        let (owner, good) = (Arc::new(Owner::new(&"an address")), bearer());
+        let admin = User::admin().name;
+        for (pairs, code, expected) in [
+            (&[("authorization", "Bearer wrong")][..], 401, "an address"),
+            (&[], 200, "system:anonymous"),
+            (&[("authorization", good.as_str())], 200, admin.as_str()),
+            (&[("authorization", good.as_str()), ("impersonate-user", "ana")], 200, "ana"),
+            (&[("authorization", "Bearer wrong")], 401, "ana"),
+        ] {
+            let mut request = http::Request::get("/version").body(Full::new(Bytes::new())).unwrap();
+            *request.headers_mut() = testing::headers(pairs);
+            request.extensions_mut().insert(owner.clone());
+            assert_eq!(respond(&api, request).await.status(), code, "{pairs:?}");
+            assert!(owner.is(&expected), "{expected}");
+        }
     }
 
     #[tokio::test]

@@ -27,14 +27,11 @@ pub fn document(api: &Api) -> Bytes {
         paths.insert(format!("/{name}"));
         paths.extend(api.health.names(endpoint).map(|check| format!("/{name}/{check}")));
     }
-    for group in api.discovery.load().groups() {
-        if !group.name.is_empty() {
-            paths.insert(format!("/apis/{}", group.name));
+    for gv in api.discovery.load().group_versions() {
+        if !gv.group.is_empty() {
+            paths.insert(format!("/apis/{}", gv.group));
         }
-        for version in &group.versions {
-            let prefix = if group.name.is_empty() { "/api".into() } else { format!("/apis/{}", group.name) };
-            paths.insert(format!("{prefix}/{}", version.name));
-        }
+        paths.insert(format!("/{}", gv.path()));
     }
     // Strings only: writing cannot fail.
     serde_json::to_vec_pretty(&RootPaths { paths }).unwrap_or_default().into()

@@ -14,11 +14,13 @@ use arc_swap::ArcSwap;
 use hyper::{
     body::Incoming,
     header,
+    rt::Executor,
     server::conn::{http1, http2},
     service::service_fn,
 };
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use sternpost_auth::client_certificate::Presented;
+use sternpost_flow::{Owner, Turns};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -50,6 +52,7 @@ pub async fn serve(
 ) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let (stopping, seen) = watch::channel(false);
+    let turns = api.flow.as_ref().map(|control| control.turns().clone());
     // Owns every connection: none outlives this function.
     let mut connections = JoinSet::new();
 
@@ -65,7 +68,10 @@ pub async fn serve(
             Ok((stream, peer, slot)) => {
                 let peer = Peer(peer.ip());
                 let tls = TlsAcceptor::from(tls.load_full());
-                connections.spawn(connection(stream, peer, tls, api.clone(), seen.clone(), slot));
+                // Until somebody is known by it, a connection belongs to its address.
+                let line = Line { turns: turns.clone(), owner: Arc::new(Owner::new(&peer.0)) };
+                let connection = connection(stream, peer, tls, api.clone(), seen.clone(), line.clone(), slot);
+                connections.spawn(line.run(connection));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -85,6 +91,34 @@ pub async fn serve(
     }
 }
 
+/// Where a connection and the requests on it go on: in turns of whoever asked last by it, or, without
+/// flow control, whenever they can.
+#[derive(Clone)]
+struct Line {
+    turns: Option<Arc<Turns>>,
+    owner: Arc<Owner>,
+}
+
+impl Line {
+    async fn run<F: Future>(self, work: F) -> F::Output {
+        match &self.turns {
+            Some(turns) => turns.run(self.owner.clone(), work).await,
+            None => work.await,
+        }
+    }
+}
+
+/// Runs the requests of a connection that has several at once.
+impl<F> Executor<F> for Line
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, work: F) {
+        tokio::spawn(self.clone().run(work));
+    }
+}
+
 /// Takes a slot first: with all slots taken, connections wait in the kernel.
 async fn accept(
     listener: &TcpListener,
@@ -101,6 +135,7 @@ async fn connection(
     tls: TlsAcceptor,
     api: Arc<Api>,
     mut stopping: watch::Receiver<bool>,
+    line: Line,
     _slot: OwnedSemaphorePermit,
 ) {
     // Responses are written whole; waiting to fill packets only adds latency.
@@ -120,9 +155,11 @@ async fn connection(
     let begun = Arc::new(AtomicBool::new(false));
     let seen = begun.clone();
     let (handover, mut rest) = Handover::channel();
+    let owner = line.owner.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         begun.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(owner.clone());
         if let Some(presented) = &presented {
             request.extensions_mut().insert(presented.clone());
         }
@@ -133,7 +170,7 @@ async fn connection(
         async move { Ok::<_, Infallible>(pipeline::respond(&api, request).await) }
     });
     if is_http2 {
-        let connection = http2_builder().serve_connection(TokioIo::new(stream), service);
+        let connection = http2_builder(line).serve_connection(TokioIo::new(stream), service);
         drive(connection, http2::Connection::graceful_shutdown, &seen, stopping).await;
     } else {
         let connection = http1_builder().serve_connection(TokioIo::new(stream), service).with_upgrades();
@@ -189,8 +226,8 @@ fn http1_builder() -> http1::Builder {
     builder
 }
 
-fn http2_builder() -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+fn http2_builder(line: Line) -> http2::Builder<Line> {
+    let mut builder = http2::Builder::new(line);
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_HTTP2_STREAMS)

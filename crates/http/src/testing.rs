@@ -64,7 +64,7 @@ fn api_of(health: Health, naming: Naming, registry: Registry) -> Api {
     let discovery = Discovery::new(vec![group("", "pods"), group("apps", "deployments")]);
     Api::new(
         authenticator,
-        discovery,
+        &discovery,
         health,
         Metrics::new(Counters::default(), std::time::UNIX_EPOCH),
         OpenApi::new(

@@ -49,6 +49,11 @@ impl Handover {
         let (sender, receiver) = mpsc::channel(1);
         (Self(sender), receiver)
     }
+
+    /// Whether it was taken.
+    pub fn give(&self, rest: Rest) -> bool {
+        self.0.try_send(rest).is_ok()
+    }
 }
 
 /// A client that asked to go on in websocket.
@@ -86,7 +91,7 @@ impl Upgrade {
             .is_some_and(|media_type| media_type.as_bytes().starts_with(PROTOBUF.as_bytes()));
         let framing = if protobuf { Framing::Lengths } else { Framing::Lines };
         let rest = Box::pin(run(self.connection, body, framing));
-        if self.handover.0.try_send(rest).is_err() {
+        if !self.handover.give(rest) {
             switching = response::empty(StatusCode::BAD_REQUEST);
         }
         objects::whole(switching)

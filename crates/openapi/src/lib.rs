@@ -9,17 +9,25 @@
 //! per form, each made once, when first asked for. [`explain`] tells people what
 //! a type looks like.
 //!
+//! Documents that others wrote are JSON trees: [`convert`] turns one version into
+//! the other, [`filter`] restricts one to some paths, [`merge`] puts several into
+//! one, and [`references`] says what refers to what.
+//!
 //! Equal documents give equal bytes and therefore equal hashes, on every
 //! replica and after every restart.
 //!
 //! This crate does not know HTTP or storage.
 
+pub mod convert;
 pub mod custom;
 pub mod document;
 pub mod explain;
+pub mod filter;
+pub mod merge;
 pub mod names;
 pub mod publisher;
 pub mod read;
+pub mod references;
 pub mod served;
 pub mod v2;
 pub mod v3;

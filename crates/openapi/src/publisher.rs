@@ -35,6 +35,7 @@ use crate::{
     names::Naming,
     packed::{self, Piece, Speed},
     protobuf_parts,
+    read::Version,
     served::{self, Subject},
     v2,
     v3::{self, Object},
@@ -310,6 +311,11 @@ impl Snapshot {
             let (keep, hash, gzip) = made.unwrap_or_else(|| all.json());
             Rendition::put_together(keep, hash, gzip, all)
         })
+    }
+
+    /// Whether there is a document under `key`; makes nothing.
+    pub fn contains(&self, key: &str) -> bool {
+        self.documents.contains_key(key)
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &Arc<str>> {
@@ -631,8 +637,8 @@ pub struct Rendition {
 
 /// Where the forms that are not made yet come from.
 enum Origin {
-    /// JSON that is there.
-    Json,
+    /// JSON that is there, of that version.
+    Json(Version),
     /// A document that is not written yet.
     Unwritten(Arc<Inputs>, Naming),
     /// v2, whose JSON is there.
@@ -648,7 +654,7 @@ struct Kept {
 
 /// In which form bytes stay in memory once they were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keep {
+pub enum Keep {
     /// Plain, and compressed as well if asked for: for what is few and asked for often.
     Plain,
     /// Compressed only: for what may be many.
@@ -676,9 +682,19 @@ pub struct Form {
 }
 
 impl Rendition {
+    /// A document that was made elsewhere.
+    pub fn of_json(version: Version, keep: Keep, json: Vec<u8>) -> Self {
+        let (hash, origin) = (hash(&json), Origin::Json(version));
+        let json = match keep {
+            Keep::Plain => Kept::of(keep, json),
+            Keep::Packed => Kept::of_gzip(pack_at(Speed::Fast, &json)),
+        };
+        Self { keep, hash, origin, json, protobuf: OnceLock::new() }
+    }
+
     fn written(keep: Keep, json: Vec<u8>) -> Self {
-        let hash = hex(Sha512::new_with_prefix(&json));
-        Self { keep, hash, origin: Origin::Json, json: Kept::of(keep, json), protobuf: OnceLock::new() }
+        let (hash, origin) = (hash(&json), Origin::Json(Version::V3));
+        Self { keep, hash, origin, json: Kept::of(keep, json), protobuf: OnceLock::new() }
     }
 
     fn unwritten(hash: String, inputs: &Arc<Inputs>, naming: Naming) -> Self {
@@ -728,7 +744,11 @@ impl Rendition {
             let json = self.json().get(Coding::Identity, self.keep);
             // Our own writer's output always reads back.
             let document: Value = serde_json::from_slice(&json).unwrap_or_default();
-            gnostic::encode_v3(&document).map(|bytes| Kept::of(self.keep, bytes))
+            let encoded = match self.origin {
+                Origin::Json(Version::V2) => gnostic::encode_v2(&document),
+                _ => gnostic::encode_v3(&document),
+            };
+            encoded.map(|bytes| Kept::of(self.keep, bytes))
         });
         encoded.as_ref()
     }
@@ -774,6 +794,11 @@ fn pack(bytes: &[u8]) -> Bytes {
 
 fn pack_at(speed: Speed, bytes: &[u8]) -> Bytes {
     packed::gzip(std::iter::once(&Piece::new(bytes, speed)))
+}
+
+/// What tells a document from all others: its SHA-512, in upper-case hexadecimal.
+pub fn hash(json: &[u8]) -> String {
+    hex(Sha512::new_with_prefix(json))
 }
 
 fn hex(hasher: Sha512) -> String {

@@ -7,6 +7,7 @@ use sternpost_http::cors::{Cors, OriginError};
 use sternpost_verbs::admission::{Chain, SwitchError};
 
 use crate::{
+    aggregation::AggregationArgs,
     audit::AuditArgs,
     authentication::AuthenticationArgs,
     build::{BuildArgs, KustomizeArgs},
@@ -136,6 +137,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     pub authentication: AuthenticationArgs,
+
+    #[command(flatten)]
+    pub aggregation: AggregationArgs,
 
     #[command(flatten)]
     pub controllers: ControllerArgs,

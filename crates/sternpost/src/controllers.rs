@@ -10,7 +10,7 @@ use sternpost_controllers::{
 };
 use sternpost_http::Api;
 
-use crate::service_accounts::parse_seconds;
+use crate::{serve::STACK_BYTES, service_accounts::parse_seconds};
 
 /// `--controllers` is kube-controller-manager's, `--event-ttl` kube-apiserver's.
 #[derive(Debug, Args)]
@@ -46,8 +46,29 @@ pub fn start(
         event_lifetime: args.event_ttl,
         sign: Arc::new(sign),
     };
-    sternpost_controllers::start(&api.registry, options);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let registry = api.registry.clone();
+    let work = move || {
+        yield_to_requests();
+        runtime.block_on(async {
+            sternpost_controllers::start(&registry, options);
+            std::future::pending::<()>().await;
+        });
+    };
+    // Ends with the process.
+    std::thread::Builder::new().name("controllers".into()).stack_size(STACK_BYTES).spawn(work)?;
     Ok(())
+}
+
+/// How much later than others the thread of the controllers gets a processor, as `nice` counts.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 5;
+
+/// Somebody waits for the answer to a request; nobody for a controller.
+fn yield_to_requests() {
+    // Where it cannot be had, controllers are like everybody else.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
 }
 
 fn parse_controller(word: &str) -> Result<String, UnknownController> {

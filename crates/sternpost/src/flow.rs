@@ -1,11 +1,13 @@
 //! Flow control, from its flags and from the objects that describe it.
 
-use std::{sync::Arc, thread::available_parallelism, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use clap::Args;
 use serde_json::Value;
 use sternpost_cache::{Cache, ResourceId, Snapshot};
 use sternpost_flow::{Control, Limits};
+
+use crate::serve;
 
 /// How many requests are worked on at once, in the spelling of kube-apiserver.
 #[derive(Debug, Args)]
@@ -28,9 +30,6 @@ const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 /// How long a request waits for its turn before it is sent away: a quarter of the time it has.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Requests that are computed at once, by processor: the next one is there when one waits.
-const TURNS: usize = 2;
-
 /// Starts following the schemas and levels. `None` if there is to be no flow control.
 pub fn start(args: &FlowArgs, cache: &Arc<Cache>) -> Option<Arc<Control>> {
     if !args.enable_priority_and_fairness {
@@ -38,7 +37,7 @@ pub fn start(args: &FlowArgs, cache: &Arc<Cache>) -> Option<Arc<Control>> {
     }
     let limits = Limits {
         requests: args.max_requests_inflight.saturating_add(args.max_mutating_requests_inflight).max(1),
-        turns: available_parallelism().map_or(1, usize::from) * TURNS,
+        turns: serve::workers(),
         patience: PATIENCE,
     };
     let control = Arc::new(Control::new(limits));

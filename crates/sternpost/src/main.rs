@@ -18,6 +18,7 @@ use crate::{
     envtest::Role,
 };
 
+mod aggregation;
 mod audit;
 mod authentication;
 mod build;
@@ -42,6 +43,7 @@ mod programs;
 mod reload;
 mod serve;
 mod service_accounts;
+mod services;
 mod webhooks;
 
 /// Long-lived small objects and bursts of large documents: mimalloc returns

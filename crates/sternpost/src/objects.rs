@@ -18,7 +18,11 @@ use sternpost_verbs::{
     Registry, admission::Chain, environment::Environment, index::Selectable, served::ServedResources, startup,
 };
 
-use crate::{cli::AuthorizationMode, webhooks::Webhooks};
+use crate::{
+    cli::AuthorizationMode,
+    services::{Routing, Services},
+    webhooks::Webhooks,
+};
 
 pub type Refusing = dyn Fn() -> Option<Arc<str>> + Send + Sync;
 
@@ -38,6 +42,7 @@ pub async fn open(
     port: u16,
     admission: Chain,
     authorization: AuthorizationMode,
+    routing: Routing,
 ) -> anyhow::Result<Objects> {
     let (store, refusing): (Arc<dyn Store>, Box<Refusing>) = match dir {
         Some(dir) => {
@@ -61,7 +66,7 @@ pub async fn open(
         };
         end(&why);
     });
-    let webhooks = Arc::new(Webhooks::new(cache.clone()));
+    let webhooks = Arc::new(Webhooks::new(Arc::new(Services::new(cache.clone(), routing))));
     let authorizer: Arc<dyn Authorizer> = match authorization {
         AuthorizationMode::Rbac => Arc::new(Rbac::new(&cache)),
         AuthorizationMode::AlwaysAllow => Arc::new(AlwaysAllow),

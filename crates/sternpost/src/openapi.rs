@@ -1,13 +1,27 @@
-//! `sternpost openapi`: documents of schemas, made of files and needing no server.
+//! `sternpost openapi`: documents of schemas, of files and of servers.
+//!
+//! `merge` is here; [`fetch`], [`info`] and [`convert`] are files of their own.
+//! [`server`] asks, through [`cache`]; [`select`] is what `--kind` keeps.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
+use serde_json::Value;
 use sternpost_kustomize::{Conflicts, Merged, Source, merge_schemas};
 
 use crate::error::Hinted;
+
+mod cache;
+mod convert;
+mod fetch;
+mod info;
+mod output;
+mod select;
+mod server;
+
+use output::Format;
 
 /// How large a file may be: that of a cluster with many custom resources has a
 /// tenth of it.
@@ -34,6 +48,15 @@ enum OpenApiCommand {
     /// Merge schemas into one document that kustomize takes for its `openapi.path`
     #[command(after_help = EXAMPLES)]
     Merge(MergeArgs),
+    /// Get documents of a server: one group-version, several or all as one
+    #[command(after_help = fetch::EXAMPLES)]
+    Fetch(Box<fetch::FetchArgs>),
+    /// Tell what a file or a server holds
+    #[command(after_help = info::EXAMPLES)]
+    Info(Box<info::InfoArgs>),
+    /// Turn v2 into v3 and back, and tell what is lost
+    #[command(after_help = convert::EXAMPLES)]
+    Convert(convert::ConvertArgs),
 }
 
 #[derive(Debug, Args)]
@@ -59,12 +82,6 @@ struct MergeArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Json,
-    Yaml,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OnConflict {
     /// The later file counts, with a warning
     Last,
@@ -75,6 +92,9 @@ enum OnConflict {
 pub fn run(args: &OpenApiArgs) -> anyhow::Result<()> {
     match &args.command {
         OpenApiCommand::Merge(args) => merge(args),
+        OpenApiCommand::Fetch(args) => fetch::run(args),
+        OpenApiCommand::Info(args) => info::run(args),
+        OpenApiCommand::Convert(args) => convert::run(args),
     }
 }
 
@@ -123,6 +143,20 @@ pub fn read(path: &Path) -> anyhow::Result<Source> {
         anyhow!("{name}:{line}:{column}: not valid UTF-8")
     })?;
     Ok(Source { name, text })
+}
+
+/// The name of a file for messages, and the JSON or YAML in it.
+fn document(path: &Path) -> anyhow::Result<(String, Value)> {
+    let Source { name, text } = read(path)?;
+    // One JSON document is read as such, which is faster; anything else as YAML.
+    let json = if text.trim_start().starts_with('{') { serde_json::from_str(&text).ok() } else { None };
+    match json {
+        Some(json) => Ok((name, json)),
+        None => {
+            let json = sternpost_yaml::from_str(&text).with_context(|| name.clone())?;
+            Ok((name, json))
+        }
+    }
 }
 
 fn limited(reader: impl io::Read, bytes: &mut Vec<u8>) -> io::Result<()> {

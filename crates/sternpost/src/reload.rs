@@ -1,6 +1,6 @@
 //! Files that are read again when they change, without a restart: the serving
-//! certificate, the authorities of clients and front proxies, and the
-//! authentication configuration.
+//! certificate, the one for other servers, the authorities of clients and front
+//! proxies, and the authentication configuration.
 //!
 //! Looking at the files once a second finds every way in which files are
 //! replaced, also the symbolic links of mounted secrets. A file that cannot be
@@ -20,7 +20,7 @@ use sternpost_auth::{
 use sternpost_http::Api;
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::{authentication, cli::ServeArgs, credentials};
+use crate::{aggregation::Aggregation, authentication, cli::ServeArgs, credentials};
 
 /// How often files are looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -45,15 +45,20 @@ pub fn start(
     tls: Tls,
     config: Arc<ArcSwap<ServerConfig>>,
     api: Arc<Api>,
+    aggregation: Aggregation,
 ) -> tokio::task::JoinHandle<()> {
     let mut watcher = Watcher {
         serving: Watched::new(args.tls_cert_file.iter().chain(&args.tls_private_key_file)),
         clients: Watched::new(&args.client_ca_file),
         proxies: Watched::new(&args.authentication.requestheader_client_ca_file),
         settings: Watched::new(&args.authentication.authentication_config),
+        shown: Watched::new(
+            args.aggregation.proxy_client_cert_file.iter().chain(&args.aggregation.proxy_client_key_file),
+        ),
         tls,
         config,
         api,
+        aggregation,
     };
     let args = Reread {
         certificate: args.tls_cert_file.clone().zip(args.tls_private_key_file.clone()),
@@ -95,14 +100,17 @@ struct Watcher {
     clients: Watched,
     proxies: Watched,
     settings: Watched,
+    /// What this server shows to others.
+    shown: Watched,
     tls: Tls,
     config: Arc<ArcSwap<ServerConfig>>,
     api: Arc<Api>,
+    aggregation: Aggregation,
 }
 
 impl Watcher {
     fn is_idle(&self) -> bool {
-        [&self.serving, &self.clients, &self.proxies, &self.settings]
+        [&self.serving, &self.clients, &self.proxies, &self.settings, &self.shown]
             .iter()
             .all(|watched| watched.paths.is_empty())
     }
@@ -132,7 +140,13 @@ impl Watcher {
             self.api.authenticator.set_front_proxies(proxies);
             changed = true;
         }
+        if self.shown.has_changed()
+            && let Some(path) = self.shown.paths.first()
+        {
+            logged(path, self.aggregation.read_identity());
+        }
         if changed {
+            self.aggregation.publish();
             match self.tls.config() {
                 Ok(config) => self.config.store(Arc::new(config)),
                 Err(error) => tracing::error!(%error, "cannot use what was read again"),

@@ -32,6 +32,7 @@ use sternpost_verbs::admission::Chain;
 use tokio::net::TcpListener;
 
 use crate::{
+    aggregation::Aggregation,
     audit, authentication,
     cli::{AuthorizationMode, Gate, OpenApiMergeKeys, OpenApiNames, ServeArgs},
     controllers,
@@ -56,18 +57,23 @@ const MAX_BLOCKING_THREADS: usize = 256;
 
 /// Objects, schemas and expressions nest as deep as their limits allow, and are gone through by
 /// functions that call themselves. Of this only what is used takes memory.
-const STACK_BYTES: usize = 8 << 20;
+pub const STACK_BYTES: usize = 8 << 20;
 
 pub fn run(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     logging::init(args.log_format, args.log_level);
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(available_parallelism().map_or(1, usize::from).min(MAX_WORKERS))
+        .worker_threads(workers())
         .max_blocking_threads(MAX_BLOCKING_THREADS)
         .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build()
         .context("cannot start the runtime")?
         .block_on(serve(args, started))
+}
+
+/// Threads that answer requests.
+pub fn workers() -> usize {
+    available_parallelism().map_or(1, usize::from).min(MAX_WORKERS)
 }
 
 async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
@@ -106,8 +112,14 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     }
 
     let objects = dir.as_ref().map(|dir| dir.file("objects"));
-    let Objects { registry, refusing, store } =
-        objects::open(objects.as_deref(), address.port(), admission, args.authorization_mode).await?;
+    let Objects { registry, refusing, store } = objects::open(
+        objects.as_deref(),
+        address.port(),
+        admission,
+        args.authorization_mode,
+        args.aggregation.routing(),
+    )
+    .await?;
 
     if let Some(clients) = &tls.clients {
         authenticator.set_clients(clients.clone());
@@ -124,7 +136,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     let openapi = openapi(args, &mut counters, now);
     let mut api = Api::new(
         authenticator,
-        Discovery::new(sternpost_builtin::groups().to_vec()),
+        &Discovery::new(sternpost_builtin::groups().to_vec()),
         health(refusing),
         Metrics::new(counters, now),
         openapi,
@@ -141,6 +153,8 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         api.cors = Some(Cors::new(origins)?);
     }
 
+    let aggregation = Aggregation::open(args, dir.as_ref(), &api.registry, now)?;
+    api.remotes = aggregation.remotes();
     let (audit_log, audit) = audit::open(&args.audit)?.unzip();
     api.audit = audit;
     api.flow = flow::start(&args.flow, &api.registry.cache);
@@ -152,6 +166,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     sternpost_controllers::definitions::start(api.registry.clone(), publish).await;
     let namespace_delay = if args.stand_in { envtest::NAMESPACE_DELAY } else { Duration::ZERO };
     controllers::start(&args.controllers, namespace_delay, &api, trusted.clone())?;
+    aggregation.start(&api).await;
 
     let url = format!("https://{reachable}");
     let (kubeconfig, _temporary) = kubeconfig_place(args, dir.as_ref())?.unzip();
@@ -166,7 +181,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     let kubeconfig = kubeconfig.map(|path| format!("; kubeconfig: {}", path.display())).unwrap_or_default();
     let _ = writeln!(io::stderr(), "sternpost is ready on {url} in {took} ms{kubeconfig}");
 
-    let reloading = reload::start(args, tls, config.clone(), api.clone());
+    let reloading = reload::start(args, tls, config.clone(), api.clone(), aggregation);
     server::serve(listener, config, api, stop.first()).await;
     reloading.abort();
     // Behind all that requests have handed over.

@@ -360,7 +360,7 @@ fn secrets_are_readable_by_their_owner_only() {
     assert_eq!(server.kubeconfig, server.dir.join("admin.kubeconfig"));
     assert_eq!(fs::metadata(&server.dir).unwrap().permissions().mode() & 0o777, 0o700);
     let files: Vec<_> = fs::read_dir(&server.dir).unwrap().map(|entry| entry.unwrap()).collect();
-    assert_eq!(files.len(), 9);
+    assert_eq!(files.len(), 12);
     for file in files {
         let metadata = file.metadata().unwrap();
         let expected = if metadata.is_dir() { 0o700 } else { 0o600 };

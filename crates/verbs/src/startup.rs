@@ -5,9 +5,8 @@
 //! change stays changed.
 //!
 //! Not made: endpoints of the `kubernetes` service (they need an address that
-//! other machines reach), the server's identity lease (somebody has to renew it),
-//! and `extension-apiserver-authentication` (it tells of authorities that are not
-//! configured here).
+//! other machines reach) and the server's identity lease (somebody has to renew it).
+//! `extension-apiserver-authentication` is kept by whoever knows the authorities.
 
 use std::sync::Arc;
 
@@ -39,6 +38,9 @@ const ATTEMPTS: usize = 8;
 
 const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 
+/// Marks the APIServices that are the server's.
+const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+
 /// Flow schemas and priority levels whose spec is the server's, whatever the
 /// annotation says.
 const MANDATORY: [&str; 2] = ["catch-all", "exempt"];
@@ -64,6 +66,18 @@ pub async fn ensure(registry: &Registry, port: u16) -> Result<usize, Status> {
     Ok(written)
 }
 
+/// The APIServices of what is built in: name, priority of the group, and of the version in it.
+pub fn api_service_priorities() -> Vec<(String, i64, i64)> {
+    // What is embedded is JSON; `ensure` says so if it is not.
+    let data: Value = serde_json::from_str(OBJECTS).unwrap_or_default();
+    let number =
+        |priorities: &Value, at: usize| priorities.get(at).and_then(Value::as_i64).unwrap_or_default();
+    let services = data.entries("apiServices");
+    services
+        .map(|(name, priorities)| (name.to_string(), number(priorities, 0), number(priorities, 1)))
+        .collect()
+}
+
 /// An object as it should be, before defaults.
 struct Wanted {
     served: Arc<Served>,
@@ -81,6 +95,8 @@ enum Upkeep {
     Ports,
     /// The spec follows the server's, unless an annotation says otherwise.
     Spec,
+    /// The spec is the server's as long as the object bears its mark.
+    Marked,
     /// It grants what it should, and perhaps more.
     Access,
 }
@@ -172,6 +188,11 @@ async fn keep_up(registry: &Registry, want: &Wanted) -> Result<Kept, Status> {
             }
         }
         Upkeep::Spec => keep_up_spec(&mut object, want),
+        Upkeep::Marked => {
+            if object.field("metadata").field("labels").text(MANAGED) == "onstart" {
+                object.set("spec", want.object.field("spec").clone());
+            }
+        }
         Upkeep::Access => match rbac::upkeep(&object, &want.object) {
             rbac::Upkeep::Nothing => {}
             rbac::Upkeep::Change(changed) => object = changed,
@@ -262,8 +283,9 @@ fn wanted(registry: &Registry, port: u16) -> Result<Vec<Wanted>, Status> {
     }
     for (name, priorities) in data.entries("apiServices") {
         let available = "Local APIServices are always available";
-        all.add("apiregistration.k8s.io", "apiservices", api_service(name, priorities))?.status =
-            Some(condition("Available", "True", "Local", available, &now));
+        let want = all.add("apiregistration.k8s.io", "apiservices", api_service(name, priorities))?;
+        want.status = Some(condition("Available", "True", "Local", available, &now));
+        want.upkeep = Upkeep::Marked;
     }
     for (plural, object) in rbac::objects() {
         all.add(rbac::GROUP, plural, object)?.upkeep = Upkeep::Access;
@@ -339,7 +361,7 @@ fn api_service(name: &str, priorities: &Value) -> Value {
         spec.set("group", group);
     }
     json!({
-        "metadata": {"name": name, "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"}},
+        "metadata": {"name": name, "labels": {MANAGED: "onstart"}},
         "spec": spec,
     })
 }

@@ -11,7 +11,7 @@ use beginning::Still;
 use serde_json::{Value, json};
 use sternpost_meta::audit::Annotations;
 use sternpost_store::memory::MemoryStore;
-use sternpost_verbs::{Registry, Target, Writer, admission::Chain};
+use sternpost_verbs::{Registry, Writer, admission::Chain};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 

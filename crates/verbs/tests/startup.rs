@@ -184,6 +184,7 @@ async fn a_service_that_lost_its_address_has_it_again_at_the_next_start() {
 #[tokio::test]
 async fn a_start_restores_what_is_the_servers_and_nothing_else() {
     const FLOW: &str = "flowcontrol.apiserver.k8s.io";
+    const REGISTRATION: &str = "apiregistration.k8s.io";
     // resource, namespace, name, what a user sets, whether it stays
     let cases = [
         ("", "services", "default", "kubernetes", "/spec/ports/0/targetPort", json!(1), false),
@@ -243,6 +244,16 @@ async fn a_start_restores_what_is_the_servers_and_nothing_else() {
             json!(7),
             true,
         ),
+        (REGISTRATION, "apiservices", "", "v1.apps", "/spec/groupPriorityMinimum", json!(7), false),
+        (
+            REGISTRATION,
+            "apiservices",
+            "",
+            "v1.apps",
+            "/metadata/labels/kube-aggregator.kubernetes.io~1automanaged",
+            json!("mine"),
+            true,
+        ),
     ];
     for (group, plural, namespace, name, place, value, stays) in cases {
         let registry = registry(&empty_store()).await;
@@ -254,6 +265,20 @@ async fn a_start_restores_what_is_the_servers_and_nothing_else() {
         let expected = if stays { &value } else { &before };
         assert_eq!(registry.get(target).unwrap().value().pointer(place), Some(expected), "{name} {place}");
     }
+}
+
+#[tokio::test]
+async fn an_api_service_without_the_servers_mark_stays_changed() {
+    let registry = registry(&empty_store()).await;
+    startup::ensure(&registry, PORT).await.unwrap();
+    let policy = target(&registry, "apiregistration.k8s.io", "apiservices", "", "v1.policy");
+    change(&registry, policy, |service| {
+        service["metadata"]["labels"] = json!({});
+        service["spec"]["versionPriority"] = json!(7);
+    })
+    .await;
+    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 0);
+    assert_eq!(registry.get(policy).unwrap().value()["spec"]["versionPriority"], 7);
 }
 
 #[tokio::test]

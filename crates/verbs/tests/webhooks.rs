@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use sternpost_meta::{audit::Annotations, user::User};
 use sternpost_store::memory::MemoryStore;
 use sternpost_verbs::{
-    Registry, Target, Writer,
+    Registry, Writer,
     custom::{Called, Callouts},
 };
 

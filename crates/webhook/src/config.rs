@@ -2,7 +2,6 @@
 
 use std::{fmt, net::IpAddr, sync::Arc};
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper_util::{
@@ -10,10 +9,13 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+use rustls::pki_types::ServerName;
 use serde_json::Value;
 
-use crate::{connect::Connector, verify};
+use crate::{
+    connect::Connector,
+    verify::{Trust, client_tls},
+};
 
 /// Idle connections kept for one configuration; more are closed when they become idle.
 pub const MAX_IDLE: usize = 25;
@@ -109,10 +111,8 @@ impl ClientConfig {
         };
         let name = ServerName::try_from(name).map_err(|_| ConfigError::Url("the host is not a name"))?;
         let bundle = present("caBundle").and_then(Value::as_str).filter(|bundle| !bundle.is_empty());
-        let mut tls = match bundle {
-            Some(bundle) => verify::trusting(read_bundle(bundle)?)?,
-            None => verify::trusting_the_machine()?,
-        };
+        let trust = bundle.map_or(Ok(Trust::Machine), Trust::bundle)?;
+        let mut tls = client_tls(trust, None)?;
         // One connection of HTTP/2 would pin a service to one of its endpoints; upstream offers it
         // only to what runs beside it.
         if is_loopback(&target) {
@@ -247,17 +247,6 @@ fn clean(path: &str) -> String {
     format!("/{}", utf8_percent_encode(&segments.join("/"), ESCAPED))
 }
 
-fn read_bundle(bundle: &str) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    let pem = STANDARD.decode(bundle).map_err(|problem| ConfigError::Roots(problem.to_string()))?;
-    let certificates = CertificateDer::pem_slice_iter(&pem)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|problem| ConfigError::Roots(problem.to_string()))?;
-    if certificates.is_empty() {
-        return Err(ConfigError::Roots("unable to parse bytes as PEM block".into()));
-    }
-    Ok(certificates)
-}
-
 fn is_loopback(target: &Target) -> bool {
     let Target::Url(Address { host, .. }) = target else { return false };
     host.eq_ignore_ascii_case("localhost")
@@ -266,6 +255,7 @@ fn is_loopback(target: &Target) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use base64::{Engine, engine::general_purpose::STANDARD};
     use serde_json::json;
 
     use super::*;

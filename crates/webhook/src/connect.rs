@@ -1,6 +1,7 @@
 //! From an address to a connection that speaks TLS.
 
 use std::{
+    fmt,
     future::Future,
     io,
     net::SocketAddr,
@@ -17,6 +18,7 @@ use hyper_util::{
     rt::TokioIo,
 };
 use rustls::{ClientConfig, pki_types::ServerName};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tower_service::Service;
@@ -29,6 +31,12 @@ pub const HANDSHAKE: Duration = Duration::from_secs(10);
 /// time that is left.
 const ADDRESS: Duration = Duration::from_secs(2);
 
+/// How soon a connection is noticed on which nobody is left: a watch through it would wait forever.
+const ALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(30))
+    .with_interval(Duration::from_secs(15))
+    .with_retries(3);
+
 /// Connects for one configuration.
 #[derive(Clone)]
 pub struct Connector {
@@ -37,6 +45,7 @@ pub struct Connector {
 }
 
 /// A connection that says whether it speaks HTTP/2.
+#[derive(Debug)]
 pub struct Stream {
     io: TokioIo<TlsStream<TcpStream>>,
 }
@@ -44,6 +53,12 @@ pub struct Stream {
 impl Connector {
     pub fn new(tls: ClientConfig, name: ServerName<'static>) -> Self {
         Self { tls: TlsConnector::from(Arc::new(tls)), name }
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Connector").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -128,9 +143,11 @@ async fn dial(address: &Uri) -> Result<TcpStream, Cause> {
         };
         match connected {
             Ok(stream) => {
-                // A review is one small message that waits for its answer. A socket that cannot be
-                // told so still works.
+                // A review is one small message that waits for its answer, and one that waits for long
+                // should learn that nobody is there any more. A socket that cannot be told so still
+                // works.
                 let _ = stream.set_nodelay(true);
+                let _ = SockRef::from(&stream).set_tcp_keepalive(&ALIVE);
                 return Ok(stream);
             }
             Err(error) => failure = failure.or_else(|| Some(Cause::of_dial(address, &error))),

@@ -110,7 +110,7 @@ impl Cause {
     }
 
     /// A request that got no answer: our own cause, if connecting failed, else what hyper makes of it.
-    pub(crate) fn of_http(error: &hyper_util::client::legacy::Error) -> Self {
+    pub fn of_http(error: &hyper_util::client::legacy::Error) -> Self {
         let mut source: Option<&(dyn Error + 'static)> = error.source();
         while let Some(error) = source {
             if let Some(cause) = error.downcast_ref::<Self>() {
@@ -125,7 +125,7 @@ impl Cause {
     }
 
     /// An answer that broke off.
-    pub(crate) fn of_body(error: &hyper::Error) -> Self {
+    pub fn of_body(error: &hyper::Error) -> Self {
         Self::of_hyper(error, Self::UnexpectedEof)
     }
 

@@ -7,21 +7,24 @@
 //!
 //! Invariants: a call ends within its timeout, whatever the other side does
 //! with the connection, the handshake, the headers or the body; an answer is at
-//! most [`client::MAX_ANSWER`] bytes; certificates are always verified. Calls
+//! most [`client::MAX_ANSWER`] bytes; certificates of webhooks are always verified. Calls
 //! share nothing but idle connections, and those only with calls of the same
 //! configuration, so a webhook that hangs holds up nobody else.
 //!
 //! Deliberately not done: redirects are not followed (a webhook must not choose
 //! where the server sends objects), proxies are not used and answers are not
-//! compressed. This crate does not know what services there are: where one is
+//! compressed. Other API servers are reached with the same parts ([`Connector`],
+//! [`Trust`], [`Cause`]). This crate does not know what services there are: where one is
 //! found is asked through [`Resolve`].
 
 pub mod client;
 pub mod config;
-mod connect;
+pub mod connect;
 pub mod error;
-mod verify;
+pub mod verify;
 
 pub use client::Client;
 pub use config::{Address, ClientConfig, ClusterDns, ConfigError, Resolve};
+pub use connect::Connector;
 pub use error::{CallError, Cause};
+pub use verify::{Trust, client_tls};

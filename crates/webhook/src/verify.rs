@@ -2,57 +2,98 @@
 
 use std::sync::{Arc, OnceLock};
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::{
-        WebPkiServerVerifier,
+        ResolvesClientCert, WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
         verify_server_name,
     },
-    crypto::aws_lc_rs,
-    pki_types::{CertificateDer, ServerName, UnixTime},
+    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
     server::ParsedCertificate,
 };
 
 use crate::config::ConfigError;
 
-/// TLS that believes what these certificates have signed, and these certificates themselves.
-pub fn trusting(certificates: Vec<CertificateDer<'static>>) -> Result<ClientConfig, ConfigError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in &certificates {
-        roots.add(certificate.clone()).map_err(|problem| ConfigError::Roots(problem.to_string()))?;
-    }
-    with_roots(Arc::new(roots), certificates)
+/// Whose certificates a connection believes.
+#[derive(Debug, Clone)]
+pub enum Trust {
+    /// What these have signed, and these themselves.
+    Bundle(Vec<CertificateDer<'static>>),
+    /// What the machine believes. A machine without roots believes nobody.
+    Machine,
+    /// Whoever is there, as somebody chose who could choose.
+    Anybody,
 }
 
-/// TLS that believes what the machine believes. A machine without roots believes nobody.
-pub fn trusting_the_machine() -> Result<ClientConfig, ConfigError> {
-    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
-    let roots = ROOTS.get_or_init(|| {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        Arc::new(roots)
-    });
-    with_roots(Arc::clone(roots), Vec::new())
-}
-
-fn with_roots(
-    roots: Arc<RootCertStore>,
-    certificates: Vec<CertificateDer<'static>>,
+/// TLS that believes `trust`, and shows a certificate of its own to servers that ask for one if there
+/// is an `identity`.
+pub fn client_tls(
+    trust: Trust,
+    identity: Option<Arc<dyn ResolvesClientCert>>,
 ) -> Result<ClientConfig, ConfigError> {
     let tls = |problem: Error| ConfigError::Tls(problem.to_string());
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(tls)?;
-    if roots.is_empty() {
-        return Ok(builder.with_root_certificates(roots).with_no_client_auth());
+    let (roots, certificates) = match trust {
+        Trust::Anybody => {
+            let builder =
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody { provider }));
+            return Ok(match identity {
+                Some(identity) => builder.with_client_cert_resolver(identity),
+                None => builder.with_no_client_auth(),
+            });
+        }
+        Trust::Machine => (machine(), Vec::new()),
+        Trust::Bundle(certificates) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in &certificates {
+                roots.add(certificate.clone()).map_err(|problem| ConfigError::Roots(problem.to_string()))?;
+            }
+            (Arc::new(roots), certificates)
+        }
+    };
+    let builder = if roots.is_empty() {
+        builder.with_root_certificates(roots)
+    } else {
+        let chains = WebPkiServerVerifier::builder_with_provider(roots, provider)
+            .build()
+            .map_err(|problem| ConfigError::Roots(problem.to_string()))?;
+        let verifier = Verifier { chains, certificates };
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+    };
+    Ok(match identity {
+        Some(identity) => builder.with_client_cert_resolver(identity),
+        None => builder.with_no_client_auth(),
+    })
+}
+
+impl Trust {
+    /// Reads a `caBundle`: PEM in base64.
+    pub fn bundle(bundle: &str) -> Result<Self, ConfigError> {
+        let pem = STANDARD.decode(bundle).map_err(|problem| ConfigError::Roots(problem.to_string()))?;
+        let certificates = CertificateDer::pem_slice_iter(&pem)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|problem| ConfigError::Roots(problem.to_string()))?;
+        if certificates.is_empty() {
+            return Err(ConfigError::Roots("unable to parse bytes as PEM block".into()));
+        }
+        Ok(Self::Bundle(certificates))
     }
-    let chains = WebPkiServerVerifier::builder_with_provider(roots, provider)
-        .build()
-        .map_err(|problem| ConfigError::Roots(problem.to_string()))?;
-    let verifier = Verifier { chains, certificates };
-    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
+}
+
+fn machine() -> Arc<RootCertStore> {
+    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    let roots = ROOTS.get_or_init(|| {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Arc::new(roots)
+    });
+    Arc::clone(roots)
 }
 
 /// The usual verification, and one thing more: a bundle may be the serving certificate itself, as it
@@ -76,13 +117,14 @@ impl ServerCertVerifier for Verifier {
         let verified =
             self.chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
-            // Validity and purpose were looked at before: tests hold that.
-            Err(Error::InvalidCertificate(problem))
-                if is_about_the_authority(&problem)
-                    && self.certificates.iter().any(|known| known == end_entity) =>
-            {
+            // Validity and purpose were looked at before: tests hold that. Go looks at the name next.
+            Err(Error::InvalidCertificate(problem)) if is_about_the_authority(&problem) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-                Ok(ServerCertVerified::assertion())
+                if self.certificates.iter().any(|known| known == end_entity) {
+                    Ok(ServerCertVerified::assertion())
+                } else {
+                    Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+                }
             }
             verified => verified,
         }
@@ -108,6 +150,49 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.chains.supported_verify_schemes()
+    }
+}
+
+/// Takes any certificate whose key the server has.
+#[derive(Debug)]
+struct Anybody {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

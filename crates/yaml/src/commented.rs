@@ -341,7 +341,7 @@ struct Comment<'t> {
 /// Finds the comments and whose they are; those of no entry are the document's,
 /// above and below.
 fn attach(text: &str, spans: &[Span], places: &mut [Place]) -> (Vec<String>, Vec<String>) {
-    let lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = lines(text).collect();
     let is_blank = |line: Option<usize>| {
         line.is_none_or(|line| lines.get(line).is_none_or(|line| line.trim().is_empty()))
     };
@@ -442,11 +442,25 @@ fn on_line(places: &mut [Place], last: Option<usize>, offset: usize) -> Option<&
     places.get_mut(id)
 }
 
+/// The lines of a text, each with what ends it: YAML has more of that than `\n`.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let is_break = |char| matches!(char, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}');
+        let (at, end) = rest.char_indices().find(|(_, char)| is_break(*char)).unwrap_or((rest.len(), '\n'));
+        let length =
+            if rest.get(at..).is_some_and(|rest| rest.starts_with("\r\n")) { 2 } else { end.len_utf8() };
+        let (line, after) = rest.split_at_checked(at + length).unwrap_or((rest, ""));
+        rest = after;
+        (!line.is_empty()).then_some(line)
+    })
+}
+
 fn comments<'t>(text: &'t str, spans: &[Span]) -> Vec<Comment<'t>> {
     let mut comments = Vec::new();
     let mut spans = spans.iter().peekable();
     let mut offset = 0;
-    for (line, content) in text.split_inclusive('\n').enumerate() {
+    for (line, content) in lines(text).enumerate() {
         let start = offset;
         let end = start + content.len();
         let mut from = start;
@@ -498,6 +512,9 @@ pub fn write(document: &Document) -> String {
             writer.out.push_str(properties.trim_start());
             if !properties.is_empty() {
                 writer.out.push(' ');
+            } else if root.as_text() == Some("") && root.is_null() {
+                // Nothing at all would be no document.
+                writer.out.push_str("---");
             }
             writer.inline(root, 0, None);
         }
@@ -517,11 +534,43 @@ fn is_flow(node: &Node) -> bool {
     node.flow || node.entries().is_empty()
 }
 
+/// Whether a key needs no `?` before it.
+fn is_simple(key: &Node) -> bool {
+    match &key.content {
+        Content::Scalar { text, style } => {
+            text.len() <= MAX_SIMPLE_KEY
+                && !text.contains('\n')
+                && !matches!(style, Style::Literal | Style::Folded)
+        }
+        Content::Alias(_) => true,
+        Content::Sequence(entries) | Content::Mapping(entries) => entries.is_empty(),
+    }
+}
+
 /// The anchor and tag, each after a space.
 fn properties(node: &Node) -> String {
     let anchor = node.anchor.as_ref().map(|anchor| format!(" &{anchor}")).unwrap_or_default();
-    let tag = node.tag.as_ref().map(|tag| format!(" {tag}")).unwrap_or_default();
+    let tag = node.tag.as_ref().map(|tag| format!(" {}", written_tag(tag))).unwrap_or_default();
     anchor + &tag
+}
+
+/// A tag as it is written; it was read without its escapes.
+fn written_tag(tag: &str) -> String {
+    let (mark, rest, end) = match (tag.strip_prefix("!!"), tag.strip_prefix('!')) {
+        (Some(rest), _) => ("!!", rest, ""),
+        (None, Some(rest)) => ("!", rest, ""),
+        (None, None) => ("!<", tag, ">"),
+    };
+    let mut written = mark.to_owned();
+    // The parser gives every byte that was escaped as a character of its own.
+    for byte in rest.chars().filter_map(|char| u8::try_from(char).ok()) {
+        if byte.is_ascii_alphanumeric() || b"-;/?:@&=+$,_.~*'()[]".contains(&byte) {
+            written.push(char::from(byte));
+        } else {
+            written.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    written + end
 }
 
 struct Writer {
@@ -561,18 +610,17 @@ impl Writer {
             begun = false;
             let line = entry.comments.line.as_deref();
             match &entry.key {
-                Some(key) => {
-                    let long = key.as_text().is_some_and(|text| text.len() > MAX_SIMPLE_KEY);
-                    if long {
-                        self.out.push_str("? ");
-                    }
+                Some(key) if is_simple(key) => {
                     self.key(key, indent);
-                    if long {
-                        self.out.push('\n');
-                        self.pad(indent);
-                    }
                     self.out.push(':');
                     self.value(&entry.value, indent, line, false);
+                }
+                Some(key) => {
+                    self.out.push('?');
+                    self.value(key, indent, None, true);
+                    self.pad(indent);
+                    self.out.push(':');
+                    self.value(&entry.value, indent, line, true);
                 }
                 None => {
                     self.out.push('-');
@@ -594,8 +642,8 @@ impl Writer {
             self.out.push(' ');
         }
         match &key.content {
-            // Its end would be taken for that of the key.
-            Content::Scalar { text, style: Style::Plain } if text.ends_with(':') => {
+            // Its end would be taken for that of the key; and a key that is nothing cannot be read.
+            Content::Scalar { text, style: Style::Plain } if text.is_empty() || text.ends_with(':') => {
                 self.scalar(text, Style::SingleQuoted, indent);
             }
             _ => self.flow(key, indent),
@@ -731,13 +779,17 @@ impl Writer {
                 self.pad(inside);
             }
             if let Some(key) = &entry.key {
+                let is_simple = is_simple(key);
+                if !is_simple {
+                    self.out.push_str("? ");
+                }
                 let properties = properties(key);
                 if !properties.is_empty() {
                     self.out.push_str(properties.trim_start());
                     self.out.push(' ');
                 }
                 self.in_flow(key, inside);
-                self.out.push_str(": ");
+                self.out.push_str(if is_simple { ": " } else { " : " });
             }
             let properties = properties(&entry.value);
             if !properties.is_empty() {
@@ -780,7 +832,9 @@ impl Writer {
 
     fn scalar(&mut self, text: &str, style: Style, indent: usize) {
         match style {
-            Style::Plain if !text.contains('\n') => self.out.push_str(text),
+            Style::Plain if !text.contains('\n') && !text.starts_with("---") && !text.starts_with("...") => {
+                self.out.push_str(text);
+            }
             Style::Plain | Style::SingleQuoted => {
                 self.out.push('\'');
                 let mut after_break = false;
@@ -842,10 +896,74 @@ mod tests {
     }
 
     #[test]
+    fn a_comment_ends_with_its_line_whatever_that_ends_with() {
+        for end in ["\n", "\r", "\r\n", "\u{85}", "\u{2028}"] {
+            check(&format!("# a{end}k: v # b{end}l: w"), "# a\nk: v # b\nl: w\n");
+        }
+    }
+
+    #[test]
     fn blank_lines_are_lost_unless_they_part_comments() {
         check("k: 1\n\n\nl: 2\n", "k: 1\nl: 2\n");
         check("k: 1\n\n# a\n\nl: 2\n", "k: 1\n# a\nl: 2\n");
         check("k: 1\n\n# a\n\n# b\nl: 2\n", "k: 1\n# a\n\n# b\nl: 2\n");
+    }
+
+    /// As `kustomize cfg cat` 5.8.1 writes them.
+    #[test]
+    fn a_key_that_is_nothing_is_quoted() {
+        check("?\n", "'':\n");
+        check("a:\n  ?\nb: c\n", "a:\n  '':\nb: c\n");
+        check("a: {? : b}\n", "a: {'': b}\n");
+        check("!!str : a\n", "!!str '': a\n");
+        check("&x : a\n", "&x '': a\n");
+        check("\"\": a\n? ~\n", "\"\": a\n~:\n");
+    }
+
+    /// As `kustomize cfg cat` 5.8.1 writes them.
+    #[test]
+    fn a_key_of_many_parts_is_marked() {
+        for text in [
+            "? [a]\n: b: c\n  d: e\n",
+            "? a: b\n:\n",
+            "? - a\n: - b\n  - c\n",
+            "? &x\n  a: b\n: c\n",
+            "? |\n  x\n: y\n",
+            "? \"a\\nb\"\n: c\n",
+            "{? \"a\\nb\" : c}\n",
+            "[]: c\n",
+            "{? [a] : b, []: f}\n",
+        ] {
+            check(text, text);
+        }
+    }
+
+    /// As `kustomize cfg cat` 5.8.1 writes them.
+    #[test]
+    fn what_looks_like_the_mark_of_a_document_is_quoted() {
+        check(" --- \n", "'---'\n");
+        check("a: ---b\n", "a: '---b'\n");
+        check(" ...c: d\n", "'...c': d\n");
+        check("- [---a, b]\n", "- ['---a', b]\n");
+    }
+
+    /// As `kustomize cfg cat` 5.8.1 writes them.
+    #[test]
+    fn tags_keep_their_escapes() {
+        for text in ["a: !++8 b\n", "a: !x%20y b\n", "a: !%25a%21b b\n", "a: !!x%C3%A9 b\n", "a: !<x:y> b\n"]
+        {
+            check(text, text);
+        }
+        check("!x%08 a\n", "!x%08 a\n");
+    }
+
+    #[test]
+    fn a_document_that_is_nothing_stays_one() {
+        for text in ["---\n", "''\n", "~\n"] {
+            check(text, text);
+            assert!(read(text).unwrap().is_some(), "{text}");
+        }
+        assert_eq!(read("# a\n").unwrap(), None);
     }
 
     #[test]

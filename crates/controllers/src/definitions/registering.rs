@@ -1,5 +1,6 @@
-//! An APIService for every group-version of custom resources, as there is one for
-//! every other that is served.
+//! An APIService for each group-version of custom resources, as there is one for
+//! every other that is served. One that is deleted or changed by others is put back,
+//! unless it has lost its mark.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -7,10 +8,13 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use sternpost_cache::Object;
 use sternpost_meta::status::Status;
-use sternpost_registry::object::Fields;
-use sternpost_verbs::{DeleteOptions, Registry, Target, Writer, served::Served};
+use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_verbs::{DeleteOptions, Part, Registry, Target, Writer, served::Served};
 use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::follow::{Follow, News, Seen};
 
 /// Marks the APIServices that come and go with what they stand for.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -22,7 +26,8 @@ const VERSION_PRIORITY: i64 = 100;
 /// Keeps the APIServices of the groups it is told of.
 pub(super) async fn run(registry: Arc<Registry>, mut groups: UnboundedReceiver<String>) {
     let Some(services) = registry.served.get("apiregistration.k8s.io", "v1", "apiservices") else { return };
-    let mut registered = registered(&registry, &services);
+    let (objects, mut follow) = Follow::start(registry.clone(), services.clone()).await;
+    let mut registered = registered(&objects);
     // What was registered before and went while nobody looked.
     let mut due: BTreeSet<String> = registered.keys().cloned().collect();
     loop {
@@ -35,10 +40,20 @@ pub(super) async fn run(registry: Arc<Registry>, mut groups: UnboundedReceiver<S
                 registered.remove(&group);
             }
         }
-        match groups.recv().await {
-            Some(group) => due.insert(group),
-            None => return,
-        };
+        tokio::select! {
+            group = groups.recv() => match group {
+                Some(group) => drop(due.insert(group)),
+                None => return,
+            },
+            news = follow.next() => match news {
+                News::All(_) => due.extend(registered.keys().cloned()),
+                News::Changes(changes) => due.extend(changes.iter().filter_map(|change| {
+                    let (Seen::Now(object) | Seen::Gone(object)) = change;
+                    let (_, group) = object.name().split_once('.')?;
+                    registered.contains_key(group).then(|| group.to_owned())
+                })),
+            },
+        }
         // Whatever else has piled up: a group is looked at once.
         while let Ok(group) = groups.try_recv() {
             due.insert(group);
@@ -47,13 +62,11 @@ pub(super) async fn run(registry: Arc<Registry>, mut groups: UnboundedReceiver<S
 }
 
 /// The versions of each group that have an APIService of ours.
-fn registered(registry: &Registry, services: &Served) -> HashMap<String, BTreeSet<String>> {
+fn registered(services: &[Arc<Object>]) -> HashMap<String, BTreeSet<String>> {
     let mut registered: HashMap<String, BTreeSet<String>> = HashMap::new();
-    for service in registry.cache.resource(&services.id).snapshot().iter(None, None) {
-        let service = service.value();
-        if service.field("metadata").field("labels").text(MANAGED) == "true" {
-            let spec = service.field("spec");
-            registered.entry(spec.text("group").into()).or_default().insert(spec.text("version").into());
+    for service in services.iter().filter(|service| service.label(MANAGED) == Some("true")) {
+        if let Some((version, group)) = service.name().split_once('.') {
+            registered.entry(group.into()).or_default().insert(version.into());
         }
     }
     registered
@@ -68,18 +81,16 @@ async fn settle(
     let served = registry.served.customs.in_group(group);
     let wanted: BTreeSet<String> =
         served.iter().map(|served| served.resource.gv.version.to_string()).collect();
-    for version in wanted.difference(registered).cloned().collect::<Vec<_>>() {
-        let target = Target { served: services, namespace: "", name: "" };
-        match registry.create(target, service(group, &version), Writer::server()).await {
-            Err(status) if status.code != 409 => return Err(status),
-            // Whoever has made one already wants it so.
-            _ => registered.insert(version),
-        };
+    for version in &wanted {
+        let name = format!("{version}.{group}");
+        keep(registry, Target { served: services, namespace: "", name: &name }, service(group, version))
+            .await?;
+        registered.insert(version.clone());
     }
     for version in registered.difference(&wanted).cloned().collect::<Vec<_>>() {
         let name = format!("{version}.{group}");
         let target = Target { served: services, namespace: "", name: &name };
-        if is_managed(registry, target) {
+        if registry.get(target).is_ok_and(|service| is_managed(&service)) {
             match registry.delete(target, &DeleteOptions::default(), Writer::server()).await {
                 Err(status) if status.code != 404 => return Err(status),
                 _ => {}
@@ -90,9 +101,32 @@ async fn settle(
     Ok(())
 }
 
-fn is_managed(registry: &Registry, target: Target<'_>) -> bool {
-    let label = |service: Value| service.field("metadata").field("labels").text(MANAGED) == "true";
-    registry.get(target).is_ok_and(|service| label(service.value()))
+async fn keep(registry: &Registry, target: Target<'_>, wanted: Value) -> Result<(), Status> {
+    let kept = match registry.get(target) {
+        Err(_) => {
+            let target = Target { name: "", ..target };
+            registry.create(target, wanted, Writer::server()).await
+        }
+        // Whoever has made one already wants it so.
+        Ok(service) if !is_managed(&service) => return Ok(()),
+        Ok(service) => {
+            let mut service = service.value();
+            if service.field("spec") == wanted.field("spec") {
+                return Ok(());
+            }
+            service.set("spec", wanted.field("spec").clone());
+            registry.update(target, service, Part::Main, Writer::server()).await
+        }
+    };
+    match kept {
+        // Somebody was faster, and that will be seen.
+        Err(status) if !matches!(status.code, 404 | 409) => Err(status),
+        _ => Ok(()),
+    }
+}
+
+fn is_managed(service: &Object) -> bool {
+    service.label(MANAGED) == Some("true")
 }
 
 fn service(group: &str, version: &str) -> Value {

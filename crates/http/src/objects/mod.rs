@@ -26,7 +26,7 @@ mod body_in;
 mod component_status;
 pub(crate) mod list_body;
 mod node_bound;
-mod options;
+pub(crate) mod options;
 mod patch;
 pub(crate) mod path;
 mod representation;

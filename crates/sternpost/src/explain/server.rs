@@ -14,7 +14,10 @@ use sternpost_openapi::{
     read,
 };
 
-use crate::{client::Client, kubeconfig};
+use crate::{
+    client::{Client, TIMEOUT},
+    kubeconfig::{self, AccessArgs},
+};
 
 const JSON: &str = "application/json";
 
@@ -30,11 +33,16 @@ pub fn subject(
     resource: &str,
     api_version: Option<&str>,
 ) -> anyhow::Result<(Subject, Found)> {
-    let access = kubeconfig::read(kubeconfig, context)?;
+    let args = AccessArgs {
+        kubeconfig: Some(kubeconfig.to_owned()),
+        context: context.map(Into::into),
+        ..AccessArgs::default()
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut client = Client::connect(&access).await?;
-        let known = discover(&mut client).await?;
+        let access = kubeconfig::load(&args).await?;
+        let client = Client::new(&access, TIMEOUT)?;
+        let known = discover(&client).await?;
         let found = names::find(&known, resource, api_version)?;
         let chosen = known.get(found.index).context("discovery has changed")?;
         let absent = || FindError::NotInVersion(chosen.gv.clone(), chosen.plural.clone());
@@ -47,7 +55,7 @@ pub fn subject(
 }
 
 /// All names the server has, as it prefers them.
-async fn discover(client: &mut Client) -> anyhow::Result<Vec<Names>> {
+async fn discover(client: &Client) -> anyhow::Result<Vec<Names>> {
     let mut known = Vec::new();
     for root in ["/api", "/apis"] {
         let json = client.get_ok(root, DISCOVERY).await?;

@@ -203,7 +203,22 @@ impl Server {
 
     /// A connection of one's own, before its first frame.
     pub async fn raw(&self) -> TlsStream<TcpStream> {
-        dial(&self.address, &STANDARD.decode(&self.authority).unwrap()).await
+        dial(&self.address, &STANDARD.decode(&self.authority).unwrap(), b"h2").await
+    }
+
+    /// As [`Server::raw`], for HTTP/1.1.
+    pub async fn raw_http1(&self) -> TlsStream<TcpStream> {
+        dial(&self.address, &STANDARD.decode(&self.authority).unwrap(), b"http/1.1").await
+    }
+
+    /// `HOST:PORT`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The admin's.
+    pub fn token(&self) -> &str {
+        &self.token
     }
 
     /// A request of the admin without a body.
@@ -293,19 +308,19 @@ async fn connect(address: &str, authority: &[u8]) -> SendRequest<Full<Bytes>> {
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(8 << 20)
         .initial_connection_window_size(64 << 20)
-        .handshake(TokioIo::new(dial(address, authority).await))
+        .handshake(TokioIo::new(dial(address, authority, b"h2").await))
         .await
         .unwrap();
     tokio::spawn(connection);
     sender
 }
 
-/// A connection on which HTTP/2 may begin.
-async fn dial(address: &str, authority: &[u8]) -> TlsStream<TcpStream> {
+/// A connection on which HTTP may begin, of the version that is named.
+async fn dial(address: &str, authority: &[u8], protocol: &[u8]) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority).unwrap()).unwrap();
     let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     let stream = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from("127.0.0.1").unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()

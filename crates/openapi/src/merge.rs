@@ -1,0 +1,509 @@
+//! Several documents as one.
+//!
+//! The first document is kept as it is; each further one adds its paths and
+//! what they need. A path that is there already stays. A definition that is
+//! there already under the same name and says the same is shared; one that says
+//! something else is called `NAME_v2`, `NAME_v3` and so on, and references to it
+//! follow. What a definition says includes what it refers to. No kind
+//! (group, version and kind) is claimed by two definitions: readers of v2 give
+//! up on such a document.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use crate::references::{self, Keys, Part};
+
+/// Documents in one, and what could not stay as it was.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Merged {
+    pub document: Value,
+    pub conflicts: Vec<Conflict>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Conflict {
+    /// The path is another document's, and differs.
+    Path { document: usize, path: String },
+    /// Another document has something else by that name.
+    Renamed { document: usize, section: &'static str, from: String, to: String },
+}
+
+/// Merges v2 documents, the first of which counts most.
+pub fn v2(documents: impl IntoIterator<Item = Value>) -> Merged {
+    merge(documents, references::V2, "/securityDefinitions")
+}
+
+/// Merges v3 documents, the first of which counts most.
+pub fn v3(documents: impl IntoIterator<Item = Value>) -> Merged {
+    merge(documents, references::V3, "/components/securitySchemes")
+}
+
+const GVK: &str = "x-kubernetes-group-version-kind";
+
+fn merge(
+    documents: impl IntoIterator<Item = Value>,
+    sections: &'static [&'static str],
+    security: &'static str,
+) -> Merged {
+    let mut merger =
+        Merger { sections, security, document: Value::Null, claimed: BTreeMap::new(), conflicts: Vec::new() };
+    for (index, document) in documents.into_iter().enumerate() {
+        merger.add(index, document);
+    }
+    Merged { document: merger.document, conflicts: merger.conflicts }
+}
+
+struct Merger {
+    sections: &'static [&'static str],
+    security: &'static str,
+    document: Value,
+    /// Which definition each kind belongs to.
+    claimed: BTreeMap<Gvk, String>,
+    conflicts: Vec<Conflict>,
+}
+
+type Gvk = [String; 3];
+
+impl Merger {
+    fn add(&mut self, index: usize, mut document: Value) {
+        if !document.is_object() {
+            return;
+        }
+        let is_first = self.document.is_null();
+        if is_first {
+            let rest = document.as_object().into_iter().flatten();
+            let is_kept = |key: &str| {
+                key != "paths" && key != "components" && !self.sections.contains(&&*format!("/{key}"))
+            };
+            let rest = rest.filter(|(key, _)| is_kept(key)).map(|(key, value)| (key.clone(), value.clone()));
+            self.document = Value::Object(rest.collect());
+        }
+        self.drop_known_paths(index, &mut document);
+        let names = self.choose_names(&document);
+        let mut moved = BTreeMap::new();
+        references::each(&document, &mut |reference| {
+            if let Some(part) = references::part(&document, self.sections, reference)
+                && let Some(name) = names.get(&part).filter(|name| **name != part.1)
+                && let Some(section) = self.sections.get(part.0)
+            {
+                moved.insert(reference.to_owned(), moved_to(reference, section, &part.1, name));
+            }
+        });
+        if !moved.is_empty() {
+            references::rewrite(&mut document, &|reference| moved.get(reference).cloned());
+        }
+        for ((section, from), to) in &names {
+            let Some(pointer) = self.sections.get(*section).copied() else { continue };
+            let Some(value) = document.pointer_mut(pointer).and_then(|entries| entries.get_mut(from)) else {
+                continue;
+            };
+            let value = value.take();
+            if self.insert(pointer, to, value) && from != to {
+                let (from, to) = (from.clone(), to.clone());
+                self.conflicts.push(Conflict::Renamed { document: index, section: pointer, from, to });
+            }
+        }
+        for pointer in ["/paths", self.security] {
+            let entries = document.pointer_mut(pointer).map(Value::take);
+            if let (Some(Value::Object(entries)), Some(known)) =
+                (entries, section(&mut self.document, pointer))
+            {
+                for (name, value) in entries {
+                    known.entry(name).or_insert(value);
+                }
+            }
+        }
+        self.add_tags(&document);
+    }
+
+    /// Paths that an earlier document has go, with what only they needed.
+    fn drop_known_paths(&mut self, index: usize, document: &mut Value) {
+        let known = self.document.get("paths").and_then(Value::as_object);
+        let Some(known) = known else { return };
+        let Some(paths) = document.get("paths").and_then(Value::as_object) else { return };
+        let is_known = |path: &String| known.contains_key(path);
+        let dropped: BTreeSet<String> = paths.keys().filter(|path| is_known(path)).cloned().collect();
+        if dropped.is_empty() {
+            return;
+        }
+        for path in &dropped {
+            if known.get(path) != paths.get(path) {
+                self.conflicts.push(Conflict::Path { document: index, path: path.clone() });
+            }
+        }
+        let (gone, kept): (Vec<_>, Vec<_>) = paths.iter().partition(|(path, _)| is_known(path));
+        let gone = references::closure(document, self.sections, gone.into_iter().map(|(_, item)| item));
+        // What no path needs at all stays, with what it needs.
+        let sections = self.sections.iter().enumerate();
+        let loose = sections.flat_map(|(index, section)| {
+            let entries = document.pointer(section).and_then(Value::as_object).into_iter().flatten();
+            entries.map(move |(name, value)| ((index, name.clone()), value))
+        });
+        let loose = loose.filter(|(part, _)| !gone.contains(part)).map(|(_, value)| value);
+        let items = kept.into_iter().map(|(_, item)| item).chain(loose);
+        let needed = references::closure(document, self.sections, items);
+        if let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) {
+            paths.retain(|path, _| !dropped.contains(path));
+        }
+        references::retain(document, self.sections, |part| !gone.contains(part) || needed.contains(part));
+    }
+
+    /// What each part of `document` is called here: what it is called there,
+    /// unless something else has that name. What is referred to is named first,
+    /// so that two parts are compared with what they refer to; parts that refer
+    /// to each other keep their names together, or lose them together.
+    fn choose_names(&self, document: &Value) -> BTreeMap<Part, String> {
+        let mut names: BTreeMap<Part, String> = BTreeMap::new();
+        for (index, section) in self.sections.iter().enumerate() {
+            let entries = document.pointer(section).and_then(Value::as_object).into_iter().flatten();
+            names.extend(entries.map(|(name, _)| ((index, name.clone()), name.clone())));
+        }
+        let parts: Vec<Part> = names.keys().cloned().collect();
+        let index: BTreeMap<&Part, usize> =
+            parts.iter().enumerate().map(|(index, part)| (part, index)).collect();
+        let uses: Vec<Vec<usize>> = parts
+            .iter()
+            .map(|(section, name)| {
+                let entries = self.sections.get(*section).and_then(|section| document.pointer(section));
+                let mut used = BTreeSet::new();
+                if let Some(value) = entries.and_then(|entries| entries.get(name)) {
+                    references::each(value, &mut |reference| {
+                        let part = references::part(document, self.sections, reference);
+                        used.extend(part.and_then(|part| index.get(&part).copied()));
+                    });
+                }
+                used.into_iter().collect()
+            })
+            .collect();
+        for group in cycles(&uses) {
+            let members: Vec<&Part> = group.iter().filter_map(|index| parts.get(*index)).collect();
+            let mut number = 1_usize;
+            while !members.iter().all(|part| self.fits(document, part, &names)) {
+                number += 1;
+                for part in &members {
+                    names.insert((*part).clone(), format!("{}_v{number}", part.1));
+                }
+            }
+        }
+        names
+    }
+
+    /// Whether a part may have the name chosen for it: nothing has it, or the same thing.
+    fn fits(&self, document: &Value, part: &Part, names: &BTreeMap<Part, String>) -> bool {
+        let Some(section) = self.sections.get(part.0) else { return true };
+        let Some(name) = names.get(part) else { return true };
+        if *name != part.1 && names.contains_key(&(part.0, name.clone())) {
+            return false;
+        }
+        let known = self.document.pointer(section).and_then(|entries| entries.get(name));
+        let own = document.pointer(section).and_then(|entries| entries.get(&part.1));
+        let (Some(known), Some(own)) = (known, own) else { return true };
+        let new_name = |reference: &str| {
+            let part = references::part(document, self.sections, reference)?;
+            let name = names.get(&part).filter(|name| **name != part.1)?;
+            Some(moved_to(reference, self.sections.get(part.0)?, &part.1, name))
+        };
+        match (known, own) {
+            (Value::Object(known), Value::Object(own)) => {
+                let fields =
+                    |fields: &Map<String, Value>| fields.iter().filter(|(key, _)| *key != GVK).count();
+                fields(known) == fields(own)
+                    && known.iter().filter(|(key, _)| *key != GVK).all(|(key, value)| {
+                        own.get(key)
+                            .is_some_and(|own| is_field_equal(key, value, own, Keys::Words, &new_name))
+                    })
+            }
+            _ => known == own,
+        }
+    }
+
+    /// Puts a part in its place, or adds its kinds to the one that is there.
+    /// Tells whether it was new.
+    fn insert(&mut self, pointer: &'static str, name: &str, mut value: Value) -> bool {
+        let is_kind = pointer == "/definitions" || pointer == "/components/schemas";
+        let mut gvks = if is_kind { take_gvks(&mut value) } else { None };
+        if let Some(list) = &mut gvks {
+            list.retain(|gvk| {
+                let Some(key) = gvk_of(gvk) else { return true };
+                self.claimed.entry(key).or_insert_with(|| name.to_owned()) == name
+            });
+        }
+        let Some(entries) = section(&mut self.document, pointer) else { return false };
+        let is_new = !entries.contains_key(name);
+        let known = entries.entry(name.to_owned()).or_insert(value);
+        if let (Some(list), Some(known)) = (gvks, known.as_object_mut()) {
+            add_gvks(known, list);
+        }
+        is_new
+    }
+
+    fn add_tags(&mut self, document: &Value) {
+        let new = document.get("tags").and_then(Value::as_array);
+        let Some((known, new)) = self.document.get_mut("tags").and_then(Value::as_array_mut).zip(new) else {
+            return;
+        };
+        for tag in new {
+            if !known.iter().any(|known| known.get("name") == tag.get("name")) {
+                known.push(tag.clone());
+            }
+        }
+    }
+}
+
+/// Groups of nodes that lead to each other, each after those it leads to.
+fn cycles(leads_to: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut led_from = vec![Vec::new(); leads_to.len()];
+    for (from, targets) in leads_to.iter().enumerate() {
+        for to in targets {
+            if let Some(sources) = led_from.get_mut(*to) {
+                sources.push(from);
+            }
+        }
+    }
+    let mut seen = vec![false; leads_to.len()];
+    let mut finished = Vec::with_capacity(leads_to.len());
+    for start in 0..leads_to.len() {
+        visit(start, &led_from, &mut seen, &mut finished);
+    }
+    let mut seen = vec![false; leads_to.len()];
+    let mut groups = Vec::new();
+    // What finished last, walking backwards, is led to by nothing that is still to come.
+    for start in finished.into_iter().rev() {
+        let mut group = Vec::new();
+        visit(start, leads_to, &mut seen, &mut group);
+        if !group.is_empty() {
+            groups.push(group);
+        }
+    }
+    groups
+}
+
+/// Depth first from `start`; nodes go to `out` when all below them have. Without
+/// recursion: a chain of definitions may be long.
+fn visit(start: usize, edges: &[Vec<usize>], seen: &mut [bool], out: &mut Vec<usize>) {
+    let mut first_visit = |node: usize| seen.get_mut(node).is_some_and(|seen| !std::mem::replace(seen, true));
+    if !first_visit(start) {
+        return;
+    }
+    let mut stack = vec![(start, 0_usize)];
+    while let Some((node, next)) = stack.last_mut() {
+        match edges.get(*node).and_then(|edges| edges.get(*next)).copied() {
+            Some(target) => {
+                *next += 1;
+                if first_visit(target) {
+                    stack.push((target, 0));
+                }
+            }
+            None => {
+                out.push(*node);
+                stack.pop();
+            }
+        }
+    }
+}
+
+/// The entries of a section, which is made if it is not there.
+fn section<'a>(document: &'a mut Value, pointer: &str) -> Option<&'a mut Map<String, Value>> {
+    let mut value = document;
+    for key in pointer.split('/').skip(1) {
+        value = value.as_object_mut()?.entry(key).or_insert_with(|| Value::Object(Map::new()));
+    }
+    value.as_object_mut()
+}
+
+fn is_equal(known: &Value, own: &Value, keys: Keys, new_name: &impl Fn(&str) -> Option<String>) -> bool {
+    match (known, own) {
+        (Value::Object(known), Value::Object(own)) => {
+            known.len() == own.len()
+                && known.iter().all(|(key, value)| {
+                    own.get(key).is_some_and(|own| is_field_equal(key, value, own, keys, new_name))
+                })
+        }
+        (Value::Array(known), Value::Array(own)) => {
+            known.len() == own.len()
+                && known.iter().zip(own).all(|(known, own)| is_equal(known, own, Keys::Words, new_name))
+        }
+        _ => known == own,
+    }
+}
+
+fn is_field_equal(
+    key: &str,
+    known: &Value,
+    own: &Value,
+    keys: Keys,
+    new_name: &impl Fn(&str) -> Option<String>,
+) -> bool {
+    if let (Keys::Words, "$ref", Value::String(known), Value::String(own)) = (keys, key, known, own) {
+        return new_name(own).map_or(known == own, |own| *known == own);
+    }
+    match keys.below(key) {
+        Some(keys) => is_equal(known, own, keys, new_name),
+        None => known == own,
+    }
+}
+
+fn take_gvks(schema: &mut Value) -> Option<Vec<Value>> {
+    let fields = schema.as_object_mut()?;
+    match fields.remove(GVK)? {
+        Value::Array(list) => Some(list),
+        // Not what it should be, so it claims nothing.
+        other => {
+            fields.insert(GVK.into(), other);
+            None
+        }
+    }
+}
+
+fn add_gvks(schema: &mut Map<String, Value>, new: Vec<Value>) {
+    if new.is_empty() && !schema.contains_key(GVK) {
+        return;
+    }
+    let list = schema.entry(GVK).or_insert_with(|| Value::Array(Vec::new()));
+    let Some(list) = list.as_array_mut() else { return };
+    let is_first = list.is_empty();
+    let before = list.len();
+    for gvk in new {
+        if !list.contains(&gvk) {
+            list.push(gvk);
+        }
+    }
+    // A list nobody added to stays in the order it was written in.
+    if !is_first && list.len() > before {
+        list.sort_by_key(gvk_of);
+    }
+}
+
+fn gvk_of(gvk: &Value) -> Option<Gvk> {
+    let text = |key: &str| Some(gvk.get(key)?.as_str()?.to_owned());
+    Some([text("group")?, text("version")?, text("kind")?])
+}
+
+/// A reference to, or into, what was called `from` and is called `to`.
+fn moved_to(reference: &str, section: &str, from: &str, to: &str) -> String {
+    let rest = reference.get(section.len() + 2..).unwrap_or_default();
+    let is_whole = rest == from || references::unescape(&references::decode(rest)) == from;
+    let into = rest.split_once('/').filter(|_| !is_whole).map(|(_, into)| format!("/{into}"));
+    format!("#{section}/{}{}", escape(to), into.unwrap_or_default())
+}
+
+fn escape(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1").replace('%', "%25")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn groups_come_after_those_they_lead_to() {
+        // 0 → 1 ⇄ 2 → 3, 4 → 4, 5 → 0
+        let groups = cycles(&[vec![1], vec![2], vec![1, 3], vec![], vec![4], vec![0]]);
+        let at = |node: usize| groups.iter().position(|group| group.contains(&node)).unwrap();
+        assert_eq!(at(1), at(2));
+        assert_eq!(groups.len(), 5);
+        assert!(at(3) < at(1) && at(1) < at(0) && at(0) < at(5));
+        let long: Vec<Vec<usize>> = (0..200_000).map(|node| vec![(node + 1) % 200_000]).collect();
+        assert_eq!(cycles(&long).len(), 1);
+    }
+
+    fn gvk(kind: &str) -> Value {
+        json!({"group": "g", "version": "v1", "kind": kind})
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "`json!` gives values")]
+    fn document(path: &str, name: &str, definitions: Value) -> Value {
+        let schema = json!({"$ref": format!("#/definitions/{name}")});
+        json!({"swagger": "2.0", "definitions": definitions,
+            "paths": {path: {"get": {"responses": {"200": {"schema": schema}}}}}})
+    }
+
+    fn reference(name: &str) -> Value {
+        json!({"$ref": format!("#/definitions/{name}")})
+    }
+
+    #[test]
+    fn equal_definitions_are_one_with_the_kinds_of_both() {
+        let one = document("/a", "D", json!({"D": {"type": "object", GVK: [gvk("B")]}}));
+        let two = document("/b", "D", json!({"D": {"type": "object", GVK: [gvk("A"), gvk("B")]}}));
+        let merged = merge_of([one, two]);
+        assert_eq!(merged.conflicts, []);
+        assert_eq!(
+            merged.document["definitions"],
+            json!({"D": {"type": "object", GVK: [gvk("A"), gvk("B")]}})
+        );
+    }
+
+    #[test]
+    fn different_definitions_are_renamed_with_what_refers_to_them_and_lose_claimed_kinds() {
+        let first = document(
+            "/a",
+            "D",
+            json!({"D": {"type": "object", GVK: [gvk("K")]}, "Leaf": {}, "User": {"items": reference("Leaf")}}),
+        );
+        let second = json!({"D": {"type": "string", GVK: [gvk("K"), gvk("L")]}, "Leaf": {"type": "string"}, "User": {"items": reference("Leaf")}});
+        let third = document("/c", "D", second.clone());
+        let second = document("/b", "D", second);
+        let merged = merge_of([first, second, third]);
+        let definitions = &merged.document["definitions"];
+        assert_eq!(definitions["D"][GVK], json!([gvk("K")]));
+        assert_eq!(definitions["D_v2"], json!({"type": "string", GVK: [gvk("L")]}));
+        // Its text is the same, what it refers to is not.
+        assert_eq!(definitions["User_v2"], json!({"items": reference("Leaf_v2")}));
+        assert_eq!(definitions["User"], json!({"items": reference("Leaf")}));
+        // The third document's are the second's.
+        let names: Vec<&String> = definitions.as_object().unwrap().keys().collect();
+        assert_eq!(names, ["D", "D_v2", "Leaf", "Leaf_v2", "User", "User_v2"]);
+        for (path, name) in [("/a", "D"), ("/b", "D_v2"), ("/c", "D_v2")] {
+            let schema = &merged.document["paths"][path]["get"]["responses"]["200"]["schema"];
+            assert_eq!(*schema, reference(name), "{path}");
+        }
+        let renamed: Vec<String> = merged
+            .conflicts
+            .iter()
+            .map(|conflict| match conflict {
+                Conflict::Renamed { document, from, to, .. } => format!("{document} {from} {to}"),
+                Conflict::Path { path, .. } => path.clone(),
+            })
+            .collect();
+        assert_eq!(renamed, ["1 D D_v2", "1 Leaf Leaf_v2", "1 User User_v2"]);
+    }
+
+    #[test]
+    fn the_earlier_path_wins_and_what_only_the_later_needed_is_gone() {
+        let first = document("/a", "D", json!({"D": {}}));
+        let mut second =
+            document("/a", "E", json!({"E": {"items": reference("F")}, "F": {}, "G": {}, "Loose": {}}));
+        second["paths"]["/b"] = json!({"get": {"responses": {"200": {"schema": reference("G")}}}});
+        let merged = merge_of([first.clone(), second]);
+        assert_eq!(merged.conflicts, [Conflict::Path { document: 1, path: "/a".into() }]);
+        assert_eq!(merged.document["paths"]["/a"], first["paths"]["/a"]);
+        let names: Vec<&String> = merged.document["definitions"].as_object().unwrap().keys().collect();
+        assert_eq!(names, ["D", "G", "Loose"]);
+    }
+
+    #[test]
+    fn parameters_and_responses_are_renamed_alike() {
+        let with = |path: &str, kind: &str| {
+            json!({"swagger": "2.0",
+                "parameters": {"p": {"name": "p", "in": "query", "type": kind}},
+                "responses": {"r": {"description": kind}},
+                "paths": {path: {"get": {"parameters": [{"$ref": "#/parameters/p"}], "responses": {"200": {"$ref": "#/responses/r"}}}}}})
+        };
+        let merged = merge_of([with("/a", "string"), with("/b", "integer"), with("/c", "string")]).document;
+        let used = |path: &str| merged["paths"][path]["get"].clone();
+        assert_eq!(used("/b")["parameters"], json!([{"$ref": "#/parameters/p_v2"}]));
+        assert_eq!(used("/b")["responses"], json!({"200": {"$ref": "#/responses/r_v2"}}));
+        assert_eq!(used("/c"), used("/a"));
+        assert_eq!(merged["parameters"]["p_v2"]["type"], "integer");
+    }
+
+    fn merge_of<const N: usize>(documents: [Value; N]) -> Merged {
+        let merged = v2(documents);
+        assert_eq!(references::dangling(&merged.document), Vec::<String>::new());
+        merged
+    }
+}

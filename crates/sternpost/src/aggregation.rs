@@ -1,0 +1,494 @@
+//! Other API servers behind this one: flags, the certificate they know this server by, what they are
+//! told about whom to believe, and the table of them.
+
+use std::{
+    collections::HashSet,
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::Context;
+use arc_swap::ArcSwap;
+use clap::{ArgAction, Args};
+use serde_json::{Map, Value, json};
+use sternpost_aggregate::{
+    discovery, openapi,
+    remote::{Remote, Remotes},
+};
+use sternpost_auth::{
+    certificate::{FRONT_PROXY, FrontProxy, RENEW_BEFORE, Serving},
+    client_certificate::ClientAuthority,
+};
+use sternpost_cache::Object;
+use sternpost_controllers::api_services;
+use sternpost_http::Api;
+use sternpost_meta::{gvk::GroupVersion, status::Status};
+use sternpost_store::BoxFuture;
+use sternpost_verbs::{Part, Registry, Target, Writer};
+use tokio::sync::watch;
+use tokio_rustls::rustls::{SignatureScheme, client::ResolvesClientCert, sign::CertifiedKey};
+
+use crate::{
+    authentication::AuthenticationArgs,
+    cli::ServeArgs,
+    credentials,
+    data_dir::{DataDir, write_private},
+    services::{Routing, Services},
+};
+
+/// The flags, which are kube-apiserver's.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Aggregation")]
+pub struct AggregationArgs {
+    /// Certificate (PEM) by which other API servers know this one when it says who calls [default: a
+    /// self-made one]; read again when it changes
+    #[arg(long, value_name = "FILE", requires = "proxy_client_key_file")]
+    pub proxy_client_cert_file: Option<PathBuf>,
+
+    /// Private key (PEM) of --proxy-client-cert-file
+    #[arg(long, value_name = "FILE", requires = "proxy_client_cert_file")]
+    pub proxy_client_key_file: Option<PathBuf>,
+
+    /// Whether Services of other API servers and webhooks are reached at their endpoints, or at their
+    /// cluster IP [default: at endpoints that are ready, else at the cluster IP]
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_missing_value = "true")]
+    pub enable_aggregator_routing: Option<bool>,
+}
+
+impl AggregationArgs {
+    pub fn routing(&self) -> Routing {
+        match self.enable_aggregator_routing {
+            None => Routing::Either,
+            Some(true) => Routing::Endpoints,
+            Some(false) => Routing::ClusterIp,
+        }
+    }
+
+    fn files(&self) -> Option<(&Path, &Path)> {
+        self.proxy_client_cert_file.as_deref().zip(self.proxy_client_key_file.as_deref())
+    }
+}
+
+/// Everything that other API servers need of this one. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Aggregation {
+    remotes: Arc<Remotes>,
+    identity: Arc<Identity>,
+    told: Arc<Told>,
+    args: AggregationArgs,
+    /// Changes when what is told may have changed.
+    published: watch::Sender<()>,
+}
+
+impl Aggregation {
+    /// Reads the certificate or makes one, which stays in `dir`.
+    pub fn open(
+        args: &ServeArgs,
+        dir: Option<&DataDir>,
+        registry: &Arc<Registry>,
+        now: SystemTime,
+    ) -> anyhow::Result<Self> {
+        let (shown, own) = match args.aggregation.files() {
+            Some((certificate, key)) => {
+                if args.authentication.requestheader_client_ca_file.is_none() {
+                    tracing::warn!(
+                        "--proxy-client-cert-file without --requestheader-client-ca-file: other API servers are not told whom to believe"
+                    );
+                }
+                (credentials::serving_from_files(certificate, key)?, None)
+            }
+            None => {
+                let made = front_proxy(dir, now)?;
+                (made.client, Some(made.authority))
+            }
+        };
+        let identity = Arc::new(Identity(ArcSwap::from_pointee(shown.certified_key()?)));
+        let services = Services::new(registry.cache.clone(), args.aggregation.routing());
+        let told = Told {
+            client_ca: args.client_ca_file.clone(),
+            authentication: args.authentication.clone(),
+            own_authority: own,
+        };
+        Ok(Self {
+            remotes: Arc::new(Remotes::new(Arc::new(services), Some(identity.clone()))),
+            identity,
+            told: Arc::new(told),
+            args: args.aggregation.clone(),
+            published: watch::Sender::new(()),
+        })
+    }
+
+    pub fn remotes(&self) -> Arc<Remotes> {
+        self.remotes.clone()
+    }
+
+    /// Follows APIServices and publishes whom other servers may believe. When this is ready, all that
+    /// are registered are known. What is started ends with the runtime.
+    pub async fn start(&self, api: &Arc<Api>) {
+        let servers = Servers {
+            remotes: self.remotes.clone(),
+            built_in: sternpost_builtin::groups()
+                .iter()
+                .flat_map(|group| {
+                    group
+                        .versions
+                        .iter()
+                        .map(|version| GroupVersion::new(group.name.clone(), version.name.clone()))
+                })
+                .collect(),
+        };
+        tokio::spawn(api.clone().show_remotes(self.remotes.clone()));
+        api_services::start(api.registry.clone(), Arc::new(servers)).await;
+        tokio::spawn(self.clone().keep_published(api.registry.clone()));
+    }
+
+    /// An authority was read again.
+    pub fn publish(&self) {
+        self.published.send_replace(());
+    }
+
+    /// Reads the certificate again. On an error the old one stays.
+    pub fn read_identity(&self) -> anyhow::Result<()> {
+        if let Some((certificate, key)) = self.args.files() {
+            let shown = credentials::serving_from_files(certificate, key)?;
+            self.identity.0.store(Arc::new(shown.certified_key()?));
+        }
+        Ok(())
+    }
+}
+
+/// What this server shows to others that ask for a certificate.
+struct Identity(ArcSwap<CertifiedKey>);
+
+impl ResolvesClientCert for Identity {
+    /// Whatever authorities they name: servers do not all name those they believe.
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Identity").finish_non_exhaustive()
+    }
+}
+
+const FRONT_PROXY_CA: &str = "front-proxy-ca.crt";
+const FRONT_PROXY_CERTIFICATE: &str = "front-proxy-client.crt";
+const FRONT_PROXY_KEY: &str = "front-proxy-client.key";
+
+/// The one in the directory, if it is good for a while; else a new one.
+fn front_proxy(dir: Option<&DataDir>, now: SystemTime) -> anyhow::Result<FrontProxy> {
+    let Some(dir) = dir else { return Ok(FrontProxy::make(now)?) };
+    let read = |name: &str| fs::read_to_string(dir.file(name)).ok();
+    if let (Some(authority), Some(chain), Some(key)) =
+        (read(FRONT_PROXY_CA), read(FRONT_PROXY_CERTIFICATE), read(FRONT_PROXY_KEY))
+    {
+        let kept = FrontProxy { authority, client: Serving { chain, key } };
+        match kept.check(now).and_then(|()| kept.check(now + RENEW_BEFORE)) {
+            Ok(()) => return Ok(kept),
+            Err(error) => tracing::info!(%error, "the front-proxy certificate is to be made anew"),
+        }
+    }
+    let made = FrontProxy::make(now)?;
+    write_private(&dir.file(FRONT_PROXY_CA), &made.authority)?;
+    write_private(&dir.file(FRONT_PROXY_KEY), &made.client.key)?;
+    write_private(&dir.file(FRONT_PROXY_CERTIFICATE), &made.client.chain)?;
+    Ok(made)
+}
+
+/// The table of other servers, for whoever follows APIServices.
+struct Servers {
+    remotes: Arc<Remotes>,
+    /// Never anybody else's.
+    built_in: HashSet<GroupVersion>,
+}
+
+impl Servers {
+    /// APIServices are named VERSION.GROUP.
+    fn remote(&self, name: &str) -> Option<Arc<Remote>> {
+        let (version, group) = name.split_once('.')?;
+        self.remotes.get(group, version)
+    }
+
+    fn is_built_in(&self, name: &str) -> bool {
+        let (version, group) = name.split_once('.').unwrap_or((name, ""));
+        self.built_in.contains(&GroupVersion::new(group, version))
+    }
+}
+
+impl api_services::Servers for Servers {
+    fn put(&self, name: &str, api_service: &Value) {
+        if self.is_built_in(name) {
+            return;
+        }
+        let before = self.remote(name);
+        self.remotes.put(name, api_service);
+        let Some(remote) = self.remote(name) else { return };
+        if before.is_none_or(|before| !Arc::ptr_eq(&before, &remote)) {
+            // These end when the remote is gone.
+            tokio::spawn(discovery::follow(remote.clone(), self.remotes.clone()));
+            tokio::spawn(openapi::follow(remote, self.remotes.clone()));
+        }
+    }
+
+    fn remove(&self, name: &str) {
+        self.remotes.remove(name);
+    }
+
+    fn has_address(&self, name: &str) -> bool {
+        self.remote(name).is_some_and(|remote| remote.has_address())
+    }
+
+    fn check(&self, name: &str) -> BoxFuture<'static, Result<(), String>> {
+        let remote = self.remote(name);
+        Box::pin(async move {
+            match remote {
+                Some(remote) => discovery::check(&remote).await,
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+/// What other servers are told about whom to believe.
+#[derive(Debug)]
+struct Told {
+    client_ca: Option<PathBuf>,
+    authentication: AuthenticationArgs,
+    /// Of the self-made certificate, if that is the one in use.
+    own_authority: Option<String>,
+}
+
+const NAMESPACE: &str = "kube-system";
+const NAME: &str = "extension-apiserver-authentication";
+
+impl Told {
+    /// The data of the ConfigMap, or why it cannot be told.
+    fn data(&self) -> anyhow::Result<Map<String, Value>> {
+        let mut data = Map::new();
+        if let Some(path) = &self.client_ca {
+            data.insert("client-ca-file".into(), certificates(path)?.into());
+        }
+        let flags = &self.authentication;
+        let mut authorities = match &flags.requestheader_client_ca_file {
+            Some(path) => certificates(path)?,
+            None => String::new(),
+        };
+        let mut names = flags.requestheader_allowed_names.clone();
+        let mut headers = [
+            ("username-headers", flags.requestheader_username_headers.clone()),
+            ("uid-headers", flags.requestheader_uid_headers.clone()),
+            ("group-headers", flags.requestheader_group_headers.clone()),
+            ("extra-headers-prefix", flags.requestheader_extra_headers_prefix.clone()),
+        ];
+        if let Some(own) = &self.own_authority {
+            // Whatever this server is told by others, it tells in these headers, with this certificate.
+            if authorities.is_empty() || !names.is_empty() {
+                names.push(FRONT_PROXY.into());
+            }
+            if !authorities.is_empty() && !authorities.ends_with('\n') {
+                authorities.push('\n');
+            }
+            authorities.push_str(own);
+            for ((_, names), ours) in headers.iter_mut().zip(OWN_HEADERS) {
+                if !names.iter().any(|name| name == ours) {
+                    names.push(ours.into());
+                }
+            }
+        }
+        if !authorities.is_empty() {
+            data.insert("requestheader-client-ca-file".into(), authorities.into());
+            data.insert("requestheader-allowed-names".into(), json!(names).to_string().into());
+            for (field, names) in headers {
+                let names: Vec<String> = names.iter().map(|name| canonical(name)).collect();
+                data.insert(format!("requestheader-{field}"), json!(names).to_string().into());
+            }
+        }
+        Ok(data)
+    }
+}
+
+/// In the order of the fields above.
+const OWN_HEADERS: [&str; 4] = ["x-remote-user", "x-remote-uid", "x-remote-group", "x-remote-extra-"];
+
+/// The text of a file that holds certificates.
+fn certificates(path: &Path) -> anyhow::Result<String> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    ClientAuthority::from_pem(text.as_bytes()).with_context(|| format!("cannot use `{}`", path.display()))?;
+    Ok(text)
+}
+
+/// As Go writes the name of a header.
+fn canonical(name: &str) -> String {
+    let mut begins = true;
+    name.chars()
+        .map(|char| {
+            let written = if begins { char.to_ascii_uppercase() } else { char.to_ascii_lowercase() };
+            begins = char == '-';
+            written
+        })
+        .collect()
+}
+
+/// How soon a write that failed is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+impl Aggregation {
+    /// Keeps the ConfigMap: makes it when it is missing, puts right what is ours in it, and leaves the
+    /// rest alone.
+    async fn keep_published(self, registry: Arc<Registry>) {
+        let mut changed = self.published.subscribe();
+        let Some(served) = registry.served.get("", "v1", "configmaps") else { return };
+        let target = Target { served: &served, namespace: NAMESPACE, name: NAME };
+        let maps = registry.cache.resource(&served.id);
+        let waiter = maps.waiter();
+        let mut data = read(self.told.clone()).await;
+        loop {
+            let snapshot = maps.snapshot();
+            let found = snapshot.get(NAMESPACE, NAME);
+            let failed = match ensure(&registry, target, found.map(|found| &**found), &data).await {
+                // Somebody was faster, who is seen in a moment; or there is no namespace for it.
+                Err(status) if matches!(status.code, 404 | 409) => true,
+                Err(status) => {
+                    tracing::warn!(name = NAME, %status, "other API servers cannot be told yet whom to believe");
+                    true
+                }
+                Ok(()) => false,
+            };
+            tokio::select! {
+                () = waiter.changed(snapshot.revision), if !failed => {}
+                () = tokio::time::sleep(AGAIN), if failed => {}
+                // Whoever could say so is held here.
+                _ = changed.changed() => data = read(self.told.clone()).await,
+            }
+        }
+    }
+}
+
+async fn read(told: Arc<Told>) -> Map<String, Value> {
+    // A file may be on a disk that does not answer.
+    let read = tokio::task::spawn_blocking(move || told.data()).await;
+    match read.map_err(anyhow::Error::from).flatten() {
+        Ok(data) => data,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "other API servers are not told whom to believe");
+            Map::new()
+        }
+    }
+}
+
+async fn ensure(
+    registry: &Registry,
+    target: Target<'_>,
+    found: Option<&Object>,
+    data: &Map<String, Value>,
+) -> Result<(), Status> {
+    if data.is_empty() {
+        return Ok(());
+    }
+    let written = match found {
+        None => {
+            let object = json!({"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data});
+            registry.create(Target { name: "", ..target }, object, Writer::server()).await
+        }
+        Some(found) => {
+            let mut object = found.value();
+            let has = |name: &String, value: &Value| {
+                object.pointer("/data").and_then(|data| data.get(name)) == Some(value)
+            };
+            if data.iter().all(|(name, value)| has(name, value)) {
+                return Ok(());
+            }
+            if let Some(fields) = object.as_object_mut() {
+                let told = fields.entry("data").or_insert_with(|| json!({}));
+                if !told.is_object() {
+                    *told = json!({});
+                }
+                if let Some(told) = told.as_object_mut() {
+                    told.extend(data.clone());
+                }
+            }
+            registry.update(target, object, Part::Main, Writer::server()).await
+        }
+    };
+    written.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[command(flatten)]
+        aggregation: AggregationArgs,
+        #[command(flatten)]
+        authentication: AuthenticationArgs,
+    }
+
+    fn read_flags(flags: &[&str]) -> Result<Flags, clap::Error> {
+        Flags::try_parse_from(["sternpost"].iter().chain(flags))
+    }
+
+    #[test]
+    fn routing_is_switched_as_for_kube_apiserver() {
+        for (flags, expected) in [
+            (&[][..], Some(Routing::Either)),
+            (&["--enable-aggregator-routing"], Some(Routing::Endpoints)),
+            (&["--enable-aggregator-routing=true"], Some(Routing::Endpoints)),
+            (&["--enable-aggregator-routing=false"], Some(Routing::ClusterIp)),
+            (&["--enable-aggregator-routing=maybe"], None),
+            (&["--proxy-client-cert-file=a"], None),
+        ] {
+            let read = read_flags(flags).ok().map(|flags| flags.aggregation.routing());
+            assert_eq!(read, expected, "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn a_made_certificate_is_kept_until_it_is_about_to_expire() {
+        let path = std::env::temp_dir().join(format!("sternpost-front-proxy-{}", std::process::id()));
+        let dir = DataDir::open(&path).unwrap();
+        let day = Duration::from_secs(24 * 60 * 60);
+        let now = SystemTime::UNIX_EPOCH + day * 20_000;
+        let first = front_proxy(Some(&dir), now).unwrap();
+        assert_eq!(front_proxy(Some(&dir), now + day).unwrap().authority, first.authority);
+        let later = front_proxy(Some(&dir), now + day * (2 * 365 - 30)).unwrap();
+        assert_ne!(later.authority, first.authority);
+        fs::write(dir.file(FRONT_PROXY_KEY), &first.client.key).unwrap();
+        let again = front_proxy(Some(&dir), now + day * (2 * 365 - 30)).unwrap();
+        assert_ne!(again.authority, later.authority);
+        drop(dir);
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn without_flags_others_are_told_of_the_made_certificate() {
+        let told = |own: Option<&str>, flags: &[&str]| {
+            let authentication = read_flags(flags).unwrap().authentication;
+            Told { client_ca: None, authentication, own_authority: own.map(str::to_owned) }.data().unwrap()
+        };
+        let data = Value::Object(told(Some("PEM"), &[]));
+        let expected = json!({
+            "requestheader-client-ca-file": "PEM",
+            "requestheader-allowed-names": "[\"front-proxy-client\"]",
+            "requestheader-username-headers": "[\"X-Remote-User\"]",
+            "requestheader-uid-headers": "[\"X-Remote-Uid\"]",
+            "requestheader-group-headers": "[\"X-Remote-Group\"]",
+            "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
+        });
+        assert_eq!(data, expected);
+        // With a certificate of somebody else's, its authority has to be named too.
+        assert!(told(None, &["--requestheader-allowed-names=a"]).is_empty());
+    }
+}

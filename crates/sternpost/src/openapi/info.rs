@@ -1,0 +1,223 @@
+//! `sternpost openapi info`: what a server or a file holds.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use anyhow::anyhow;
+use clap::Args;
+use serde_json::{Value, json};
+use sternpost_meta::gvk::GroupVersion;
+
+use super::{
+    document,
+    fetch::group,
+    output::{self, Format},
+    select::kinds_of,
+    server::{Root, Server, ServerArgs},
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  # A file, v2 or v3, JSON or YAML
+  sternpost openapi info swagger.json
+
+  # The server of the current context
+  sternpost openapi info
+
+  # For a program
+  kubectl get --raw /openapi/v2 | sternpost openapi info - -o json";
+
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// An OpenAPI v2 or v3 document, JSON or YAML; `-` is standard input [default: ask a server]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Form of the answer [default: text]
+    #[arg(long, short, value_enum)]
+    output: Option<Format>,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub fn run(args: &InfoArgs) -> anyhow::Result<()> {
+    let text = match &args.file {
+        Some(path) => {
+            let (name, json) = document(path)?;
+            let facts = Facts::of(&json).ok_or_else(|| {
+                anyhow!("{name}: neither `swagger` nor `openapi` is said, so this is no OpenAPI document")
+            })?;
+            args.output.map_or_else(|| facts.text(), |format| format.write(&facts.json()))
+        }
+        None => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(of_server(args))?
+        }
+    };
+    output::write(None, text.as_bytes())
+}
+
+async fn of_server(args: &InfoArgs) -> anyhow::Result<String> {
+    let server = Server::open(&args.server).await?;
+    let Some(root) = server.root(None).await? else {
+        let _ = writeln!(io::stderr(), "note: {} has no OpenAPI v3; this is its v2", server.name());
+        let facts = Facts::of(&server.v2().await?.json).unwrap_or_default();
+        let text = args.output.map_or_else(|| facts.text(), |format| format.write(&facts.json()));
+        server.finish();
+        return Ok(text);
+    };
+    let lengths: BTreeMap<&str, Option<u64>> =
+        root.urls.iter().map(|(key, url)| (key.as_str(), server.known_length(url))).collect();
+    let version = server.version().await;
+    server.finish();
+    let length = |key: &str| lengths.get(key).copied().flatten();
+    if let Some(format) = args.output {
+        let documents: Vec<Value> = root
+            .urls
+            .iter()
+            .map(|(key, url)| json!({"key": key, "url": url, "hash": Root::hash(url), "bytes": length(key)}))
+            .collect();
+        return Ok(format.write(&json!({
+            "server": server.name(), "version": version, "openapi": "v3", "documents": documents,
+        })));
+    }
+    let known: Vec<u64> = root.urls.keys().filter_map(|key| length(key)).collect();
+    let is_version = |key: &&String| group(key).is_some();
+    let mut text = format!("Server:          {}\n", server.name());
+    text += &format!("Version:         {}\n", version.as_deref().unwrap_or("-"));
+    text += "OpenAPI:         v3\n";
+    text += &format!("Documents:       {}\n", root.urls.len());
+    text += &format!("Group-versions:  {}\n", root.urls.keys().filter(is_version).count());
+    text += &format!("In the cache:    {} with {} bytes\n\n", known.len(), known.iter().sum::<u64>());
+    let width = root.urls.keys().map(String::len).max().unwrap_or_default().max("DOCUMENT".len());
+    text += &format!("{:<width$}  {:>9}  HASH\n", "DOCUMENT", "BYTES");
+    for (key, url) in &root.urls {
+        let bytes = length(key).map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
+        text += &format!("{key:<width$}  {bytes:>9}  {}\n", Root::hash(url).unwrap_or("-"));
+    }
+    Ok(text)
+}
+
+/// What there is to know of a document.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Facts {
+    openapi: String,
+    title: String,
+    version: String,
+    paths: usize,
+    operations: usize,
+    schemas: usize,
+    parameters: usize,
+    /// The kinds of each group-version that paths are for.
+    kinds: BTreeMap<GroupVersion, BTreeSet<String>>,
+}
+
+const METHODS: [&str; 8] = ["delete", "get", "head", "options", "patch", "post", "put", "trace"];
+
+impl Facts {
+    /// None if it does not say to be an OpenAPI document.
+    fn of(json: &Value) -> Option<Self> {
+        let said = |key: &str| json.get(key).and_then(Value::as_str);
+        let openapi = said("swagger").or_else(|| said("openapi"))?.to_owned();
+        let text = |at: &str| json.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let object = |at: &str| json.pointer(at).and_then(Value::as_object);
+        let count = |at: &[&str]| at.iter().filter_map(|at| object(at)).map(serde_json::Map::len).sum();
+        let operations = object("/paths").into_iter().flat_map(|paths| paths.values()).map(|item| {
+            METHODS.iter().filter(|method| item.get(method).is_some_and(Value::is_object)).count()
+        });
+        let mut kinds: BTreeMap<GroupVersion, BTreeSet<String>> = BTreeMap::new();
+        let schemas = ["/definitions", "/components/schemas"].into_iter().filter_map(object);
+        for schema in schemas.flat_map(|schemas| schemas.values()) {
+            for gvk in kinds_of(schema) {
+                let text = |key| gvk.get(key).and_then(Value::as_str).unwrap_or_default();
+                let gv = GroupVersion::new(text("group"), text("version"));
+                kinds.entry(gv).or_default().insert(text("kind").to_owned());
+            }
+        }
+        Some(Self {
+            openapi,
+            title: text("/info/title"),
+            version: text("/info/version"),
+            paths: count(&["/paths"]),
+            operations: operations.sum(),
+            schemas: count(&["/definitions", "/components/schemas"]),
+            parameters: count(&["/parameters", "/components/parameters"]),
+            kinds,
+        })
+    }
+
+    /// A kind in several versions counts for each.
+    fn number_of_kinds(&self) -> usize {
+        self.kinds.values().map(BTreeSet::len).sum()
+    }
+
+    fn json(&self) -> Value {
+        let versions: serde_json::Map<String, Value> = self
+            .kinds
+            .iter()
+            .map(|(gv, kinds)| (gv.to_string(), kinds.iter().cloned().collect::<Vec<_>>().into()))
+            .collect();
+        json!({
+            "openapi": self.openapi, "title": self.title, "version": self.version, "paths": self.paths,
+            "operations": self.operations, "schemas": self.schemas, "parameters": self.parameters,
+            "kinds": self.number_of_kinds(), "groupVersions": versions,
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (name, value) in [
+            ("OpenAPI", &self.openapi),
+            ("Title", &self.title),
+            ("Version", &self.version),
+            ("Paths", &self.paths.to_string()),
+            ("Operations", &self.operations.to_string()),
+            ("Schemas", &self.schemas.to_string()),
+            ("Parameters", &self.parameters.to_string()),
+            ("Kinds", &self.number_of_kinds().to_string()),
+            ("Group-versions", &self.kinds.len().to_string()),
+        ] {
+            text += format!("{:<16} {value}", format!("{name}:")).trim_end();
+            text.push('\n');
+        }
+        if !self.kinds.is_empty() {
+            let names: Vec<String> = self.kinds.keys().map(ToString::to_string).collect();
+            let width = names.iter().map(String::len).max().unwrap_or_default().max("GROUP-VERSION".len());
+            text += &format!("\n{:<width$}  KINDS\n", "GROUP-VERSION");
+            for (name, kinds) in names.iter().zip(self.kinds.values()) {
+                text += &format!("{name:<width$}  {}\n", kinds.len());
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_counted() {
+        let gvk = |version: &str| json!({"group": "sea", "version": version, "kind": "Ship"});
+        let schema = |versions: &[&str]| {
+            let kinds: Vec<Value> = versions.iter().map(|version| gvk(version)).collect();
+            json!({"x-kubernetes-group-version-kind": kinds})
+        };
+        let item = json!({"get": {}, "put": {}, "parameters": []});
+        let v3 = json!({"openapi": "3.0.0", "info": {"title": "t", "version": "1"}, "paths": {"/a": item},
+            "components": {"schemas": {"A": schema(&["v1"]), "B": schema(&["v1", "v2"]), "C": {}}}});
+        let facts = Facts::of(&v3).unwrap();
+        assert_eq!((facts.paths, facts.operations, facts.schemas, facts.number_of_kinds()), (1, 2, 3, 2));
+        assert_eq!(facts.json()["groupVersions"], json!({"sea/v1": ["Ship"], "sea/v2": ["Ship"]}));
+        assert!(facts.text().ends_with("\nGROUP-VERSION  KINDS\nsea/v1         1\nsea/v2         1\n"));
+        let v2 = json!({"swagger": "2.0", "definitions": {"A": {}}, "parameters": {"p": {}}});
+        let facts = Facts::of(&v2).unwrap();
+        assert_eq!((facts.openapi.as_str(), facts.schemas, facts.parameters), ("2.0", 1, 1));
+        assert_eq!(Facts::of(&json!({"kind": "Pod"})), None);
+        assert_eq!(Facts::of(&json!([])), None);
+    }
+}
