@@ -10,24 +10,33 @@ use sternpost_openapi::{
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(Value::Object(fields)) = serde_json::from_slice(bytes) else { return };
-    let v2 =
-        document(&fields, ("swagger", "2.0"), &["info", "paths", "definitions", "parameters", "responses"]);
-    let v3 = document(&fields, ("openapi", "3.0.0"), &["info", "paths", "components"]);
+    let both = ["info", "paths", "tags", "security"];
+    let v2 = document(
+        &fields,
+        ("swagger", "2.0"),
+        &[&both[..], &["definitions", "parameters", "responses", "consumes", "produces", "schemes"]].concat(),
+    );
+    let v3 = document(&fields, ("openapi", "3.0.0"), &[&both[..], &["components", "servers"]].concat());
     if let Ok(converted) = convert::to_v3(&v2) {
         assert!(dangling(&converted.document).is_empty(), "{}", converted.document);
         let back = convert::to_v2(&converted.document).expect("what was converted converts back").document;
         assert!(dangling(&back).is_empty(), "{back}");
         let filtered = filter::v2(v2.clone(), "/a");
         let merged = merge::v2([v2.clone(), back]).document;
-        if is_whole(&v2, &["#/definitions/", "#/parameters/", "#/responses/"]) {
+        if is_whole(&v2, references::V2) {
             assert!(dangling(&filtered).is_empty(), "{filtered}");
             assert!(dangling(&merged).is_empty(), "{merged}");
         }
     }
     if let Ok(converted) = convert::to_v2(&v3) {
         assert!(dangling(&converted.document).is_empty(), "{}", converted.document);
-        filter::v3(v3.clone(), "/a");
-        merge::v3([v3.clone(), v3]);
+        let filtered = filter::v3(v3.clone(), "/a");
+        let first = document(&fields, ("openapi", "3.0.0"), &["components"]);
+        let merged = merge::v3([first, v3.clone(), v3.clone()]).document;
+        if is_whole(&v3, references::V3) {
+            assert!(dangling(&filtered).is_empty(), "{filtered}");
+            assert!(dangling(&merged).is_empty(), "{merged}");
+        }
     }
 });
 
@@ -42,7 +51,8 @@ fn document(fields: &Map<String, Value>, (key, version): (&str, &str), keep: &[&
 fn is_whole(document: &Value, sections: &[&str]) -> bool {
     let mut is_whole = dangling(document).is_empty();
     references::each(document, &mut |reference| {
-        is_whole &= sections.iter().any(|section| reference.starts_with(section));
+        let rest = sections.iter().find_map(|section| reference.strip_prefix('#')?.strip_prefix(section));
+        is_whole &= rest.is_some_and(|rest| rest.starts_with('/'));
     });
     is_whole
 }

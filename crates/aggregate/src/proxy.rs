@@ -11,9 +11,8 @@ use hyper::body::{Body, Incoming};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use sternpost_meta::user::User;
 use sternpost_webhook::{Address, Cause};
-use tokio::sync::OwnedSemaphorePermit;
 
-use crate::remote::{Outgoing, REMOTE_GROUP, REMOTE_USER, Remote, send};
+use crate::remote::{Outgoing, Permit, REMOTE_GROUP, REMOTE_USER, Remote, send};
 
 /// A request to pass on.
 #[derive(Debug)]
@@ -32,13 +31,15 @@ pub struct Forward<'a> {
     pub audit_id: &'a str,
     /// Whether the connection is to become another one ([`asks_to_upgrade`]).
     pub upgrades: bool,
+    /// Whether it goes on for as long as the client likes.
+    pub goes_on: bool,
 }
 
 /// The answer of a remote. The permit is to be kept as long as the body is read.
 #[derive(Debug)]
 pub struct Forwarded {
     pub response: Response<Incoming>,
-    pub permit: OwnedSemaphorePermit,
+    pub permit: Permit,
 }
 
 /// Why there is no answer to pass on. The texts are upstream's.
@@ -89,7 +90,7 @@ impl Remote {
         if !self.is_available() {
             return Err(ForwardError::Unavailable);
         }
-        let permit = self.enter().ok_or(ForwardError::Busy)?;
+        let permit = self.enter(forward.goes_on || forward.upgrades).ok_or(ForwardError::Busy)?;
         let client = self.client().map_err(|cause| ForwardError::Misconfigured(cause.to_string()))?;
         let address = self.address().map_err(|problem| {
             tracing::debug!(name = &*self.name, problem, "a server cannot be found");
@@ -123,13 +124,26 @@ impl Remote {
     }
 }
 
-/// Whether a request of HTTP/1.1 asks to go on in another protocol.
+/// Whether a request of HTTP/1.1 asks to go on in another protocol, and may. Not in one in which requests
+/// follow: nobody would say whose they are but the client, on a connection that is believed.
 pub fn asks_to_upgrade(headers: &HeaderMap) -> bool {
-    headers.contains_key(header::UPGRADE) && listed(headers).any(|name| name.eq_ignore_ascii_case("upgrade"))
+    let mut protocols = headers
+        .get_all(header::UPGRADE)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .peekable();
+    let carries_requests = |protocol: &[u8]| {
+        let protocol = protocol.to_ascii_lowercase();
+        [&b"h2"[..], b"h3", b"http", b"tls"].iter().any(|beginning| protocol.starts_with(beginning))
+    };
+    protocols.peek().is_some()
+        && !protocols.any(carries_requests)
+        && listed(headers).any(|name| name.eq_ignore_ascii_case("upgrade"))
 }
 
 fn request(forward: Forward<'_>, address: &Address) -> Result<Request<Outgoing>, ForwardError> {
-    let Forward { method, path, query, headers, body, user, peer, audit_id, upgrades } = forward;
+    let Forward { method, path, query, headers, body, user, peer, audit_id, upgrades, .. } = forward;
     let place = address.to_string();
     let invalid = || ForwardError::Misconfigured(format!("invalid address {place}"));
     let escaped = escape_path(path);
@@ -192,10 +206,17 @@ fn outgoing(
         header::CONTENT_LENGTH,
         // Its word was given when the body was first read.
         header::EXPECT,
+        // What is said behind a body is not looked at here, so it goes no further.
+        header::TRAILER,
+        HeaderName::from_static("http2-settings"),
     ] {
         headers.remove(name);
     }
-    remove_where(&mut headers, |name| name.starts_with("x-remote-") || name.starts_with("impersonate-"));
+    // Some servers cannot tell a dash from an underscore.
+    remove_where(&mut headers, |name| {
+        let name = name.replace('_', "-");
+        name.starts_with("x-remote-") || name.starts_with("impersonate-")
+    });
     forget_bearer_protocol(&mut headers);
     if trailers {
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
@@ -216,7 +237,11 @@ fn outgoing(
 }
 
 fn name_user(headers: &mut HeaderMap, user: &User) -> Result<(), ForwardError> {
-    let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).map_err(|_| ForwardError::User);
+    let value = |text: &str| {
+        // Blanks at the ends do not arrive: it would be somebody else.
+        let arrives = text.trim_matches([' ', '\t']) == text;
+        HeaderValue::from_bytes(text.as_bytes()).ok().filter(|_| arrives).ok_or(ForwardError::User)
+    };
     headers.insert(REMOTE_USER, value(&user.name)?);
     if !user.uid.is_empty() {
         headers.insert(REMOTE_UID, value(&user.uid)?);
@@ -381,6 +406,7 @@ mod tests {
             peer: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             audit_id: "my-audit",
             upgrades,
+            goes_on: false,
         };
         request(forward, &Address { host: "localhost".into(), port: 443 }).unwrap()
     }
@@ -411,7 +437,9 @@ mod tests {
             ("keep-alive", "5"),
             ("proxy-authorization", "secret"),
             ("te", "trailers"),
+            ("trailer", "x-remote-group"),
             ("x-foo", "bar"),
+            ("x_remote_group", "evil"),
             ("x-forwarded-for", "1.2.3.4"),
             ("x-forwarded-host", "foo"),
             ("x-forwarded-proto", "http"),
@@ -472,6 +500,10 @@ mod tests {
             (&[("connection", "upgrade"), ("upgrade", "SPDY/3.1")][..], true),
             (&[("connection", "close"), ("upgrade", "SPDY/3.1")], false),
             (&[("upgrade", "SPDY/3.1")], false),
+            (&[("connection", "upgrade"), ("upgrade", "h2c")], false),
+            (&[("connection", "upgrade"), ("upgrade", "websocket, H2C")], false),
+            (&[("connection", "upgrade"), ("upgrade", "HTTP/2.0")], false),
+            (&[("connection", "upgrade"), ("upgrade", "websocket"), ("upgrade", "TLS/1.0")], false),
             (&[("connection", "upgrade")], false),
         ] {
             assert_eq!(asks_to_upgrade(&headers(sent)), expected, "{sent:?}");
@@ -496,9 +528,13 @@ mod tests {
 
     #[test]
     fn a_user_that_no_header_can_name_is_not_told_as_another() {
-        for name in ["a\nx-remote-group: system:masters", "a\r", "a\0"] {
-            let user = User { name: name.into(), ..User::default() };
-            assert_eq!(outgoing(HeaderMap::new(), &user, None, false), Err(ForwardError::User), "{name:?}");
+        for name in ["a\nx-remote-group: system:masters", "a\r", "a\0", " a", "a ", "a\t"] {
+            let named = User { name: name.into(), ..User::default() };
+            let grouped = User { name: "b".into(), groups: vec![name.into()], ..User::default() };
+            for user in [named, grouped] {
+                let told = outgoing(HeaderMap::new(), &user, None, false);
+                assert_eq!(told, Err(ForwardError::User), "{name:?}");
+            }
         }
     }
 

@@ -48,6 +48,8 @@ pub const MAX_HEAD_BYTES: usize = 256 * 1024;
 /// Requests of clients that one remote works on at a time, watches too. Those who come when there are
 /// as many are sent away: a server that does not answer must not fill this one with those who wait.
 pub const MAX_IN_FLIGHT: usize = 2048;
+/// How many of them may be watches and the like, which do not end: others still get through.
+pub const MAX_GOING_ON: usize = MAX_IN_FLIGHT / 4 * 3;
 
 /// Who asks when nobody else does, as upstream has it.
 pub const AGGREGATOR: &str = "system:kube-aggregator";
@@ -88,7 +90,15 @@ pub struct Remote {
     resolver: Arc<dyn Resolve>,
     available: AtomicBool,
     in_flight: Arc<Semaphore>,
+    going_on: Arc<Semaphore>,
     gone: watch::Sender<bool>,
+}
+
+/// A place among those who wait for a remote, until it is dropped.
+#[derive(Debug)]
+pub struct Permit {
+    _one: OwnedSemaphorePermit,
+    _going_on: Option<OwnedSemaphorePermit>,
 }
 
 /// The answer to [`Remote::get`].
@@ -243,6 +253,7 @@ impl Remote {
             resolver,
             available: AtomicBool::new(available),
             in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
+            going_on: Arc::new(Semaphore::new(MAX_GOING_ON)),
             gone: watch::Sender::new(false),
         }
     }
@@ -332,8 +343,12 @@ impl Remote {
     }
 
     /// `None` if as many requests wait for it as may.
-    pub(crate) fn enter(&self) -> Option<OwnedSemaphorePermit> {
-        self.in_flight.clone().try_acquire_owned().ok()
+    pub(crate) fn enter(&self, goes_on: bool) -> Option<Permit> {
+        let going_on = match goes_on {
+            true => Some(self.going_on.clone().try_acquire_owned().ok()?),
+            false => None,
+        };
+        Some(Permit { _one: self.in_flight.clone().try_acquire_owned().ok()?, _going_on: going_on })
     }
 
     pub(crate) fn client(&self) -> Result<&legacy::Client<Connector, Outgoing>, Cause> {
@@ -535,6 +550,22 @@ mod tests {
                 "v1.b.example"
             ]
         );
+    }
+
+    #[test]
+    fn what_goes_on_leaves_room_for_what_does_not() {
+        let remotes = remotes();
+        remotes.put("v1.a.example", &service("a.example", "v1", (1, 1), "True"));
+        let remote = remotes.get("a.example", "v1").unwrap();
+        let mut watches: Vec<Permit> = (0..MAX_GOING_ON).map(|_| remote.enter(true).unwrap()).collect();
+        assert!(remote.enter(true).is_none());
+        let others: Vec<Permit> =
+            (MAX_GOING_ON..MAX_IN_FLIGHT).map(|_| remote.enter(false).unwrap()).collect();
+        assert!(remote.enter(false).is_none());
+        watches.pop();
+        assert!(remote.enter(true).is_some());
+        drop(others);
+        assert!(remote.enter(false).is_some());
     }
 
     #[test]

@@ -94,6 +94,8 @@ struct Entry {
     failures: u32,
     due: Instant,
     running: Option<(u64, AbortHandle)>,
+    /// Whether something changed while it ran.
+    is_wanted_again: bool,
 }
 
 impl Entry {
@@ -183,12 +185,17 @@ impl Checking {
             }
         }
         let (old, due) = (self.entries.remove(&name), Instant::now());
-        let (failures, running) = old.map_or((0, None), |old| {
+        let failures = old.map_or(0, |old| {
             self.due.remove(&(old.due, name.clone()));
-            (old.failures, old.running)
+            // It is about what was true before.
+            if let Some((_, running)) = old.running {
+                running.abort();
+            }
+            old.failures
         });
         let (spec, annotations) = (spec.clone(), annotations.clone());
-        let entry = Entry { spec, annotations, found: None, failures, due, running };
+        let entry =
+            Entry { spec, annotations, found: None, failures, due, running: None, is_wanted_again: false };
         self.due.insert((due, name.clone()));
         self.entries.insert(name, entry);
     }
@@ -239,9 +246,12 @@ impl Checking {
                 return;
             }
             let Some(entry) = self.entries.get_mut(&name) else { continue };
-            // It is about what was true before.
-            if let Some((_, running)) = entry.running.take() {
-                running.abort();
+            // It ends, however often its surroundings change: then there is another.
+            if entry.running.is_some() {
+                entry.is_wanted_again = true;
+                entry.due = now + INTERVAL;
+                self.due.insert((entry.due, name));
+                continue;
             }
             self.begun += 1;
             let check = self.begun;
@@ -277,6 +287,7 @@ impl Checking {
             }
         };
         entry.found = checked.found;
+        let is_due = if std::mem::take(&mut entry.is_wanted_again) { Duration::ZERO } else { is_due };
         self.schedule(&checked.name, Instant::now() + is_due);
     }
 }

@@ -297,6 +297,25 @@ async fn servers_that_hang_hold_up_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_check_comes_to_its_end_however_often_its_surroundings_change() {
+    let (running, servers) = start().await;
+    running.outside("a").await;
+    running.register("a.example", "a").await;
+    running.until_it_says("v1.a.example", "True", "Passed", "all checks passed").await;
+    servers.answer("v1.a.example", Answer::Never);
+    let begun = Instant::now();
+    let mut number = 0;
+    while running.condition("v1.a.example").is_none_or(|(status, ..)| status == "True") {
+        number += 1;
+        assert!(begun.elapsed() < 3 * PATIENCE, "after {number} changes no check has ended");
+        running
+            .patch("services", "ext", "a", json!({"metadata": {"labels": {"n": number.to_string()}}}))
+            .await;
+        tokio::time::sleep(PATIENCE / 4).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_answer_of_several_is_enough() {
     let (running, servers) = start().await;
     running.outside("a").await;

@@ -50,6 +50,10 @@ impl<T> Order<T> {
         let before = flow.used;
         flow.used = before.max(self.now) + ESTIMATE;
         flow.begun += 1;
+        // Whoever is alone uses up nobody's time.
+        if self.waiting.is_empty() {
+            self.now = self.now.max(before);
+        }
         if self.waiting.remove(&(before, number)) {
             self.waiting.insert((flow.used, number));
         }
@@ -170,6 +174,22 @@ mod tests {
             })
             .collect();
         assert_eq!(next.iter().filter(|flow| **flow == 1).count(), 5, "{next:?}");
+    }
+
+    #[test]
+    fn what_was_used_while_nobody_waited_does_not_count() {
+        let mut order = Order::default();
+        order.begin(1);
+        for _ in 0..1000 {
+            order.begin(1);
+            order.end(1, 2 * ESTIMATE);
+        }
+        for _ in 0..10 {
+            order.push(1, ());
+            order.push(2, ());
+        }
+        let next: Vec<u64> = (0..10).map(|_| order.pop().unwrap().0).collect();
+        assert!(next.contains(&1), "{next:?}");
     }
 
     #[test]

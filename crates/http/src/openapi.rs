@@ -22,6 +22,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use hyper::upgrade::OnUpgrade;
 use serde_json::{Value, json};
 use sternpost_aggregate::{
     openapi::{self as elsewhere, Listed, V2 as Part},
@@ -222,7 +223,9 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let Elsewhere { remote, hash, query } = elsewhere;
-    let passing = Passing { query: &query, ..passing };
+    let mut passing = Passing { query: &query, ..passing };
+    // A document is not a protocol.
+    passing.parts.extensions.remove::<OnUpgrade>();
     let mut answer = proxied::pass_on(api, &remote, passing, body).await;
     let status = answer.status();
     if let Some(hash) = hash
@@ -298,12 +301,13 @@ pub fn handle(api: &Api, request: &Request, target: Target<'_>) -> Response {
 
 /// The root with what other servers document; `None` without any.
 fn root(api: &Api, snapshot: &Snapshot, naming: Naming) -> Option<Arc<Root>> {
+    // Before what it is the version of: then what is kept is at most looked at once more.
+    let version = *api.remotes.changed().borrow();
     let remotes = api.remotes.all();
     let kept = api.openapi.roots.get(naming as usize)?;
     if remotes.is_empty() {
         return None;
     }
-    let version = *api.remotes.changed().borrow();
     let local = snapshot.root(naming).hash();
     if let Some(root) = kept.load_full().filter(|root| root.version == version && root.local == local) {
         return Some(root);

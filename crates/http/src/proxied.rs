@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body_util::BodyExt;
 use hyper::{
     body::{Body as _, Frame, Incoming, SizeHint},
@@ -20,12 +20,12 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use sternpost_aggregate::{
     proxy::{Forward, ForwardError, Forwarded, asks_to_upgrade},
-    remote::Remote,
+    remote::{Permit, Remote},
 };
 use sternpost_meta::authorize::Attributes;
 use tokio::{
     io::copy_bidirectional,
-    sync::{OwnedSemaphorePermit, watch},
+    sync::watch,
     time::{Instant, timeout_at},
 };
 
@@ -75,6 +75,13 @@ where
 {
     let Passing { attributes, path, query, mut parts, audit_id } = passing;
     let spacing = if wants_pretty(query, &parts.headers) { Spacing::Pretty } else { Spacing::Compact };
+    // One leads elsewhere than its path says, the other shows what is only for the other server.
+    if matches!(parts.method, Method::CONNECT | Method::TRACE) {
+        return objects::whole(response::plain_text(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "405: Method Not Allowed",
+        ));
+    }
     let goes_on = flow::goes_on(attributes);
     let end = match options::allotted(query) {
         _ if goes_on => None,
@@ -95,11 +102,12 @@ where
         path,
         query: query.raw(),
         headers: parts.headers,
-        body: body.map_err(Into::into).boxed_unsync(),
+        body: body.map_frame(without_trailers).map_err(Into::into).boxed_unsync(),
         user: attributes.user,
         peer: parts.extensions.get::<Peer>().map(|peer| peer.0),
         audit_id,
         upgrades: upgrade.is_some(),
+        goes_on,
     };
     let forwarded = match end {
         Some(end) => match timeout_at(end, remote.forward(forward)).await {
@@ -128,6 +136,11 @@ where
         answer.headers_mut().insert(name.clone(), value.clone());
     }
     answer
+}
+
+/// Nobody has looked at what a client says behind its body.
+fn without_trailers(frame: Frame<Bytes>) -> Frame<Bytes> {
+    Frame::data(frame.into_data().unwrap_or_default())
 }
 
 /// What upstream says, which is neither the form of an error nor of its text.
@@ -175,7 +188,7 @@ impl Upgrade {
 
     /// From now on bytes go through as they come. Only ever behind a 101: whatever else a server
     /// answers is an answer, and the end of its connection.
-    fn join(self, api: &Api, mut response: http::Response<Incoming>, permit: OwnedSemaphorePermit) -> Answer {
+    fn join(self, api: &Api, mut response: http::Response<Incoming>, permit: Permit) -> Answer {
         let theirs = hyper::upgrade::on(&mut response);
         let mut stopping = api.stopping();
         let rest = async move {
@@ -204,7 +217,7 @@ pub struct Passed {
     body: Incoming,
     until: Until,
     /// Its place among those who wait for that server.
-    _permit: OwnedSemaphorePermit,
+    _permit: Permit,
 }
 
 enum Until {

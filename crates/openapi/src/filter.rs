@@ -25,7 +25,7 @@ fn filter(mut document: Value, sections: &[&str], keep: impl Fn(&str) -> bool) -
     }
     let paths = document.get("paths").and_then(Value::as_object).into_iter().flatten();
     let items = paths.filter(|(path, _)| !path.starts_with("x-")).map(|(_, item)| item);
-    let needed = references::closure(&document, sections, items);
+    let needed = references::closure(&document, sections, items, []);
     references::retain(&mut document, sections, |part| needed.contains(part));
     document
 }
@@ -35,6 +35,35 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn examples_callbacks_and_mapped_schemas_stay() {
+        let refer = |section: &str, name: &str| json!({"$ref": format!("#/components/{section}/{name}")});
+        let media = json!({"schema": refer("schemas", "Pet"), "examples": {"e": refer("examples", "E")}});
+        let document = json!({
+            "openapi": "3.0.0",
+            "paths": {"/a": {"post": {
+                "requestBody": {"content": {"application/json": media}},
+                "callbacks": {"c": refer("callbacks", "C")},
+            }}},
+            "components": {
+                "schemas": {
+                    "Pet": {"discriminator": {"propertyName": "p", "mapping": {"dog": "#/components/schemas/Dog"}}},
+                    "Dog": {}, "Called": {}, "Other": {},
+                },
+                "examples": {"E": {"value": 1}, "F": {"value": 2}},
+                "callbacks": {"C": {"{$url}": {"get": {"responses": {"200": {"content": {"a/b": {"schema": refer("schemas", "Called")}}}}}}}, "D": {}},
+            },
+        });
+        let filtered = v3(document, "/a");
+        let names: Vec<String> = ["schemas", "examples", "callbacks"]
+            .map(|section| {
+                filtered["components"][section].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+            })
+            .concat();
+        assert_eq!(names, ["Called", "Dog", "Pet", "E", "C"]);
+        assert!(references::dangling(&filtered).is_empty());
+    }
 
     #[test]
     fn only_what_the_paths_need_stays() {

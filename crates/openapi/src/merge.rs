@@ -7,12 +7,20 @@
 //! follow. What a definition says includes what it refers to. No kind
 //! (group, version and kind) is claimed by two definitions: readers of v2 give
 //! up on such a document.
+//!
+//! What a later document says of all its operations (media types, schemes,
+//! security, servers) and the first does not is said of each of them. Where it
+//! says nothing, its operations have no media types but their own; the rest is
+//! then the first's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use crate::references::{self, Keys, Part};
+use crate::{
+    convert::{METHODS, count},
+    references::{self, Keys, Part},
+};
 
 /// Documents in one, and what could not stay as it was.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +46,10 @@ pub fn v2(documents: impl IntoIterator<Item = Value>) -> Merged {
 pub fn v3(documents: impl IntoIterator<Item = Value>) -> Merged {
     merge(documents, references::V3, "/components/securitySchemes")
 }
+
+/// Values written to say of each operation of a document what it says of all.
+/// What would need more stays unsaid: a small document could make a huge one.
+pub const MAX_DEFAULTS: usize = 1_000_000;
 
 const GVK: &str = "x-kubernetes-group-version-kind";
 
@@ -78,9 +90,12 @@ impl Merger {
             };
             let rest = rest.filter(|(key, _)| is_kept(key)).map(|(key, value)| (key.clone(), value.clone()));
             self.document = Value::Object(rest.collect());
+        } else {
+            self.keep_defaults(&mut document);
         }
+        let spoken_for = self.parts(&document);
         self.drop_known_paths(index, &mut document);
-        let names = self.choose_names(&document);
+        let names = self.choose_names(&document, &spoken_for);
         let mut moved = BTreeMap::new();
         references::each(&document, &mut |reference| {
             if let Some(part) = references::part(&document, self.sections, reference)
@@ -117,6 +132,26 @@ impl Merger {
         self.add_tags(&document);
     }
 
+    /// Says of each operation what its document says of all of them.
+    fn keep_defaults(&self, document: &mut Value) {
+        let none = Value::Array(Vec::new());
+        let mut left = MAX_DEFAULTS;
+        for key in ["consumes", "produces", "schemes", "security", "servers"] {
+            let is_media = ["consumes", "produces"].contains(&key);
+            let known = self.document.get(key).or_else(|| is_media.then_some(&none));
+            let own = document.get(key).or_else(|| is_media.then_some(&none));
+            let Some(own) = own.filter(|own| known != Some(*own)).cloned() else { continue };
+            let values = holders(document, key).count().saturating_mul(count(&own));
+            if values > left {
+                continue;
+            }
+            left -= values;
+            for holder in holders(document, key) {
+                holder.entry(key).or_insert_with(|| own.clone());
+            }
+        }
+    }
+
     /// Paths that an earlier document has go, with what only they needed.
     fn drop_known_paths(&mut self, index: usize, document: &mut Value) {
         let known = self.document.get("paths").and_then(Value::as_object);
@@ -133,53 +168,57 @@ impl Merger {
             }
         }
         let (gone, kept): (Vec<_>, Vec<_>) = paths.iter().partition(|(path, _)| is_known(path));
-        let gone = references::closure(document, self.sections, gone.into_iter().map(|(_, item)| item));
+        let gone = references::closure(document, self.sections, gone.into_iter().map(|(_, item)| item), []);
         // What no path needs at all stays, with what it needs.
         let sections = self.sections.iter().enumerate();
         let loose = sections.flat_map(|(index, section)| {
             let entries = document.pointer(section).and_then(Value::as_object).into_iter().flatten();
-            entries.map(move |(name, value)| ((index, name.clone()), value))
+            entries.map(move |(name, _)| (index, name.clone()))
         });
-        let loose = loose.filter(|(part, _)| !gone.contains(part)).map(|(_, value)| value);
-        let items = kept.into_iter().map(|(_, item)| item).chain(loose);
-        let needed = references::closure(document, self.sections, items);
+        let loose = loose.filter(|part| !gone.contains(part));
+        let kept = kept.into_iter().map(|(_, item)| item);
+        let needed = references::closure(document, self.sections, kept, loose);
         if let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) {
             paths.retain(|path, _| !dropped.contains(path));
         }
         references::retain(document, self.sections, |part| !gone.contains(part) || needed.contains(part));
     }
 
+    fn parts(&self, document: &Value) -> BTreeSet<Part> {
+        let sections = self.sections.iter().enumerate();
+        let parts = sections.flat_map(|(index, section)| {
+            let entries = document.pointer(section).and_then(Value::as_object).into_iter().flatten();
+            entries.map(move |(name, _)| (index, name.clone()))
+        });
+        parts.collect()
+    }
+
     /// What each part of `document` is called here: what it is called there,
     /// unless something else has that name. What is referred to is named first,
     /// so that two parts are compared with what they refer to; parts that refer
     /// to each other keep their names together, or lose them together.
-    fn choose_names(&self, document: &Value) -> BTreeMap<Part, String> {
-        let mut names: BTreeMap<Part, String> = BTreeMap::new();
-        for (index, section) in self.sections.iter().enumerate() {
-            let entries = document.pointer(section).and_then(Value::as_object).into_iter().flatten();
-            names.extend(entries.map(|(name, _)| ((index, name.clone()), name.clone())));
-        }
-        let parts: Vec<Part> = names.keys().cloned().collect();
+    /// None takes a name that the document had for something else, even if that has been dropped.
+    fn choose_names(&self, document: &Value, spoken_for: &BTreeSet<Part>) -> BTreeMap<Part, String> {
+        let parts: Vec<Part> = self.parts(document).into_iter().collect();
+        let mut names: BTreeMap<Part, String> =
+            parts.iter().map(|part| (part.clone(), part.1.clone())).collect();
         let index: BTreeMap<&Part, usize> =
             parts.iter().enumerate().map(|(index, part)| (part, index)).collect();
         let uses: Vec<Vec<usize>> = parts
             .iter()
-            .map(|(section, name)| {
-                let entries = self.sections.get(*section).and_then(|section| document.pointer(section));
+            .map(|part| {
                 let mut used = BTreeSet::new();
-                if let Some(value) = entries.and_then(|entries| entries.get(name)) {
-                    references::each(value, &mut |reference| {
-                        let part = references::part(document, self.sections, reference);
-                        used.extend(part.and_then(|part| index.get(&part).copied()));
-                    });
-                }
+                references::each_of_part(document, self.sections, part, &mut |reference| {
+                    let part = references::part(document, self.sections, reference);
+                    used.extend(part.and_then(|part| index.get(&part).copied()));
+                });
                 used.into_iter().collect()
             })
             .collect();
         for group in cycles(&uses) {
             let members: Vec<&Part> = group.iter().filter_map(|index| parts.get(*index)).collect();
             let mut number = 1_usize;
-            while !members.iter().all(|part| self.fits(document, part, &names)) {
+            while !members.iter().all(|part| self.fits(document, part, &names, spoken_for)) {
                 number += 1;
                 for part in &members {
                     names.insert((*part).clone(), format!("{}_v{number}", part.1));
@@ -190,10 +229,16 @@ impl Merger {
     }
 
     /// Whether a part may have the name chosen for it: nothing has it, or the same thing.
-    fn fits(&self, document: &Value, part: &Part, names: &BTreeMap<Part, String>) -> bool {
+    fn fits(
+        &self,
+        document: &Value,
+        part: &Part,
+        names: &BTreeMap<Part, String>,
+        spoken_for: &BTreeSet<Part>,
+    ) -> bool {
         let Some(section) = self.sections.get(part.0) else { return true };
         let Some(name) = names.get(part) else { return true };
-        if *name != part.1 && names.contains_key(&(part.0, name.clone())) {
+        if *name != part.1 && spoken_for.contains(&(part.0, name.clone())) {
             return false;
         }
         let known = self.document.pointer(section).and_then(|entries| entries.get(name));
@@ -204,14 +249,14 @@ impl Merger {
             let name = names.get(&part).filter(|name| **name != part.1)?;
             Some(moved_to(reference, self.sections.get(part.0)?, &part.1, name))
         };
+        let keys = Keys::of_part(section);
         match (known, own) {
             (Value::Object(known), Value::Object(own)) => {
                 let fields =
                     |fields: &Map<String, Value>| fields.iter().filter(|(key, _)| *key != GVK).count();
                 fields(known) == fields(own)
                     && known.iter().filter(|(key, _)| *key != GVK).all(|(key, value)| {
-                        own.get(key)
-                            .is_some_and(|own| is_field_equal(key, value, own, Keys::Words, &new_name))
+                        own.get(key).is_some_and(|own| is_field_equal(key, value, own, keys, &new_name))
                     })
             }
             _ => known == own,
@@ -239,16 +284,32 @@ impl Merger {
     }
 
     fn add_tags(&mut self, document: &Value) {
-        let new = document.get("tags").and_then(Value::as_array);
-        let Some((known, new)) = self.document.get_mut("tags").and_then(Value::as_array_mut).zip(new) else {
-            return;
-        };
+        let Some(new) = document.get("tags").and_then(Value::as_array) else { return };
+        let Some(fields) = self.document.as_object_mut() else { return };
+        let known = fields.entry("tags").or_insert_with(|| Value::Array(Vec::new()));
+        let Some(known) = known.as_array_mut() else { return };
         for tag in new {
             if !known.iter().any(|known| known.get("name") == tag.get("name")) {
                 known.push(tag.clone());
             }
         }
     }
+}
+
+/// What can say for itself what its document says of all: operations, and for
+/// servers paths, since an operation would overrule those of its path.
+fn holders<'a>(
+    document: &'a mut Value,
+    key: &str,
+) -> Box<dyn Iterator<Item = &'a mut Map<String, Value>> + 'a> {
+    let paths = document.get_mut("paths").and_then(Value::as_object_mut).into_iter().flatten();
+    let paths = paths.filter(|(path, _)| !path.starts_with("x-"));
+    let items = paths.filter_map(|(_, item)| item.as_object_mut());
+    if key == "servers" {
+        return Box::new(items);
+    }
+    let operations = items.flatten().filter(|(key, _)| METHODS.contains(&key.as_str()) || *key == "trace");
+    Box::new(operations.filter_map(|(_, operation)| operation.as_object_mut()))
 }
 
 /// Groups of nodes that lead to each other, each after those it leads to.
@@ -321,8 +382,11 @@ fn is_equal(known: &Value, own: &Value, keys: Keys, new_name: &impl Fn(&str) -> 
                 })
         }
         (Value::Array(known), Value::Array(own)) => {
-            known.len() == own.len()
-                && known.iter().zip(own).all(|(known, own)| is_equal(known, own, Keys::Words, new_name))
+            let is_item_equal = |known: &Value, own: &Value| match keys.in_list() {
+                Some(keys) => is_equal(known, own, keys, new_name),
+                None => known == own,
+            };
+            known.len() == own.len() && known.iter().zip(own).all(|(known, own)| is_item_equal(known, own))
         }
         _ => known == own,
     }
@@ -335,7 +399,9 @@ fn is_field_equal(
     keys: Keys,
     new_name: &impl Fn(&str) -> Option<String>,
 ) -> bool {
-    if let (Keys::Words, "$ref", Value::String(known), Value::String(own)) = (keys, key, known, own) {
+    if let (Value::String(known), Value::String(own)) = (known, own)
+        && keys.is_reference(key, own)
+    {
         return new_name(own).map_or(known == own, |own| *known == own);
     }
     match keys.below(key) {
@@ -499,6 +565,98 @@ mod tests {
         assert_eq!(used("/b")["responses"], json!({"200": {"$ref": "#/responses/r_v2"}}));
         assert_eq!(used("/c"), used("/a"));
         assert_eq!(merged["parameters"]["p_v2"]["type"], "integer");
+    }
+
+    #[test]
+    fn what_a_later_document_says_of_all_its_operations_is_said_of_each() {
+        let with = |path: &str, fields: Value| {
+            let mut document = json!({"swagger": "2.0", "paths": {path: {"get": {}, "put": {
+                "consumes": ["own"], "produces": ["own"], "schemes": ["ws"], "security": [{"own": []}]},
+                "parameters": [], "x-get": {}}}});
+            document.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            document
+        };
+        let of = |what: &str| json!({"consumes": [what], "produces": [what], "schemes": [what], "security": [{what: []}]});
+        let nothing = json!({});
+        let media_only = json!({"consumes": [], "produces": []});
+        for (first, second, expected) in [
+            (&of("a"), &of("b"), &of("b")),
+            (&nothing, &of("b"), &of("b")),
+            (&of("a"), &of("a"), &nothing),
+            (&of("a"), &nothing, &media_only),
+            (&nothing, &media_only, &nothing),
+            (&media_only, &nothing, &nothing),
+        ] {
+            let (one, two) = (with("/a", first.clone()), with("/b", second.clone()));
+            let merged = merge_of([one.clone(), two.clone(), two.clone()]);
+            assert_eq!(merged.conflicts, []);
+            let paths = &merged.document["paths"];
+            assert_eq!(paths["/b"]["get"], *expected, "{first} {second}");
+            assert_eq!(paths["/b"]["put"], two["paths"]["/b"]["put"]);
+            assert_eq!(paths["/b"]["x-get"], nothing);
+            assert_eq!(paths["/a"], one["paths"]["/a"]);
+            assert_eq!(merged.document.get("security"), first.get("security"));
+        }
+        let servers = json!([{"url": "/sub"}]);
+        let one = json!({"openapi": "3.0.0", "paths": {"/a": {"get": {}}}});
+        let own = json!({"get": {}, "servers": [{"url": "/path"}]});
+        let two = json!({"openapi": "3.0.0", "servers": servers, "paths": {"/b": own, "/c": {"get": {}}}});
+        let paths = &v3([one, two]).document["paths"];
+        let expected = json!({"/a": {"get": {}}, "/b": own, "/c": {"get": {}, "servers": servers}});
+        assert_eq!(*paths, expected);
+    }
+
+    #[test]
+    fn what_is_said_of_each_operation_is_bounded() {
+        const OPERATIONS: usize = 1000;
+        let paths: Map<String, Value> =
+            (0..OPERATIONS).map(|index| (format!("/{index}"), json!({"get": {}}))).collect();
+        // The list is a value too.
+        for (texts, is_written) in [(MAX_DEFAULTS / OPERATIONS - 1, true), (MAX_DEFAULTS / OPERATIONS, false)]
+        {
+            let document = json!({"swagger": "2.0", "schemes": vec!["s"; texts], "paths": paths});
+            let merged = merge_of([json!({"swagger": "2.0"}), document]).document;
+            assert_eq!(merged["paths"]["/7"]["get"].get("schemes").is_some(), is_written, "{texts}");
+        }
+    }
+
+    #[test]
+    fn tags_are_those_of_all() {
+        let with = |tags: Value| json!({"swagger": "2.0", "tags": tags, "paths": {}});
+        let (a, b) = (json!({"name": "a"}), json!({"name": "b"}));
+        let other = json!({"name": "a", "description": "d"});
+        let merged =
+            merge_of([json!({"swagger": "2.0"}), with(json!([a])), with(json!([other, b]))]).document;
+        assert_eq!(merged["tags"], json!([a, b]));
+        assert_eq!(merge_of([json!({"swagger": "2.0"})]).document.get("tags"), None);
+    }
+
+    #[test]
+    fn what_a_discriminator_maps_to_follows_and_counts() {
+        let with = |path: &str, kind: &str| {
+            let refer = |name: &str| format!("#/components/schemas/{name}");
+            json!({"openapi": "3.0.0", "components": {
+                "schemas": {"Dog": {"type": kind}, "Pet": {"discriminator": {"mapping": {"dog": refer("Dog")}}}},
+                "examples": {"E": {"value": kind}},
+                "callbacks": {"C": {"{$url}": {"get": {"parameters": [{"schema": {"$ref": refer("Pet")}}]}}}},
+            }, "paths": {path: {"get": {
+                "callbacks": {"c": {"$ref": "#/components/callbacks/C"}},
+                "requestBody": {"content": {"a/b": {"examples": {"e": {"$ref": "#/components/examples/E"}}}}},
+            }}}})
+        };
+        let merged = v3([with("/a", "string"), with("/b", "object")]).document;
+        assert_eq!(references::dangling(&merged), Vec::<String>::new());
+        let at = |pointer: &str| merged.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        for (pointer, expected) in [
+            ("/components/schemas/Pet/discriminator/mapping/dog", "#/components/schemas/Dog"),
+            ("/components/schemas/Pet_v2/discriminator/mapping/dog", "#/components/schemas/Dog_v2"),
+            ("/components/callbacks/C_v2/{$url}/get/parameters/0/schema/$ref", "#/components/schemas/Pet_v2"),
+            ("/paths/~1b/get/callbacks/c/$ref", "#/components/callbacks/C_v2"),
+            ("/paths/~1b/get/requestBody/content/a~1b/examples/e/$ref", "#/components/examples/E_v2"),
+            ("/paths/~1a/get/callbacks/c/$ref", "#/components/callbacks/C"),
+        ] {
+            assert_eq!(at(pointer), expected, "{pointer}");
+        }
     }
 
     fn merge_of<const N: usize>(documents: [Value; N]) -> Merged {

@@ -154,6 +154,23 @@ fn quantities_are_numbers_or_strings_and_known_by_name() {
             json!({"type": "string", "description": "d"})
         };
         check_v3(input, &format!("/components/schemas/{name}"), expected, &[]);
+        let lost = format!("/components/schemas/{name}/oneOf");
+        let union = json!({"oneOf": [{"type": "string"}, {"type": "number"}]});
+        let (expected, lost) = if is_quantity {
+            (json!({"type": "string"}), &[][..])
+        } else {
+            (json!({}), &[lost.as_str()][..])
+        };
+        let input = v3(json!({"components": {"schemas": {name: union}}}));
+        check_v2(input, &format!("/definitions/{name}"), expected, lost);
+        // Only the definition has the name.
+        let property = json!({"properties": {name: union}});
+        check_v2(
+            v3(json!({"components": {"schemas": {"S": property}}})),
+            "/definitions/S",
+            json!({"properties": {name: {}}}),
+            &[&format!("/components/schemas/S/properties/{name}/oneOf")],
+        );
     }
 }
 
@@ -418,7 +435,11 @@ fn schemas_of_v3_become_schemas_of_v2_and_what_cannot_be_said_is_listed() {
             json!({"x-kubernetes-int-or-string": true}),
             &[],
         ),
-        (json!({"oneOf": [{"type": "string"}, {"type": "number"}]}), json!({"type": "string"}), &[]),
+        (
+            json!({"oneOf": [{"type": "string"}, {"type": "number"}], "description": "d"}),
+            json!({"description": "d"}),
+            &["/components/schemas/S/oneOf"],
+        ),
         (
             json!({"anyOf": [{"minimum": 1}], "oneOf": [], "not": {}, "type": "integer"}),
             json!({"type": "integer"}),
@@ -490,11 +511,198 @@ fn operations_of_v3_become_operations_of_v2() {
             &[],
         ),
     ] {
-        let lost: Vec<&str> =
-            lost.iter().copied().chain(["/components/links", "/components/parameters/c"]).collect();
+        let shared = ["/components/links", "/components/parameters/c"];
+        let is_unused = operation.pointer("/requestBody/$ref").is_none();
+        let unused = is_unused.then_some("/components/requestBodies/b");
+        let lost: Vec<&str> = lost.iter().copied().chain(shared).chain(unused).collect();
         let input = v3(json!({"components": components, "paths": {"/p": {"post": operation}}}));
         check_v2(input, "/paths/~1p/post", expected, &lost);
     }
+}
+
+/// Where an operation of v3 loses something, with `post` and below left out.
+fn check_losses(operation: Value, expected: &[&str]) -> Value {
+    let components = json!({"responses": {
+        "R": {"description": "", "content": {"a/json": {"schema": {}}}},
+    }, "schemas": {"D": {"type": "string", "description": "of D", "title": "t"}}});
+    let converted =
+        convert::to_v2(&v3(json!({"components": components, "paths": {"/p": {"post": operation}}}))).unwrap();
+    let places: Vec<&str> = converted
+        .lost
+        .iter()
+        .map(|loss| loss.place.strip_prefix("/paths/~1p/post/").unwrap_or(&loss.place))
+        .collect();
+    assert_eq!(places, expected, "of {operation}: {:?}", converted.lost);
+    assert_eq!(dangling(&converted.document), Vec::<String>::new());
+    converted.document.pointer("/paths/~1p/post").unwrap().clone()
+}
+
+#[test]
+fn media_types_that_only_some_responses_have_are_lost() {
+    let json = json!({"a/json": {"schema": {}}});
+    let both = json!({"a/json": {"schema": {}}, "a/yaml": {"schema": {}}});
+    for (responses, lost) in [
+        (json!({"200": {"content": json}, "201": {"content": json}, "401": {"description": "d"}}), &[][..]),
+        (json!({"200": {"content": both}, "201": {"content": both}, "default": {"content": {}}}), &[]),
+        (json!({"200": {"content": both}, "201": {"content": json}}), &["responses/201/content"]),
+        (
+            json!({"200": {"content": both}, "201": {"$ref": "#/components/responses/R"}}),
+            &["responses/201/content"],
+        ),
+        (json!({"200": {"content": json}, "201": {"$ref": "#/components/responses/R"}}), &[]),
+        (
+            json!({"200": {"content": {"a/json": {"schema": {}}, "a/yaml": {}}}}),
+            &["responses/200/content/a~1yaml"],
+        ),
+        (json!({"200": {"content": {"a/json": {}}}}), &["responses/200/content/a~1json"]),
+        (json!({"200": {"content": {"a/json": {"example": 1}}}}), &[]),
+        (
+            json!({"200": {"headers": {"H": {"required": true, "style": "form", "schema": {"type": "string"}},
+                "I": {"required": false, "style": "simple", "schema": {"type": "string"}}}}}),
+            &["responses/200/headers/H/style", "responses/200/headers/H/required"],
+        ),
+    ] {
+        check_losses(json!({"responses": responses}), lost);
+    }
+}
+
+#[test]
+fn what_is_said_of_a_form_beside_its_fields_is_lost() {
+    let schema = json!({"type": "object", "properties": {"f": {"type": "string"}}});
+    let form = |body: Value| json!({"requestBody": body, "responses": {}});
+    let urlencoded = "application/x-www-form-urlencoded";
+    let multipart = "multipart/form-data";
+    let at = |media: &str, rest: &str| format!("requestBody/content/{}{rest}", media.replace('/', "~1"));
+    for (body, lost) in [
+        (json!({"content": {urlencoded: {"schema": schema}, multipart: {"schema": schema}}}), vec![]),
+        (
+            json!({"description": "d", "x-a": 1, "required": false, "content": {multipart: {"schema": schema}}}),
+            vec!["requestBody/description".to_owned(), "requestBody/x-a".to_owned()],
+        ),
+        (
+            json!({"required": true, "content": {multipart: {"schema": schema}}}),
+            vec!["requestBody/required".to_owned()],
+        ),
+        (
+            json!({"required": true, "content": {multipart: {"schema": with(schema.clone(), json!({"required": ["f"]}))}}}),
+            vec![],
+        ),
+        (
+            json!({"content": {multipart: {"schema": schema, "encoding": {}, "example": {}}}}),
+            vec![at(multipart, "/encoding"), at(multipart, "/example")],
+        ),
+        (
+            json!({"content": {urlencoded: {"schema": schema}, multipart: {"schema": {"type": "object"}}}}),
+            vec![at(multipart, "/schema")],
+        ),
+        (json!({"content": {urlencoded: {"schema": schema}, multipart: {}}}), vec![at(multipart, "")]),
+        (
+            json!({"content": {multipart: {"schema": with(schema.clone(),
+                json!({"required": ["f", "g"], "additionalProperties": false, "description": "d", "type": "array"}))}}}),
+            ["additionalProperties", "description", "required", "type"]
+                .map(|key| at(multipart, &format!("/schema/{key}")))
+                .into(),
+        ),
+        (
+            json!({"content": {multipart: {"schema": {"properties": {"f": {"type": "string", "title": "t"}}}}}}),
+            vec![at(multipart, "/schema/properties/f/title")],
+        ),
+    ] {
+        let lost: Vec<&str> = lost.iter().map(String::as_str).collect();
+        let operation = check_losses(form(body), &lost);
+        let parameters = operation["parameters"].as_array().unwrap();
+        assert_eq!((parameters.len(), &parameters[0]["in"]), (1, &json!("formData")));
+    }
+}
+
+#[test]
+fn what_a_parameter_of_v2_has_no_words_for_is_lost() {
+    let string = json!({"type": "string"});
+    for (parameter, expected, lost) in [
+        (json!({"in": "query", "style": "form", "explode": true, "schema": string}), json!({}), &[][..]),
+        (json!({"in": "path", "style": "simple", "explode": false, "schema": string}), json!({}), &[]),
+        (
+            json!({"in": "query", "style": "deepObject", "schema": {"type": "object"}}),
+            json!({}),
+            &["schema/type", "style"],
+        ),
+        (
+            json!({"in": "path", "style": "label", "explode": true, "schema": string}),
+            json!({}),
+            &["explode", "style"],
+        ),
+        (
+            json!({"in": "query", "schema": {"type": "string", "title": "t", "externalDocs": {}, "readOnly": true}}),
+            json!({}),
+            &["schema/externalDocs", "schema/readOnly", "schema/title"],
+        ),
+        (
+            json!({"in": "query", "schema": {"type": "string", "description": "of the type"}}),
+            json!({"description": "of the type"}),
+            &[],
+        ),
+        (
+            json!({"in": "query", "description": "d", "schema": {"type": "string", "description": "d"}}),
+            json!({"description": "d"}),
+            &[],
+        ),
+        (
+            json!({"in": "query", "description": "d", "schema": {"$ref": "#/components/schemas/D"}}),
+            json!({"description": "d"}),
+            &["schema/title", "schema/description"],
+        ),
+        (
+            json!({"in": "header", "schema": {"type": "array", "items": {"$ref": "#/components/schemas/D"}}}),
+            json!({"type": "array", "items": string}),
+            &["schema/items/title", "schema/items/description"],
+        ),
+        (json!({"in": "query", "schema": 5}), json!({}), &["schema"]),
+    ] {
+        let lost: Vec<String> = lost.iter().map(|place| format!("parameters/0/{place}")).collect();
+        let lost: Vec<&str> = lost.iter().map(String::as_str).collect();
+        let named = with(parameter.clone(), json!({"name": "p"}));
+        let operation = check_losses(json!({"parameters": [named], "responses": {}}), &lost);
+        let expected = with(json!({"name": "p", "in": parameter["in"], "type": "string"}), expected);
+        assert_eq!(operation["parameters"], json!([expected]));
+    }
+}
+
+#[test]
+fn a_parameter_that_is_a_list_of_itself_ends() {
+    let schemas = json!({"L": {"type": "array", "items": {"$ref": "#/components/schemas/L"}}});
+    let parameter = json!({"name": "p", "in": "query", "schema": {"$ref": "#/components/schemas/L"}});
+    let input = v3(json!({"components": {"schemas": schemas},
+        "paths": {"/p": {"get": {"parameters": [parameter], "responses": {}}}}}));
+    let converted = convert::to_v2(&input).unwrap();
+    let mut level = converted.document.pointer("/paths/~1p/get/parameters/0").unwrap();
+    let mut lists = 0;
+    while let Some(items) = level.get("items") {
+        level = items;
+        lists += 1;
+    }
+    assert_eq!((lists, level), (MAX_HOPS, &json!({"type": "string"})));
+    let place = format!("/paths/~1p/get/parameters/0/schema{}", "/items".repeat(MAX_HOPS));
+    assert_eq!(converted.lost.iter().map(|loss| &loss.place).collect::<Vec<_>>(), [&place]);
+}
+
+#[test]
+fn components_that_nothing_in_v2_can_use_are_lost() {
+    let header = json!({"schema": {"type": "string"}});
+    let headers = |name: &str| json!({"headers": {"H": {"$ref": format!("#/components/headers/{name}")}}});
+    let components = json!({
+        "x-a": 1,
+        "headers": {"by-shared": header, "by-response": header, "by-nobody": header},
+        "requestBodies": {"used": {"$ref": "#/components/requestBodies/through"}, "through": {}, "unused": {}},
+        "responses": {"R": headers("by-shared")},
+    });
+    let operation = json!({"requestBody": {"$ref": "#/components/requestBodies/used"},
+        "responses": {"200": headers("by-response")}});
+    check_v2(
+        v3(json!({"components": components, "paths": {"/p": {"post": operation}}})),
+        "/responses/R/headers/H",
+        json!({"type": "string"}),
+        &["/components/headers/by-nobody", "/components/requestBodies/unused", "/components/x-a"],
+    );
 }
 
 #[test]
@@ -587,6 +795,20 @@ fn check_both_ways(v2: &Value) {
     assert_eq!(back.document["paths"].as_object().unwrap().len(), paths.len());
 }
 
+/// Even if what had the name in its document is dropped with a path that is known.
+#[test]
+fn a_name_that_looks_like_a_renaming_stays_its_owners() {
+    let first = v2(json!({"definitions": {"A": {"properties": {}}, "A_v2": {}, "C": {}}}));
+    let second = v2(json!({
+        "definitions": {"A": {}, "A_v2": {}, "C": {"properties": {"p": {"$ref": "#/definitions/A"}}}},
+        "paths": {"/a": {"get": {"responses": {"200": {"schema": {"$ref": "#/definitions/A_v2"}}}}}},
+    }));
+    let merged = merge::v2([first.clone(), second.clone()]).document;
+    let names: Vec<&String> = merged["definitions"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["A", "A_v2", "A_v3", "C", "C_v2"]);
+    assert_eq!(merge::v2([merged.clone(), first, second]).document["definitions"], merged["definitions"]);
+}
+
 /// Any v2 document of Kubernetes: `STERNPOST_OPENAPI_V2=FILE`.
 #[test]
 #[ignore = "needs a document"]
@@ -633,6 +855,8 @@ fn any_document() -> impl Strategy<Value = Value> {
             "#/parameters/",
             "#/responses/",
             "#/components/schemas/",
+            "#/components/requestBodies/",
+            "#/components/callbacks/",
             "#/paths/",
             "http://a/"
         ],
@@ -664,7 +888,8 @@ fn any_document() -> impl Strategy<Value = Value> {
         6 => prop::sample::select(vec![
             "$ref", "properties", "items", "allOf", "anyOf", "additionalProperties", "type", "format", "schema",
             "parameters", "responses", "get", "post", "in", "name", "default", "content", "headers", "required",
-            "nullable", "x-a", "description", "requestBody", "discriminator", "200",
+            "nullable", "x-a", "description", "requestBody", "discriminator", "200", "examples", "callbacks", "mapping",
+            "style", "multipart/form-data",
         ]).prop_map(str::to_owned),
         1 => name.clone(),
     ];
@@ -682,7 +907,7 @@ fn any_document() -> impl Strategy<Value = Value> {
             "swagger": "2.0", "openapi": "3.0.0", "info": {},
             "definitions": definitions, "parameters": parameters, "responses": responses, "paths": paths,
             "components": {"schemas": definitions, "parameters": parameters, "responses": responses,
-                "requestBodies": parameters},
+                "requestBodies": parameters, "headers": parameters, "examples": responses, "callbacks": paths},
         })
     })
 }
@@ -750,7 +975,15 @@ proptest! {
         let again = convert::to_v2(&v3.document).unwrap();
         prop_assert_eq!(dangling(&again.document), Vec::<String>::new());
         filter::v2(document.clone(), "/");
-        merge::v2([document.clone(), v2.document, document]);
+        merge::v2([document.clone(), v2.document, document.clone()]);
+        // Filtering takes nothing away that is referred to.
+        let mut pure = document.clone();
+        pure.as_object_mut().unwrap().retain(|key, _| ["openapi", "paths", "components"].contains(&key.as_str()));
+        let known = dangling(&pure);
+        let filtered = filter::v3(pure, "/");
+        let is_new = |reference: &String| reference.starts_with("#/components/") && !known.contains(reference);
+        prop_assert!(!dangling(&filtered).iter().any(is_new), "{}", filtered);
+        merge::v3([v3.document, document]);
     }
 
     #[test]

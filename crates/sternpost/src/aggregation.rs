@@ -218,15 +218,15 @@ impl Servers {
         self.remotes.get(group, version)
     }
 
-    fn is_built_in(&self, name: &str) -> bool {
-        let (version, group) = name.split_once('.').unwrap_or((name, ""));
-        self.built_in.contains(&GroupVersion::new(group, version))
+    fn is_built_in(&self, api_service: &Value) -> bool {
+        let text = |field: &str| api_service.pointer(field).and_then(Value::as_str).unwrap_or_default();
+        self.built_in.contains(&GroupVersion::new(text("/spec/group"), text("/spec/version")))
     }
 }
 
 impl api_services::Servers for Servers {
     fn put(&self, name: &str, api_service: &Value) {
-        if self.is_built_in(name) {
+        if self.is_built_in(api_service) {
             return;
         }
         let before = self.remote(name);
@@ -270,6 +270,17 @@ struct Told {
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 
+/// What this server says there.
+const OURS: [&str; 7] = [
+    "client-ca-file",
+    "requestheader-client-ca-file",
+    "requestheader-allowed-names",
+    "requestheader-username-headers",
+    "requestheader-uid-headers",
+    "requestheader-group-headers",
+    "requestheader-extra-headers-prefix",
+];
+
 impl Told {
     /// The data of the ConfigMap, or why it cannot be told.
     fn data(&self) -> anyhow::Result<Map<String, Value>> {
@@ -278,17 +289,28 @@ impl Told {
             data.insert("client-ca-file".into(), certificates(path)?.into());
         }
         let flags = &self.authentication;
-        let mut authorities = match &flags.requestheader_client_ca_file {
-            Some(path) => certificates(path)?,
-            None => String::new(),
-        };
-        let mut names = flags.requestheader_allowed_names.clone();
+        let mut authorities = String::new();
+        let mut names = Vec::new();
         let mut headers = [
-            ("username-headers", flags.requestheader_username_headers.clone()),
-            ("uid-headers", flags.requestheader_uid_headers.clone()),
-            ("group-headers", flags.requestheader_group_headers.clone()),
-            ("extra-headers-prefix", flags.requestheader_extra_headers_prefix.clone()),
+            ("username-headers", Vec::new()),
+            ("uid-headers", Vec::new()),
+            ("group-headers", Vec::new()),
+            ("extra-headers-prefix", Vec::new()),
         ];
+        // Only headers that nobody but a front proxy gets past this server.
+        if let Some(path) = &flags.requestheader_client_ca_file {
+            authorities = certificates(path)?;
+            names.clone_from(&flags.requestheader_allowed_names);
+            let known = [
+                &flags.requestheader_username_headers,
+                &flags.requestheader_uid_headers,
+                &flags.requestheader_group_headers,
+                &flags.requestheader_extra_headers_prefix,
+            ];
+            for ((_, names), known) in headers.iter_mut().zip(known) {
+                names.clone_from(known);
+            }
+        }
         if let Some(own) = &self.own_authority {
             // Whatever this server is told by others, it tells in these headers, with this certificate.
             if authorities.is_empty() || !names.is_empty() {
@@ -300,7 +322,7 @@ impl Told {
             authorities.push_str(own);
             for ((_, names), ours) in headers.iter_mut().zip(OWN_HEADERS) {
                 if !names.iter().any(|name| name == ours) {
-                    names.push(ours.into());
+                    names.insert(0, ours.into());
                 }
             }
         }
@@ -319,11 +341,24 @@ impl Told {
 /// In the order of the fields above.
 const OWN_HEADERS: [&str; 4] = ["x-remote-user", "x-remote-uid", "x-remote-group", "x-remote-extra-"];
 
-/// The text of a file that holds certificates.
+/// The certificates that a file holds, and nothing else that may be in it.
 fn certificates(path: &Path) -> anyhow::Result<String> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     ClientAuthority::from_pem(text.as_bytes()).with_context(|| format!("cannot use `{}`", path.display()))?;
-    Ok(text)
+    Ok(only_certificates(&text))
+}
+
+fn only_certificates(pem: &str) -> String {
+    let mut is_within = false;
+    let mut kept = String::with_capacity(pem.len());
+    for line in pem.split_inclusive('\n') {
+        is_within |= line.trim_end() == "-----BEGIN CERTIFICATE-----";
+        if is_within {
+            kept.push_str(line);
+        }
+        is_within &= line.trim_end() != "-----END CERTIFICATE-----";
+    }
+    kept
 }
 
 /// As Go writes the name of a header.
@@ -354,7 +389,11 @@ impl Aggregation {
         loop {
             let snapshot = maps.snapshot();
             let found = snapshot.get(NAMESPACE, NAME);
-            let failed = match ensure(&registry, target, found.map(|found| &**found), &data).await {
+            let ensured = match &data {
+                Some(data) => ensure(&registry, target, found.map(|found| &**found), data).await,
+                None => Ok(()),
+            };
+            let failed = match ensured {
                 // Somebody was faster, who is seen in a moment; or there is no namespace for it.
                 Err(status) if matches!(status.code, 404 | 409) => true,
                 Err(status) => {
@@ -373,14 +412,15 @@ impl Aggregation {
     }
 }
 
-async fn read(told: Arc<Told>) -> Map<String, Value> {
+/// `None` if it cannot be told just now.
+async fn read(told: Arc<Told>) -> Option<Map<String, Value>> {
     // A file may be on a disk that does not answer.
     let read = tokio::task::spawn_blocking(move || told.data()).await;
     match read.map_err(anyhow::Error::from).flatten() {
-        Ok(data) => data,
+        Ok(data) => Some(data),
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "other API servers are not told whom to believe");
-            Map::new()
+            None
         }
     }
 }
@@ -391,20 +431,16 @@ async fn ensure(
     found: Option<&Object>,
     data: &Map<String, Value>,
 ) -> Result<(), Status> {
-    if data.is_empty() {
-        return Ok(());
-    }
     let written = match found {
+        None if data.is_empty() => return Ok(()),
         None => {
             let object = json!({"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data});
             registry.create(Target { name: "", ..target }, object, Writer::server()).await
         }
         Some(found) => {
             let mut object = found.value();
-            let has = |name: &String, value: &Value| {
-                object.pointer("/data").and_then(|data| data.get(name)) == Some(value)
-            };
-            if data.iter().all(|(name, value)| has(name, value)) {
+            let told = |name: &str| object.pointer("/data").and_then(|data| data.get(name));
+            if OURS.iter().all(|name| told(name) == data.get(*name)) {
                 return Ok(());
             }
             if let Some(fields) = object.as_object_mut() {
@@ -413,6 +449,8 @@ async fn ensure(
                     *told = json!({});
                 }
                 if let Some(told) = told.as_object_mut() {
+                    // Whom this server does not vouch for any more is not to be believed any more.
+                    told.retain(|name, _| !OURS.contains(&name.as_str()));
                     told.extend(data.clone());
                 }
             }
@@ -473,6 +511,22 @@ mod tests {
     }
 
     #[test]
+    fn of_a_file_with_certificates_only_these_are_told() {
+        let certificate = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
+        let key = "-----BEGIN PRIVATE KEY-----\nBB==\n-----END PRIVATE KEY-----\n";
+        for (text, expected) in [
+            (certificate.to_owned(), certificate.to_owned()),
+            (
+                format!("{key}{certificate}# a word\n{key}{certificate}"),
+                format!("{certificate}{certificate}"),
+            ),
+            (key.to_owned(), String::new()),
+        ] {
+            assert_eq!(only_certificates(&text), expected);
+        }
+    }
+
+    #[test]
     fn without_flags_others_are_told_of_the_made_certificate() {
         let told = |own: Option<&str>, flags: &[&str]| {
             let authentication = read_flags(flags).unwrap().authentication;
@@ -487,6 +541,9 @@ mod tests {
             "requestheader-group-headers": "[\"X-Remote-Group\"]",
             "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
         });
+        assert_eq!(data, expected);
+        // Headers that anybody may send are nobody's word.
+        let data = Value::Object(told(Some("PEM"), &["--requestheader-username-headers=X-My-User"]));
         assert_eq!(data, expected);
         // With a certificate of somebody else's, its authority has to be named too.
         assert!(told(None, &["--requestheader-allowed-names=a"]).is_empty());

@@ -32,7 +32,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -103,6 +103,20 @@ impl fmt::Display for Refused {
     }
 }
 
+/// The server took longer than it may.
+#[derive(Debug)]
+pub struct TimedOut {
+    limit: Duration,
+}
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no whole answer within {:?}", self.limit)
+    }
+}
+
+impl StdError for TimedOut {}
+
 #[derive(Debug)]
 pub struct Answer {
     pub status: StatusCode,
@@ -168,31 +182,32 @@ impl Client {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Asks for a path below the server's URL.
+    /// Asks for a path below the server's URL. Of an answer that is no success only the beginning
+    /// may be there.
     pub async fn send(&self, path: &str, headers: &HeaderMap) -> anyhow::Result<Reply> {
+        let deadline = Instant::now() + self.limit;
         let asked = async {
             let mut retries = 0;
             loop {
                 let reply = self.send_once(path, headers).await?;
+                let left = deadline.saturating_duration_since(Instant::now());
                 match reply.pause() {
-                    Some(pause) if retries < MAX_RETRIES => sleep(pause).await,
+                    // A pause with no time left after it would only hide what the server said.
+                    Some(pause) if retries < MAX_RETRIES && pause < left => sleep(pause).await,
                     _ => return Ok(reply),
                 }
                 retries += 1;
             }
         };
-        match timeout(self.limit, asked).await {
+        match timeout_at(deadline, asked).await {
             Ok(reply) => reply,
-            Err(_) => {
-                Err(anyhow!("no whole answer within {:?}", self.limit)).with_context(|| self.cannot_get(path))
-            }
+            Err(_) => Err(TimedOut { limit: self.limit }).with_context(|| self.cannot_get(path)),
         }
     }
 
     async fn send_once(&self, path: &str, headers: &HeaderMap) -> anyhow::Result<Reply> {
         let (head, body) = self.start(path, headers).await?.into_parts();
-        let limit = if head.status.is_success() { MAX_BODY_BYTES } else { MAX_FAILURE_BYTES };
-        let body = self.read(body, limit).await.with_context(|| self.cannot_get(path))?;
+        let body = self.read(body, head.status).await.with_context(|| self.cannot_get(path))?;
         Ok(Reply { status: head.status, headers: head.headers, body })
     }
 
@@ -228,14 +243,20 @@ impl Client {
         Hinted { message, hint: hint.to_owned() }.into()
     }
 
-    /// All of a body, counted.
-    async fn read(&self, mut body: Incoming, limit: usize) -> anyhow::Result<Bytes> {
+    /// All of a body, or as much as is looked at of one that is no success; counted.
+    async fn read(&self, mut body: Incoming, status: StatusCode) -> anyhow::Result<Bytes> {
+        let limit = if status.is_success() { MAX_BODY_BYTES } else { MAX_FAILURE_BYTES };
         let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|error| anyhow!(causes(&error)))?.into_data() else { continue };
             self.received.fetch_add(u64::try_from(data.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
             if bytes.len() + data.len() > limit {
-                return Err(anyhow!("the answer has more than {limit} bytes"));
+                if status.is_success() {
+                    return Err(anyhow!("the answer has more than {limit} bytes"));
+                }
+                let room = limit.saturating_sub(bytes.len());
+                bytes.extend_from_slice(data.get(..room).unwrap_or_default());
+                break;
             }
             bytes.extend_from_slice(&data);
         }
@@ -336,7 +357,7 @@ fn https<C>(tls: ClientConfig, name: Option<ServerName<'static>>, connector: C) 
     builder.enable_http1().enable_http2().wrap_connector(connector)
 }
 
-/// Through the proxy of the kubeconfig or, as other programs do, that of the environment.
+/// Through the proxy of the kubeconfig or, as with kubectl, that of the environment.
 fn proxy(
     access: &Access,
     url: &Uri,
@@ -344,11 +365,12 @@ fn proxy(
     let found = match &access.proxy {
         Some(proxy) => Matcher::builder().all(proxy.as_str()).build().intercept(url),
         None if is_this_machine(url) => None,
-        None => Matcher::from_env().intercept(url),
+        None => of_environment(variable).intercept(url),
     };
     let Some(found) = found else {
         return match &access.proxy {
-            Some(proxy) => Err(anyhow!("`proxy-url` is no URL: `{proxy}`")),
+            // Not shown: it may hold a password.
+            Some(_) => Err(anyhow!("`proxy-url` is no URL")),
             None => Ok(None),
         };
     };
@@ -367,6 +389,26 @@ fn proxy(
             None => tunnel,
         }
     }))
+}
+
+#[expect(clippy::disallowed_methods, reason = "proxies are named in the environment")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// What kubectl looks at, which `ALL_PROXY` is not part of.
+fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Matcher {
+    let first = |names: [&str; 2]| {
+        let found = names.into_iter().filter_map(&variable).find(|value| !value.is_empty());
+        found.unwrap_or_default()
+    };
+    // To a program that a web server runs, HTTP_PROXY is a header of whoever asks it.
+    let http = match variable("REQUEST_METHOD") {
+        Some(_) => String::new(),
+        None => first(["HTTP_PROXY", "http_proxy"]),
+    };
+    let builder = Matcher::builder().http(http).https(first(["HTTPS_PROXY", "https_proxy"]));
+    builder.no(first(["NO_PROXY", "no_proxy"])).build()
 }
 
 /// No proxy of the environment is meant for it.
@@ -471,6 +513,32 @@ mod tests {
     }
 
     #[test]
+    fn proxies_of_the_environment_are_those_of_kubectl() {
+        for (variables, url, expected) in [
+            (&[("ALL_PROXY", "http://p:1"), ("all_proxy", "http://p:2")][..], "https://x", None),
+            (
+                &[("HTTPS_PROXY", "http://p:1"), ("https_proxy", "http://p:2")],
+                "https://x",
+                Some("http://p:1/"),
+            ),
+            (&[("HTTPS_PROXY", ""), ("https_proxy", "http://p:2")], "https://x", Some("http://p:2/")),
+            (&[("HTTPS_PROXY", "http://p:1")], "http://x", None),
+            (&[("http_proxy", "http://p:1")], "http://x", Some("http://p:1/")),
+            (&[("HTTP_PROXY", "http://p:1"), ("REQUEST_METHOD", "GET")], "http://x", None),
+            (&[("HTTPS_PROXY", "http://p:1"), ("NO_PROXY", "y,.x")], "https://a.x", None),
+            (&[("HTTPS_PROXY", "http://p:1"), ("no_proxy", "10.0.0.0/8")], "https://10.1.2.3", None),
+        ] {
+            let variable = |name: &str| {
+                let found = variables.iter().find(|(variable, _)| *variable == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            let found = of_environment(variable).intercept(&url.parse().unwrap());
+            let found = found.map(|found| found.uri().to_string());
+            assert_eq!(found.as_deref(), expected, "{variables:?} {url}");
+        }
+    }
+
+    #[test]
     fn servers_that_cannot_be_asked() {
         let access = Access {
             server: String::new(),
@@ -486,7 +554,8 @@ mod tests {
             ("::", None, "this is no URL: invalid authority"),
             ("/x", None, "the URL has no host"),
             ("https://x", Some("socks5://p:1"), "proxies by `socks5` are not supported; http is"),
-            ("https://x", Some(" "), "`proxy-url` is no URL: ` `"),
+            ("https://x", Some(" "), "`proxy-url` is no URL"),
+            ("https://x", Some("http://u:secret@p q:1"), "`proxy-url` is no URL"),
         ] {
             let access = Access { server: server.into(), proxy: proxy.map(Into::into), ..access.clone() };
             let error = format!("{:#}", Client::new(&access, TIMEOUT).unwrap_err());

@@ -176,11 +176,17 @@ async fn find(args: &AccessArgs, surroundings: &Surroundings) -> anyhow::Result<
     let (files, presence) = surroundings.files(args);
     let config = Config::read(&files, presence)?;
     if config.is_empty() && args.server.is_none() {
-        if let Some(access) = in_cluster(surroundings)? {
-            return Ok(access);
-        }
+        let named = [("context", &args.context), ("cluster", &args.cluster), ("user", &args.user)];
+        let named = named.into_iter().find_map(|(what, name)| Some((what, name.as_deref()?)));
+        let message = match named {
+            Some((what, name)) => format!("there is no kubeconfig, so no {what} `{name}`"),
+            None => match in_cluster(surroundings, args)? {
+                Some(access) => return Ok(access),
+                None => "there is no kubeconfig".to_owned(),
+            },
+        };
         let hint = "name one with --kubeconfig or $KUBECONFIG, or a server with --server".to_owned();
-        return Err(Hinted { message: "there is no kubeconfig".to_owned(), hint }.into());
+        return Err(Hinted { message, hint }.into());
     }
     let source = match files.as_slice() {
         [file] => format!("`{}`", file.display()),
@@ -278,42 +284,59 @@ fn named<'a>(entries: &'a BTreeMap<String, Entry>, what: &str, name: &str) -> an
 fn of_cluster(cluster: &Entry, args: &AccessArgs) -> anyhow::Result<Access> {
     let Entry { value, directory } = cluster;
     let said = args.server.as_deref().or_else(|| string(value, "server"));
-    let authority = match &args.certificate_authority {
-        Some(file) => Some(fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))?),
-        None if args.insecure_skip_tls_verify => None,
-        None => content(value, "certificate-authority", directory)?,
-    };
+    let authority = authority(args, || content(value, "certificate-authority", directory))?;
     let skips = value.get("insecure-skip-tls-verify").and_then(Value::as_bool).unwrap_or_default();
+    let insecure = args.insecure_skip_tls_verify || (skips && args.certificate_authority.is_none());
+    if insecure && authority.is_some() {
+        // As kubectl: whoever gave an authority does not want just any server.
+        return Err(anyhow!("`insecure-skip-tls-verify` and a certificate authority exclude each other"));
+    }
     // A name in the file is that of the server in the file.
     let server_name = string(value, "tls-server-name").filter(|_| args.server.is_none());
     Ok(Access {
         server: said.context("the cluster names no server")?.to_owned(),
         authority,
         server_name: args.tls_server_name.as_deref().or(server_name).map(Into::into),
-        insecure: args.insecure_skip_tls_verify || (skips && args.certificate_authority.is_none()),
+        insecure,
         proxy: string(value, "proxy-url").map(Into::into),
         credentials: Credentials::default(),
         principal: String::new(),
     })
 }
 
-/// What a pod knows of its cluster, if this is one.
-fn in_cluster(surroundings: &Surroundings) -> anyhow::Result<Option<Access>> {
+/// What the command line says vouches for the server, else what there is.
+fn authority(
+    args: &AccessArgs,
+    otherwise: impl FnOnce() -> anyhow::Result<Option<Vec<u8>>>,
+) -> anyhow::Result<Option<Vec<u8>>> {
+    match &args.certificate_authority {
+        Some(file) => fs::read(file).map(Some).with_context(|| format!("cannot read `{}`", file.display())),
+        None if args.insecure_skip_tls_verify => Ok(None),
+        None => otherwise(),
+    }
+}
+
+/// What a pod knows of its cluster, if this is one; the command line wins.
+fn in_cluster(surroundings: &Surroundings, args: &AccessArgs) -> anyhow::Result<Option<Access>> {
     let Some((host, port)) = &surroundings.service else { return Ok(None) };
     let file = |name: &str| {
         let path = surroundings.service_account.join(name);
         fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))
     };
-    let token = String::from_utf8(file("token")?).context("the token of the service account is no text")?;
+    let token = match &args.token {
+        Some(token) => token.clone(),
+        None => String::from_utf8(file("token")?).context("the token of the service account is no text")?,
+    };
+    let user = Entry { directory: surroundings.service_account.clone(), ..Entry::default() };
     let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
     Ok(Some(Access {
         server: format!("https://{host}:{port}"),
-        authority: Some(file("ca.crt")?),
-        server_name: None,
-        insecure: false,
+        authority: authority(args, || file("ca.crt").map(Some))?,
+        server_name: args.tls_server_name.clone(),
+        insecure: args.insecure_skip_tls_verify,
         proxy: None,
         credentials: Credentials::bearer(token.trim()),
-        principal: hexadecimal(&Sha256::digest(surroundings.service_account.as_os_str().as_encoded_bytes())),
+        principal: principal(&user, args),
     }))
 }
 
@@ -577,6 +600,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn any_server_and_an_authority_exclude_each_other() {
+        let config = "current-context: a\ncontexts:\n- {name: a, context: {cluster: c}}\n\
+                      clusters:\n- {name: c, cluster: {server: 'https://s', insecure-skip-tls-verify: true, \
+                      certificate-authority-data: Q0E=}}\n";
+        let error = access(&[config], &AccessArgs::default()).await.unwrap_err().to_string();
+        assert_eq!(error, "`insecure-skip-tls-verify` and a certificate authority exclude each other");
+        // A flag says which it is.
+        let any = AccessArgs { insecure_skip_tls_verify: true, ..AccessArgs::default() };
+        let any = access(&[config], &any).await.unwrap();
+        assert_eq!((any.insecure, any.authority), (true, None));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let checked = AccessArgs { certificate_authority: Some(file.path().into()), ..AccessArgs::default() };
+        let checked = access(&[config], &checked).await.unwrap();
+        assert_eq!((checked.insecure, checked.authority), (false, Some(Vec::new())));
+    }
+
+    #[tokio::test]
     async fn without_files_there_is_the_pod_or_the_flag() {
         let directory = tempfile::tempdir().unwrap();
         let nowhere = Surroundings { home: Some(directory.path().into()), ..Surroundings::default() };
@@ -596,6 +636,34 @@ mod tests {
         let found = find(&AccessArgs::default(), &pod).await.unwrap();
         assert_eq!(found.server, "https://[fd00::1]:443");
         assert_eq!(found.credentials, Credentials::bearer("pod"));
+        assert_eq!(found.authority.as_deref(), Some(&b"CA"[..]));
+        // In a pod, too, the command line wins.
+        let other = directory.path().join("other.crt");
+        fs::write(&other, "OTHER").unwrap();
+        let flags = AccessArgs {
+            token: Some("mine".into()),
+            certificate_authority: Some(other),
+            tls_server_name: Some("name".into()),
+            ..AccessArgs::default()
+        };
+        let other = find(&flags, &pod).await.unwrap();
+        assert_eq!((&other.server, other.insecure), (&found.server, false));
+        assert_eq!(other.credentials, Credentials::bearer("mine"));
+        assert_eq!(other.authority.as_deref(), Some(&b"OTHER"[..]));
+        assert_eq!(other.server_name.as_deref(), Some("name"));
+        assert_ne!(other.principal, found.principal, "they share no cache");
+        let any = AccessArgs { insecure_skip_tls_verify: true, ..AccessArgs::default() };
+        let any = find(&any, &pod).await.unwrap();
+        assert_eq!((any.insecure, any.authority), (true, None));
+        let name = || Some("x".to_owned());
+        for (args, expected) in [
+            (AccessArgs { context: name(), ..AccessArgs::default() }, "context"),
+            (AccessArgs { cluster: name(), ..AccessArgs::default() }, "cluster"),
+            (AccessArgs { user: name(), ..AccessArgs::default() }, "user"),
+        ] {
+            let error = find(&args, &pod).await.unwrap_err().to_string();
+            assert_eq!(error, format!("there is no kubeconfig, so no {expected} `x`"));
+        }
         // A list skips what is not there.
         let file = directory.path().join("config");
         fs::write(&file, admin("https://x", "CA", &Token::parse("t").unwrap())).unwrap();

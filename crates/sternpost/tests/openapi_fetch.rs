@@ -190,6 +190,8 @@ fn openapi(directory: &Path, words: &[&str], input: &[u8]) -> Ran {
         .env_remove("KUBERNETES_SERVICE_HOST")
         .env_remove("HTTP_PROXY")
         .env_remove("HTTPS_PROXY")
+        .env_remove("http_proxy")
+        .env_remove("https_proxy")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -391,6 +393,11 @@ fn a_document_one_or_some_kinds() {
         (&["--kind", "Tram"][..], "error: the documents have no kind `Tram`\n".to_owned()),
         (&["--group", "land"], format!("error: {url} has no document of the group `land`\n")),
         (&["sea/v9"], format!("error: {url} has no `sea/v9`\nhint: it has sea/v1\n")),
+        (&["sea/v1", "--group", "air"], "error: the documents have no kind of the group `air`\n".to_owned()),
+        (
+            &["apis", "sea/v1", "--group", "air", "--group", "land"],
+            "error: the documents have no kind of the group `air` or `land`\n".to_owned(),
+        ),
     ] {
         let ran = run(words);
         assert_eq!((ran.code, ran.stdout.len(), ran.stderr), (1, 0, expected));
@@ -410,8 +417,13 @@ fn a_file_is_written_as_a_whole_or_not_at_all() {
     assert_eq!((ran.code, ran.stdout.len()), (0, 0));
     let before = fs::read(directory.join("out.json")).unwrap();
     assert_eq!(before, document("sea", "Ship").to_string().as_bytes());
-    assert_eq!(run(&["--kind", "Tram", "--output-file", "out.json"]).code, 1);
-    assert_eq!(fs::read(directory.join("out.json")).unwrap(), before);
+    let entries = || fs::read_dir(directory.join("cache/sternpost/openapi")).unwrap().count();
+    assert_eq!(entries(), 1);
+    for words in [&["--kind", "Tram"][..], &["apis", "sea/v1", "--group", "air", "--cache-size", "0"]] {
+        assert_eq!(run(&[words, &["--output-file", "out.json"]].concat()).code, 1);
+        assert_eq!(fs::read(directory.join("out.json")).unwrap(), before);
+    }
+    assert_eq!(entries(), 0, "a run that fails tidies up, too");
     let failed = run(&["sea/v1", "--output-file", "no/such/out.json"]);
     assert_eq!(failed.code, 1);
     assert!(failed.stderr.starts_with("error: cannot write `no/such/out.json`: "), "{}", failed.stderr);
@@ -441,7 +453,8 @@ fn an_old_server_has_its_v2_converted() {
             "Ship": {"properties": {"hull": {"$ref": "#/definitions/Hull"}}}, "Hull": {}, "Kite": {}}});
     let server = Fake::start(move |asked| match asked.path.as_str() {
         "/openapi/v2" => ok(&document),
-        _ => reply(404, &[], ""),
+        // A page for people, longer than anybody looks at.
+        _ => reply(404, &[("content-type", "text/html")], vec![b' '; 100 << 10]),
     });
     let url = server.url();
     let run = |words: &[&str]| openapi(&directory, &[&["fetch", "--server", &url], words].concat(), b"");
@@ -454,6 +467,7 @@ fn an_old_server_has_its_v2_converted() {
     let names: Vec<&String> = one["components"]["schemas"].as_object().unwrap().keys().collect();
     assert_eq!(names, ["Hull", "Ship"]);
     assert_eq!(one["paths"].as_object().unwrap().len(), 1);
+    assert_eq!(run(&["apis/sea/v1"]).json(), one, "by its key");
     assert_eq!(run(&["land/v1"]).stderr, format!("{note}error: {url} has no `land/v1`\n"));
     assert_eq!(run(&["--list"]).code, 1);
 }
@@ -580,6 +594,12 @@ fn documents_of_servers_that_are_away_can_be_left_out() {
     assert_eq!((ran.code, ran.stdout.len(), ran.stderr), (1, 0, expected));
     let ran = run(&["air/v1"]);
     assert_eq!((ran.code, ran.stderr), (1, format!("error: {problem}")));
+    // Nothing is no document.
+    fs::write(directory.join("good.json"), "{}").unwrap();
+    let ran = run(&["air/v1", "--skip-unavailable", "--output-file", "good.json"]);
+    let nothing = format!("error: {url} has none of the documents at the moment\n");
+    assert_eq!((ran.code, ran.stderr.ends_with(&nothing)), (1, true), "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(directory.join("good.json")).unwrap(), "{}");
     let ran = run(&["--all", "--skip-unavailable"]);
     assert!(
         ran.stderr.starts_with(&format!("warning: `apis/air/v1` is left out: {problem}")),
@@ -587,6 +607,132 @@ fn documents_of_servers_that_are_away_can_be_left_out() {
         ran.stderr
     );
     assert_eq!(ran.json()["paths"].as_object().unwrap().len(), 2);
+}
+
+/// A pause that is longer than the time for an answer is not waited for.
+#[test]
+fn documents_of_servers_that_keep_us_waiting_can_be_left_out() {
+    let directory = directory("waiting");
+    let later = reply(503, &[("retry-after", "3600")], "{\"message\": \"later\"}");
+    let silent = Reply { end: End::Silent, ..reply(200, &[], "") };
+    let air = "/openapi/v3/apis/air/v1?hash=1";
+    for (answer, limit, expected) in [
+        (later, "60", format!("URL answers 503 Service Unavailable to {air}: later\n")),
+        (silent, "5", format!("cannot get {air} from URL: no whole answer within 5s\n")),
+    ] {
+        let whole = kube(Arc::new(AtomicUsize::new(1)));
+        let server = Fake::start(move |asked| match asked.path.split('?').next().unwrap() {
+            "/openapi/v3/apis/air/v1" => answer.clone(),
+            _ => whole(asked),
+        });
+        let url = server.url();
+        let began = Instant::now();
+        let words = ["fetch", "--server", &url, "--request-timeout", limit];
+        let ran = openapi(&directory, &[&words[..], &["--all", "--skip-unavailable"]].concat(), b"");
+        let expected = expected.replace("URL", &url);
+        let warning = format!("warning: `apis/air/v1` is left out: {expected}");
+        assert!(ran.stderr.starts_with(&warning), "{}", ran.stderr);
+        assert_eq!(ran.json()["paths"].as_object().unwrap().len(), 2);
+        let ran = openapi(&directory, &[&words[..], &["air/v1"]].concat(), b"");
+        assert_eq!((ran.code, ran.stderr), (1, format!("error: {expected}")));
+        assert!(began.elapsed() < Duration::from_secs(50));
+    }
+}
+
+/// What says to be good for ever and is no document is asked for again.
+#[test]
+fn what_is_no_document_is_not_kept() {
+    let directory = directory("poison");
+    for (path, words) in [
+        ("/openapi/v3", &["fetch", "sea/v1"][..]),
+        ("/openapi/v3/apis/sea/v1", &["fetch", "sea/v1"]),
+        ("/openapi/v2", &["fetch", "--v2"]),
+    ] {
+        let (whole, count) = (kube(Arc::new(AtomicUsize::new(1))), AtomicUsize::new(0));
+        let headers = [("cache-control", "public, immutable"), ("etag", "\"a\"")];
+        let server = Fake::start(move |asked| {
+            let found = match asked.path.as_str() {
+                "/openapi/v2" => reply(200, &headers, "{\"swagger\": \"2.0\"}"),
+                _ => whole(asked),
+            };
+            if asked.path.split('?').next() != Some(path) {
+                return found;
+            }
+            match count.fetch_add(1, Ordering::Relaxed) {
+                0 => reply(200, &headers, "{}"),
+                _ if asked.headers.contains_key("if-none-match") => reply(304, &headers, ""),
+                _ => found,
+            }
+        });
+        let url = server.url();
+        let run = || openapi(&directory, &[words, &["--server", &url]].concat(), b"");
+        let (first, second) = (run(), run());
+        assert!(first.stderr.starts_with(&format!("error: the answer of {url} to {path}: ")));
+        assert_eq!((first.code, second.code), (1, 0), "{path}: {}", second.stderr);
+    }
+}
+
+/// What was kept as something else is as good as not there.
+#[test]
+fn what_is_kept_is_looked_at_again() {
+    let directory = directory("changed");
+    let asked_for_v2 = AtomicUsize::new(0);
+    let headers = [("cache-control", "public, immutable")];
+    let server = Fake::start(move |asked| match asked.path.as_str() {
+        "/openapi/v3" => ok(&json!({"paths": {"api/v1": {"serverRelativeURL": "/openapi/v2"}}})),
+        "/openapi/v2" => match asked_for_v2.fetch_add(1, Ordering::Relaxed) {
+            0 => reply(200, &headers, "{\"swagger\": \"2.0\"}"),
+            _ => reply(200, &headers, "{\"openapi\": \"3.0.0\"}"),
+        },
+        _ => reply(404, &[], ""),
+    });
+    let url = server.url();
+    let run = |what: &str| openapi(&directory, &["fetch", what, "--server", &url], b"").json();
+    assert_eq!(run("--v2"), json!({"swagger": "2.0"}));
+    assert_eq!(run("--v2"), json!({"swagger": "2.0"}), "from the cache");
+    assert_eq!(run("v1"), json!({"openapi": "3.0.0"}));
+}
+
+#[test]
+fn a_server_is_told_of_by_what_its_documents_hold() {
+    let directory = directory("info");
+    let generation = Arc::new(AtomicUsize::new(1));
+    let (whole, gone) = (kube(generation.clone()), Arc::new(AtomicUsize::new(0)));
+    let is_gone = gone.clone();
+    let server = Fake::start(move |asked| match asked.path.split('?').next().unwrap() {
+        "/version" => ok(&json!({"gitVersion": "v1.2.3"})),
+        "/openapi/v3/apis/air/v1" if is_gone.load(Ordering::Relaxed) > 0 => reply(503, &[], ""),
+        _ => whole(asked),
+    });
+    let url = server.url();
+    let run = |words: &[&str]| openapi(&directory, &[&["info", "--server", &url], words].concat(), b"");
+    let (none, sea) = (document("", "List").to_string().len(), document("sea", "Ship").to_string().len());
+    let total = none + sea + document("air", "Kite").to_string().len();
+    let expected = format!(
+        "Server:          {url}\nVersion:         v1.2.3\nOpenAPI:         v3\nDocuments:       3\n\
+         Group-versions:  2\nPaths:           3\nSchemas:         4\nKinds:           3\n\
+         Bytes:           {total}\n\n\
+         DOCUMENT     PATHS  SCHEMAS  KINDS      BYTES  HASH\n\
+         apis             1        2      1  {none:>9}  0\n\
+         apis/air/v1      1        2      1  {sea:>9}  1\n\
+         apis/sea/v1      1        2      1  {sea:>9}  0\n"
+    );
+    assert_eq!(String::from_utf8(run(&[]).stdout).unwrap(), expected);
+    server.take();
+    let held = run(&["-o", "json"]).json();
+    assert_eq!(server.take(), ["/openapi/v3", "/version"], "the rest is in the cache");
+    assert_eq!((&held["schemas"], &held["bytes"]), (&json!(4), &json!(total)));
+    let air = json!({"key": "apis/air/v1", "url": "/openapi/v3/apis/air/v1?hash=1", "hash": "1",
+        "bytes": sea, "paths": 1, "schemas": 2, "kinds": 1});
+    assert_eq!(held["documents"][1], air);
+    // Nothing is told of an older document than the one that is listed.
+    generation.store(2, Ordering::Relaxed);
+    gone.store(1, Ordering::Relaxed);
+    let ran = run(&["-o", "json"]);
+    assert!(ran.stderr.starts_with("warning: `apis/air/v1` is left out: "), "{}", ran.stderr);
+    let air = json!({"key": "apis/air/v1", "url": "/openapi/v3/apis/air/v1?hash=2", "hash": "2",
+        "bytes": null, "paths": null, "schemas": null, "kinds": null});
+    assert_eq!((&ran.json()["documents"][1], &ran.json()["paths"]), (&air, &json!(2)));
 }
 
 /// Two documents may have something else by the same name, and the same path.

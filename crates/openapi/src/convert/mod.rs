@@ -25,7 +25,7 @@ mod to_v3;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Converted {
     pub document: Value,
-    /// In the order of the input, at most [`MAX_LOSSES`].
+    /// In the order they were found, at most [`MAX_LOSSES`].
     pub lost: Vec<Loss>,
     /// Losses beyond those listed.
     pub unlisted: usize,
@@ -34,7 +34,8 @@ pub struct Converted {
 /// Something of the input that the output does not say, or not as it was said.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Loss {
-    /// A JSON pointer into the input.
+    /// A JSON pointer into the input; where something shared is written at its place of use, the
+    /// pointer goes on from there.
     pub place: String,
     pub what: String,
 }
@@ -116,7 +117,7 @@ fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
     }
 }
 
-fn count(value: &Value) -> usize {
+pub(crate) fn count(value: &Value) -> usize {
     match value {
         Value::Object(fields) => fields.values().fold(1, |sum, value| sum.saturating_add(count(value))),
         Value::Array(items) => items.iter().fold(1, |sum, value| sum.saturating_add(count(value))),
@@ -357,6 +358,11 @@ fn is_component_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
+/// Quantities are known by name alone.
+fn is_quantity_name(name: &str) -> bool {
+    name.strip_suffix("Quantity").is_some_and(|package| package.ends_with("resource."))
+}
+
 /// Keywords of a schema that hold data or limits, the same in both versions.
 fn is_plain_keyword(key: &str) -> bool {
     const PLAIN: [&str; 24] = [
@@ -388,4 +394,4 @@ fn is_plain_keyword(key: &str) -> bool {
     PLAIN.contains(&key) || key.starts_with("x-")
 }
 
-const METHODS: [&str; 7] = ["delete", "get", "head", "options", "patch", "post", "put"];
+pub(crate) const METHODS: [&str; 7] = ["delete", "get", "head", "options", "patch", "post", "put"];

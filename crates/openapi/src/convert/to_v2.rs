@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Context, ConvertError, Converted, METHODS, Place, fragment, is_plain_keyword, said};
+use super::{
+    Context, ConvertError, Converted, MAX_HOPS, METHODS, Place, fragment, is_plain_keyword, is_quantity_name,
+    is_true, said,
+};
+use crate::references;
 
 const FORMS: [&str; 2] = ["application/x-www-form-urlencoded", "multipart/form-data"];
 const JSON: &str = "application/json";
@@ -54,19 +58,33 @@ impl<'a> Converter<'a> {
     fn components(&mut self, fields: &'a Map<String, Value>, out: &mut Map<String, Value>) {
         let root = Place::ROOT;
         let components = root.at("components");
+        let mut used = None;
         for (section, entries) in fields.get("components").and_then(Value::as_object).into_iter().flatten() {
             let place = components.at(section);
+            if section.starts_with("x-") {
+                self.context.lose_at(&place, "has no place in v2");
+                continue;
+            }
             let Some(entries) = entries.as_object() else {
                 self.context.lose_at(&place, "is not an object");
                 continue;
             };
             let mut converted = Map::new();
             let to = match section.as_str() {
-                // Bodies and headers stand where they are used; schemas come last.
-                "schemas" | "requestBodies" | "headers" => continue,
+                // These come last.
+                "schemas" => continue,
+                // These stand where they are used.
+                "requestBodies" | "headers" => {
+                    let used = used.get_or_insert_with(|| used_parts(self.context.source));
+                    for name in entries.keys() {
+                        if !used.contains(&(section.as_str(), name.clone())) {
+                            self.context.lose_at(&place.at(name), "nothing uses it");
+                        }
+                    }
+                    continue;
+                }
                 "parameters" | "responses" => section.as_str(),
                 "securitySchemes" => "securityDefinitions",
-                key if key.starts_with("x-") => continue,
                 _ => {
                     self.context.lose_at(&place, "has no place in v2");
                     continue;
@@ -98,7 +116,7 @@ impl<'a> Converter<'a> {
 
     fn shared_response(&mut self, value: &'a Value, place: &Place<'_>) -> Option<Value> {
         let (_, target) = self.context.resolve(value, "/components/responses", place)?;
-        Some(self.response(target, &mut BTreeSet::new(), place))
+        Some(self.response(target, place))
     }
 
     /// Last of all: what was referred to elsewhere is among them.
@@ -111,7 +129,7 @@ impl<'a> Converter<'a> {
         for (name, value) in
             source.pointer("/components/schemas").and_then(Value::as_object).into_iter().flatten()
         {
-            let schema = self.schema(value, &schemas.at(name));
+            let schema = self.schema_of(value, is_quantity_name(name), &schemas.at(name));
             let name = self.context.names.get(name.as_str()).cloned().unwrap_or_default();
             out.insert(name, schema);
         }
@@ -226,6 +244,7 @@ impl<'a> Converter<'a> {
             return json!({});
         };
         let mut out = Map::new();
+        let mut contents = Vec::new();
         for (code, value) in responses {
             let place = place.at(code);
             let response = if code.starts_with("x-") {
@@ -233,20 +252,33 @@ impl<'a> Converter<'a> {
             } else {
                 match self.context.resolve(value, "/components/responses", &place) {
                     None => json!({"description": ""}),
-                    Some((Some(name), target)) => {
+                    Some((shared, target)) => {
                         let content = target.get("content").and_then(Value::as_object);
-                        produces.extend(content.into_iter().flatten().map(|(media, _)| media.clone()));
-                        json!({"$ref": format!("#/responses/{}", fragment(name))})
+                        contents.extend(content.filter(|content| !content.is_empty()).map(|it| (code, it)));
+                        match shared {
+                            Some(name) => json!({"$ref": format!("#/responses/{}", fragment(name))}),
+                            None => self.response(target, &place),
+                        }
                     }
-                    Some((None, target)) => self.response(target, produces, &place),
                 }
             };
             out.insert(code.clone(), response);
         }
+        let types = contents.iter().flat_map(|(_, content)| content.keys());
+        produces.extend(types.cloned());
+        for (code, content) in contents {
+            if content.len() != produces.len() {
+                let place = place.at(code);
+                self.context.lose_at(
+                    &place.at("content"),
+                    "v2 has the same media types for all responses of an operation",
+                );
+            }
+        }
         Value::Object(out)
     }
 
-    fn response(&mut self, response: &'a Value, produces: &mut BTreeSet<String>, place: &Place<'_>) -> Value {
+    fn response(&mut self, response: &'a Value, place: &Place<'_>) -> Value {
         let mut out = Map::new();
         out.insert("description".into(), "".into());
         let Some(fields) = response.as_object() else {
@@ -261,7 +293,13 @@ impl<'a> Converter<'a> {
                 }
                 "content" => {
                     let (schema, examples) = self.content(value, &place);
-                    produces.extend(value.as_object().into_iter().flatten().map(|(media, _)| media.clone()));
+                    if schema.is_none() {
+                        for (media, _) in value.as_object().into_iter().flatten() {
+                            if !examples.contains_key(media) {
+                                self.context.lose_at(&place.at(media), "without a schema v2 says no content");
+                            }
+                        }
+                    }
                     out.extend(schema.map(|schema| ("schema".to_owned(), schema)));
                     if !examples.is_empty() {
                         out.insert("examples".into(), Value::Object(examples));
@@ -276,7 +314,10 @@ impl<'a> Converter<'a> {
                             continue;
                         };
                         let mut flat = self.flat(header, &place);
-                        flat.remove("required");
+                        self.lose_style(header, "simple", &place);
+                        if flat.remove("required").is_some_and(|required| required == true) {
+                            self.context.lose_at(&place.at("required"), "has no place in v2");
+                        }
                         headers.insert(name.clone(), Value::Object(flat));
                     }
                     out.insert(key.clone(), Value::Object(headers));
@@ -301,6 +342,9 @@ impl<'a> Converter<'a> {
         let mut examples = Map::new();
         for (name, media) in content {
             let place = place.at(name);
+            if chosen.is_some() && media.get("schema").is_none() {
+                self.context.lose_at(&place, "has no schema, and gets that of another media type");
+            }
             for (key, value) in media.as_object().into_iter().flatten() {
                 match key.as_str() {
                     "schema" => {
@@ -327,29 +371,16 @@ impl<'a> Converter<'a> {
         let content = body.get("content").and_then(Value::as_object);
         let types: Vec<String> = content.into_iter().flatten().map(|(media, _)| media.clone()).collect();
         let is_form = !types.is_empty() && types.iter().all(|media| FORMS.contains(&media.as_str()));
-        let content_place = place.at("content");
-        let schema = content.into_iter().flatten().find_map(|(_, media)| media.get("schema"));
-        if let Some(properties) =
-            schema.filter(|_| is_form).and_then(|schema| schema.get("properties")).and_then(Value::as_object)
+        let form =
+            content.into_iter().flatten().find_map(|(media, value)| Some((media, value.get("schema")?)));
+        if let Some((media, schema)) = form.filter(|_| is_form)
+            && let Some(fields) = schema.as_object()
+            && let Some(properties) = fields.get("properties").and_then(Value::as_object)
         {
-            let required = super::texts(schema.and_then(|schema| schema.get("required")));
-            for (name, property) in properties {
-                let place = content_place.at(name);
-                let mut field = self.flat_schema(property, &place);
-                if said(&field, "type") == Some("string") && said(&field, "format") == Some("binary") {
-                    field.insert("type".into(), "file".into());
-                    field.remove("format");
-                }
-                if let Some(text) = property.get("description") {
-                    field.insert("description".into(), self.context.copy(text));
-                }
-                field.insert("name".into(), name.clone().into());
-                field.insert("in".into(), "formData".into());
-                if required.contains(&name.as_str()) {
-                    field.insert("required".into(), true.into());
-                }
-                parameters.push(Value::Object(field));
-            }
+            self.lose_beside_form(body, fields, place);
+            let place = place.at("content");
+            let place = place.at(media);
+            self.form(fields, properties, parameters, &place.at("schema"));
             return types;
         }
         let mut out = Map::new();
@@ -377,6 +408,76 @@ impl<'a> Converter<'a> {
         }
         parameters.push(Value::Object(out));
         if types.is_empty() { vec![ANY.into()] } else { types }
+    }
+
+    /// The fields of a form.
+    fn form(
+        &mut self,
+        schema: &'a Map<String, Value>,
+        properties: &'a Map<String, Value>,
+        parameters: &mut Vec<Value>,
+        place: &Place<'_>,
+    ) {
+        let required = super::texts(schema.get("required"));
+        for (key, value) in schema {
+            let place = place.at(key);
+            match key.as_str() {
+                "properties" => {}
+                "type" if value == "object" => {}
+                "required" => {
+                    if required.iter().any(|name| !properties.contains_key(*name)) {
+                        self.context.lose_at(&place, "names what is no field");
+                    }
+                }
+                _ => self.context.lose_at(&place, "cannot be said of a form in v2"),
+            }
+        }
+        let place = place.at("properties");
+        for (name, property) in properties {
+            let mut field = self.flat_schema(property, &place.at(name));
+            if said(&field, "type") == Some("string") && said(&field, "format") == Some("binary") {
+                field.insert("type".into(), "file".into());
+                field.remove("format");
+            }
+            field.insert("name".into(), name.clone().into());
+            field.insert("in".into(), "formData".into());
+            if required.contains(&name.as_str()) {
+                field.insert("required".into(), true.into());
+            }
+            parameters.push(Value::Object(field));
+        }
+    }
+
+    /// What a body says beside the fields of its form: v2 has no place for a form as such.
+    fn lose_beside_form(&mut self, body: &Value, schema: &Map<String, Value>, place: &Place<'_>) {
+        for (key, value) in body.as_object().into_iter().flatten() {
+            let place = place.at(key);
+            let has_required = !super::texts(schema.get("required")).is_empty();
+            match key.as_str() {
+                "content" => self.lose_beside_schema(value, schema, &place),
+                // A form with a field that must be there must be there.
+                "required" if value != true || has_required => {}
+                _ => self.context.lose_at(&place, "cannot be said of a form in v2"),
+            }
+        }
+    }
+
+    fn lose_beside_schema(&mut self, content: &Value, schema: &Map<String, Value>, place: &Place<'_>) {
+        for (media, value) in content.as_object().into_iter().flatten() {
+            let place = place.at(media);
+            if value.get("schema").is_none() {
+                self.context.lose_at(&place, "has no schema, and gets that of another media type");
+            }
+            for (key, value) in value.as_object().into_iter().flatten() {
+                match key.as_str() {
+                    "schema" if value.as_object() == Some(schema) => {}
+                    "schema" => {
+                        self.context.lose_at(&place.at(key), "a schema of its own for one media type");
+                    }
+                    _ => self.context.lose_at(&place.at(key), "has no place in v2"),
+                }
+            }
+        }
     }
 
     fn parameters(&mut self, list: &'a Value, place: &Place<'_>) -> Vec<Value> {
@@ -410,9 +511,9 @@ impl<'a> Converter<'a> {
                 out.insert(key.into(), self.context.copy(value));
             }
         }
+        let usual = if said(fields, "in") == Some("query") { "form" } else { "simple" };
         if said(&out, "type") == Some("array") {
-            let is_query = said(fields, "in") == Some("query");
-            let style = said(fields, "style").unwrap_or(if is_query { "form" } else { "simple" });
+            let style = said(fields, "style").unwrap_or(usual);
             let explode = fields.get("explode").and_then(Value::as_bool).unwrap_or(style == "form");
             let format = match (style, explode) {
                 ("form", true) => Some("multi"),
@@ -428,8 +529,19 @@ impl<'a> Converter<'a> {
                 }
                 None => self.context.lose_at(&place.at("style"), "cannot be said in v2"),
             }
+        } else {
+            self.lose_style(parameter, usual, place);
         }
         Some(Value::Object(out))
+    }
+
+    /// v2 has a word for how lists are written, and for nothing else.
+    fn lose_style(&mut self, parameter: &Value, usual: &str, place: &Place<'_>) {
+        for (key, usual) in [("explode", Value::from(usual == "form")), ("style", usual.into())] {
+            if parameter.get(key).is_some_and(|value| *value != usual) {
+                self.context.lose_at(&place.at(key), "cannot be said in v2");
+            }
+        }
     }
 
     /// A parameter or header with its schema's keywords beside its own.
@@ -449,7 +561,11 @@ impl<'a> Converter<'a> {
             match key.as_str() {
                 "name" | "in" | "allowEmptyValue" | "schema" | "style" | "explode" => {}
                 "description" | "required" => {
-                    out.insert(key.clone(), self.context.copy(value));
+                    let of_schema = out.insert(key.clone(), self.context.copy(value));
+                    if of_schema.is_some_and(|of_schema| of_schema != *value) {
+                        let place = place.at("schema");
+                        self.context.lose_at(&place.at(key), "the parameter's own is said");
+                    }
                 }
                 key if key.starts_with("x-") => {
                     out.insert(key.into(), self.context.copy(value));
@@ -460,10 +576,23 @@ impl<'a> Converter<'a> {
         out
     }
 
-    /// What v2 says of a value outside of bodies: one type, and limits.
+    /// What v2 says of a value outside of bodies: one type, limits, and the
+    /// description, which is that of the parameter unless it has one of its own.
     fn flat_schema(&mut self, schema: &'a Value, place: &Place<'_>) -> Map<String, Value> {
+        self.flat_schema_in(schema, 0, place)
+    }
+
+    /// The same within so many lists: one may be a list of itself.
+    fn flat_schema_in(&mut self, schema: &'a Value, lists: usize, place: &Place<'_>) -> Map<String, Value> {
+        if lists == MAX_HOPS || !self.context.spend(1) {
+            self.context.lose_at(place, "is a list within too many others, so it is a string");
+            return Map::from_iter([("type".to_owned(), "string".into())]);
+        }
         let resolved = self.context.resolve(schema, "/components/schemas", place);
         let Some(fields) = resolved.and_then(|(_, target)| target.as_object()) else {
+            if resolved.is_some() {
+                self.context.lose_at(place, "is no schema, so it is a string");
+            }
             return Map::from_iter([("type".to_owned(), "string".into())]);
         };
         let mut out = Map::new();
@@ -471,12 +600,15 @@ impl<'a> Converter<'a> {
             let place = place.at(key);
             match key.as_str() {
                 "items" => {
-                    let items = self.flat_schema(value, &place);
+                    let mut items = self.flat_schema_in(value, lists + 1, &place);
+                    if items.remove("description").is_some() {
+                        self.context.lose_at(&place.at("description"), "has no place in v2");
+                    }
                     out.insert(key.clone(), Value::Object(items));
                 }
-                // Said of the parameter, not of its type.
-                "title" | "description" | "readOnly" | "xml" | "externalDocs" | "required" => {}
-                "example" => self.context.lose_at(&place, "has no place in v2"),
+                "title" | "readOnly" | "xml" | "externalDocs" | "required" | "example" => {
+                    self.context.lose_at(&place, "has no place in v2");
+                }
                 "nullable" => self.context.lose_at(&place, "null cannot be said in v2"),
                 key if is_plain_keyword(key) => {
                     out.insert(key.into(), self.context.copy(value));
@@ -499,6 +631,10 @@ impl<'a> Converter<'a> {
     }
 
     fn schema(&mut self, value: &Value, place: &Place<'_>) -> Value {
+        self.schema_of(value, false, place)
+    }
+
+    fn schema_of(&mut self, value: &Value, is_quantity: bool, place: &Place<'_>) -> Value {
         let Some(fields) = value.as_object() else {
             self.context.lose_at(place, "is no schema, so anything is allowed");
             return json!({});
@@ -511,7 +647,7 @@ impl<'a> Converter<'a> {
             let reference = self.context.schema_reference(text, &place.at("$ref"));
             return reference.map_or_else(|| json!({}), |reference| json!({"$ref": reference}));
         }
-        let union = known_union(fields);
+        let union = known_union(fields, is_quantity);
         let mut out = Map::new();
         for (key, value) in fields {
             let place = place.at(key);
@@ -673,6 +809,18 @@ impl<'a> Converter<'a> {
     }
 }
 
+/// The bodies and headers that what becomes part of v2 uses, by section and name.
+fn used_parts(source: &Value) -> BTreeSet<(&'static str, String)> {
+    const SECTIONS: [&str; 3] = ["/components/responses", "/components/requestBodies", "/components/headers"];
+    let responses = source.pointer("/components/responses").and_then(Value::as_object);
+    let responses = responses.into_iter().flat_map(Map::keys).map(|name| (0, name.clone()));
+    let paths = source.get("paths").and_then(Value::as_object).into_iter().flatten();
+    let items = paths.filter(|(path, _)| !path.starts_with("x-")).map(|(_, item)| item);
+    let parts = references::closure(source, &SECTIONS, items, responses);
+    let names = ["responses", "requestBodies", "headers"];
+    parts.into_iter().filter_map(|(section, name)| Some((*names.get(section)?, name))).collect()
+}
+
 /// A parameter that v2 can say.
 fn is_sayable(parameter: &Value) -> bool {
     let location = parameter.get("in").and_then(Value::as_str).unwrap_or_default();
@@ -686,7 +834,7 @@ enum Union {
     Quantity,
 }
 
-fn known_union(fields: &Map<String, Value>) -> Option<Union> {
+fn known_union(fields: &Map<String, Value>, is_quantity: bool) -> Option<Union> {
     let members = fields.get("anyOf").or_else(|| fields.get("oneOf"))?.as_array()?;
     if fields.contains_key("type") || (fields.contains_key("anyOf") && fields.contains_key("oneOf")) {
         return None;
@@ -697,10 +845,10 @@ fn known_union(fields: &Map<String, Value>) -> Option<Union> {
     match (types.next(), types.next(), types.next()) {
         (Some(Some("integer")), Some(Some("string")), None) => {
             let says = said(fields, "format") == Some("int-or-string")
-                || super::is_true(fields, "x-kubernetes-int-or-string");
+                || is_true(fields, "x-kubernetes-int-or-string");
             says.then_some(Union::IntOrString)
         }
-        (Some(Some("string")), Some(Some("number")), None) => Some(Union::Quantity),
+        (Some(Some("string")), Some(Some("number")), None) => is_quantity.then_some(Union::Quantity),
         _ => None,
     }
 }

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Context, ConvertError, Converted, METHODS, Place, count, fragment, is_plain_keyword, is_true, said, texts,
+    Context, ConvertError, Converted, METHODS, Place, count, fragment, is_plain_keyword, is_quantity_name,
+    is_true, said, texts,
 };
 
 const JSON_TYPES: [&str; 2] = ["integer", "string"];
@@ -724,10 +725,9 @@ fn make_int_or_string(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Quantities are known by name alone: v2 says they are strings.
+/// v2 says that quantities are strings.
 fn is_quantity(name: &str, definition: &Value) -> bool {
-    let is_named = name.strip_suffix("Quantity").is_some_and(|package| package.ends_with("resource."));
-    is_named && definition.get("type").and_then(Value::as_str) == Some("string")
+    is_quantity_name(name) && definition.get("type").and_then(Value::as_str) == Some("string")
 }
 
 fn make_quantity(schema: &mut Value) {

@@ -1,6 +1,7 @@
 //! `sternpost openapi fetch`: documents of a server, one or all in one.
 
 use std::{
+    collections::BTreeSet,
     io::{self, IsTerminal, Write},
     path::PathBuf,
     sync::Arc,
@@ -117,13 +118,12 @@ impl From<Names> for Naming {
 
 pub fn run(args: &FetchArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let server = runtime.block_on(async {
-        let server = Arc::new(Server::open(&args.server).await?);
-        let text = fetch(args, &server).await?;
-        output::write(args.output_file.as_deref(), &text)?;
-        anyhow::Ok(server)
-    })?;
+    let server = Arc::new(runtime.block_on(Server::open(&args.server))?);
+    let text = runtime.block_on(fetch(args, &server));
+    let written = text.and_then(|text| output::write(args.output_file.as_deref(), &text));
+    // What a run that fails has kept counts, too.
     let summary = server.finish();
+    written?;
     if !args.quiet {
         let _ = writeln!(io::stderr(), "{summary}");
     }
@@ -156,6 +156,9 @@ async fn fetch(args: &FetchArgs, server: &Arc<Server>) -> anyhow::Result<Vec<u8>
     let unavailable = if args.skip_unavailable { Unavailable::LeftOut } else { Unavailable::Fails };
     let mut documents = server.documents(&urls, unavailable, || bar.inc(1)).await?;
     bar.finish_and_clear();
+    if documents.is_empty() {
+        return Err(anyhow!("{} has none of the documents at the moment", server.name()));
+    }
     if documents.len() == 1
         && let Some((_, document)) = documents.pop()
     {
@@ -187,36 +190,45 @@ impl Wanted {
         if self.is_everything() && format == Format::Json {
             return Ok(fetched.bytes.into());
         }
-        if !self.is_everything() {
-            let found = self.selection.apply(&mut fetched.json, self.paths);
-            self.check(found.into_iter())?;
-        }
+        self.of_one(&mut fetched.json)?;
         Ok(format.write(&fetched.json).into_bytes())
+    }
+
+    /// Takes away what is not wanted of a document, v2 or v3.
+    fn of_one(&self, document: &mut Value) -> anyhow::Result<()> {
+        let found = self.selection.apply(document, self.paths);
+        self.check(&found, has_something(document))
     }
 
     /// What is wanted of each; documents that have nothing of it are left out.
     fn of_all(&self, mut documents: Vec<(String, Value)>) -> anyhow::Result<Vec<(String, Value)>> {
-        if self.is_everything() {
-            return Ok(documents);
-        }
-        let mut found = Vec::new();
+        let mut found = BTreeSet::new();
         for (_, document) in &mut documents {
             found.extend(self.selection.apply(document, self.paths));
         }
-        self.check(found.into_iter())?;
-        let has = |document: &Value, at: &str| {
-            document.pointer(at).and_then(Value::as_object).is_some_and(|object| !object.is_empty())
-        };
-        documents.retain(|(_, document)| has(document, "/paths") || has(document, "/components/schemas"));
+        if !self.selection.is_everything() {
+            documents.retain(|(_, document)| has_something(document));
+        }
+        self.check(&found, !documents.is_empty())?;
         Ok(documents)
     }
 
-    /// Every kind that is named must be there.
-    fn check(&self, found: impl Iterator<Item = usize>) -> anyhow::Result<()> {
-        let found: Vec<usize> = found.collect();
-        let missing = self.selection.kinds.iter().enumerate().find(|(index, _)| !found.contains(index));
-        missing.map_or(Ok(()), |(_, kind)| Err(anyhow!("the documents have no kind `{kind}`")))
+    /// Every kind that is named must be there, and something of the groups.
+    fn check(&self, found: &BTreeSet<usize>, has_something: bool) -> anyhow::Result<()> {
+        let Selection { kinds, groups } = &self.selection;
+        if let Some((_, kind)) = kinds.iter().enumerate().find(|(index, _)| !found.contains(index)) {
+            return Err(anyhow!("the documents have no kind `{kind}`"));
+        }
+        if !self.selection.is_everything() && !has_something {
+            return Err(anyhow!("the documents have no kind of the group `{}`", groups.join("` or `")));
+        }
+        Ok(())
     }
+}
+
+fn has_something(document: &Value) -> bool {
+    let has = |at| document.pointer(at).and_then(Value::as_object).is_some_and(|object| !object.is_empty());
+    ["/paths", "/definitions", "/components/schemas"].into_iter().any(has)
 }
 
 /// The addresses of what is asked for, by key.
@@ -250,6 +262,8 @@ fn key(name: &str, root: &Root) -> String {
     let name = name.trim_matches('/');
     match name {
         _ if root.urls.contains_key(name) => name.to_owned(),
+        // An old server lists nothing, but what it would is known.
+        _ if name.starts_with("api/") || name.starts_with("apis/") => name.to_owned(),
         _ if name.contains('/') => format!("apis/{name}"),
         _ => format!("api/{name}"),
     }
@@ -311,10 +325,7 @@ async fn old(args: &FetchArgs, server: &Server, wanted: &Wanted) -> anyhow::Resu
         }
         document = merge::v2(parts).document;
     }
-    if !wanted.is_everything() {
-        let found = wanted.selection.apply(&mut document, wanted.paths);
-        wanted.check(found.into_iter())?;
-    }
+    wanted.of_one(&mut document)?;
     let converted = convert::to_v3(&document).with_context(|| format!("the v2 of {}", server.name()))?;
     let lost = converted.lost.len() + converted.unlisted;
     if lost > 0 {
@@ -375,7 +386,9 @@ mod tests {
             ("/apps/v1/", "apis/apps/v1"),
             ("version", "version"),
             ("v9", "api/v9"),
-            ("api/v9", "apis/api/v9"),
+            ("api/v9", "api/v9"),
+            ("/apis/apps/v9/", "apis/apps/v9"),
+            ("apps/v9", "apis/apps/v9"),
         ] {
             assert_eq!(key(name, &root), expected, "{name}");
         }

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io::{self, Write},
     path::PathBuf,
+    sync::Arc,
 };
 
 use anyhow::anyhow;
@@ -16,7 +17,7 @@ use super::{
     fetch::group,
     output::{self, Format},
     select::kinds_of,
-    server::{Root, Server, ServerArgs},
+    server::{Fetched, Root, Server, ServerArgs, Unavailable},
 };
 
 pub const EXAMPLES: &str = "\
@@ -62,44 +63,126 @@ pub fn run(args: &InfoArgs) -> anyhow::Result<()> {
 }
 
 async fn of_server(args: &InfoArgs) -> anyhow::Result<String> {
-    let server = Server::open(&args.server).await?;
+    let server = Arc::new(Server::open(&args.server).await?);
+    let text = asked(args, &server).await;
+    server.finish();
+    text
+}
+
+async fn asked(args: &InfoArgs, server: &Arc<Server>) -> anyhow::Result<String> {
     let Some(root) = server.root(None).await? else {
         let _ = writeln!(io::stderr(), "note: {} has no OpenAPI v3; this is its v2", server.name());
         let facts = Facts::of(&server.v2().await?.json).unwrap_or_default();
-        let text = args.output.map_or_else(|| facts.text(), |format| format.write(&facts.json()));
-        server.finish();
-        return Ok(text);
+        return Ok(args.output.map_or_else(|| facts.text(), |format| format.write(&facts.json())));
     };
-    let lengths: BTreeMap<&str, Option<u64>> =
-        root.urls.iter().map(|(key, url)| (key.as_str(), server.known_length(url))).collect();
+    let urls: Vec<_> = root.urls.clone().into_iter().collect();
+    let fetched = server.documents(&urls, Unavailable::LeftOut, || {}).await?;
     let version = server.version().await;
-    server.finish();
-    let length = |key: &str| lengths.get(key).copied().flatten();
-    if let Some(format) = args.output {
-        let documents: Vec<Value> = root
-            .urls
-            .iter()
-            .map(|(key, url)| json!({"key": key, "url": url, "hash": Root::hash(url), "bytes": length(key)}))
-            .collect();
-        return Ok(format.write(&json!({
-            "server": server.name(), "version": version, "openapi": "v3", "documents": documents,
-        })));
+    let held = Held::of(root, &fetched);
+    Ok(match args.output {
+        Some(format) => format.write(&held.json(server.name(), version.as_deref())),
+        None => held.text(server.name(), version.as_deref()),
+    })
+}
+
+/// What the documents of a server have, each and together.
+#[derive(Debug)]
+struct Held {
+    root: Root,
+    /// By key; what could not be had is not there.
+    documents: BTreeMap<String, Numbers>,
+    total: Numbers,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Numbers {
+    bytes: usize,
+    paths: usize,
+    schemas: usize,
+    kinds: usize,
+}
+
+impl Held {
+    fn of(root: Root, fetched: &[(String, Fetched)]) -> Self {
+        let mut documents = BTreeMap::new();
+        // Most documents have the metadata of objects, and some a kind of another's.
+        let (mut paths, mut schemas, mut kinds) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for (key, Fetched { bytes, json }) in fetched {
+            let names = |at: &str| json.pointer(at).and_then(Value::as_object).into_iter().flatten();
+            paths.extend(names("/paths").map(|(name, _)| name));
+            schemas.extend(names("/components/schemas").map(|(name, _)| name));
+            let facts = Facts::of(json).unwrap_or_default();
+            let numbers = Numbers {
+                bytes: bytes.len(),
+                paths: facts.paths,
+                schemas: facts.schemas,
+                kinds: facts.number_of_kinds_of(key),
+            };
+            documents.insert(key.clone(), numbers);
+            kinds.extend(
+                facts
+                    .kinds
+                    .into_iter()
+                    .flat_map(|(version, kinds)| kinds.into_iter().map(move |kind| (version.clone(), kind))),
+            );
+        }
+        let bytes = documents.values().map(|numbers| numbers.bytes).sum();
+        let total = Numbers { bytes, paths: paths.len(), schemas: schemas.len(), kinds: kinds.len() };
+        Self { root, documents, total }
     }
-    let known: Vec<u64> = root.urls.keys().filter_map(|key| length(key)).collect();
-    let is_version = |key: &&String| group(key).is_some();
-    let mut text = format!("Server:          {}\n", server.name());
-    text += &format!("Version:         {}\n", version.as_deref().unwrap_or("-"));
-    text += "OpenAPI:         v3\n";
-    text += &format!("Documents:       {}\n", root.urls.len());
-    text += &format!("Group-versions:  {}\n", root.urls.keys().filter(is_version).count());
-    text += &format!("In the cache:    {} with {} bytes\n\n", known.len(), known.iter().sum::<u64>());
-    let width = root.urls.keys().map(String::len).max().unwrap_or_default().max("DOCUMENT".len());
-    text += &format!("{:<width$}  {:>9}  HASH\n", "DOCUMENT", "BYTES");
-    for (key, url) in &root.urls {
-        let bytes = length(key).map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
-        text += &format!("{key:<width$}  {bytes:>9}  {}\n", Root::hash(url).unwrap_or("-"));
+
+    fn json(&self, server: &str, version: Option<&str>) -> Value {
+        let entry = |(key, url): (&String, &String)| {
+            let numbers = self.documents.get(key);
+            let number = |of: fn(&Numbers) -> usize| numbers.map(of);
+            json!({
+                "key": key, "url": url, "hash": Root::hash(url), "bytes": number(|numbers| numbers.bytes),
+                "paths": number(|numbers| numbers.paths), "schemas": number(|numbers| numbers.schemas),
+                "kinds": number(|numbers| numbers.kinds),
+            })
+        };
+        let Numbers { bytes, paths, schemas, kinds } = self.total;
+        json!({
+            "server": server, "version": version, "openapi": "v3", "bytes": bytes, "paths": paths,
+            "schemas": schemas, "kinds": kinds, "documents": self.root.urls.iter().map(entry).collect::<Vec<_>>(),
+        })
     }
-    Ok(text)
+
+    fn text(&self, server: &str, version: Option<&str>) -> String {
+        let urls = &self.root.urls;
+        let versions = urls.keys().filter(|key| group(key).is_some()).count();
+        let mut text = String::new();
+        for (name, value) in [
+            ("Server", server.to_owned()),
+            ("Version", version.unwrap_or("-").to_owned()),
+            ("OpenAPI", "v3".to_owned()),
+            ("Documents", urls.len().to_string()),
+            ("Group-versions", versions.to_string()),
+            ("Paths", self.total.paths.to_string()),
+            ("Schemas", self.total.schemas.to_string()),
+            ("Kinds", self.total.kinds.to_string()),
+            ("Bytes", self.total.bytes.to_string()),
+        ] {
+            text += &format!("{:<16} {value}\n", format!("{name}:"));
+        }
+        text.push('\n');
+        let width = urls.keys().map(String::len).max().unwrap_or_default().max("DOCUMENT".len());
+        let mut line = |key: &str, [paths, schemas, kinds, bytes]: [&str; 4], hash: &str| {
+            text += &format!("{key:<width$}  {paths:>5}  {schemas:>7}  {kinds:>5}  {bytes:>9}  {hash}\n");
+        };
+        line("DOCUMENT", ["PATHS", "SCHEMAS", "KINDS", "BYTES"], "HASH");
+        for (key, url) in urls {
+            let numbers = self.documents.get(key).map(|Numbers { bytes, paths, schemas, kinds }| {
+                [paths, schemas, kinds, bytes].map(ToString::to_string)
+            });
+            let columns = match &numbers {
+                Some(numbers) => numbers.each_ref().map(String::as_str),
+                None => ["-"; 4],
+            };
+            line(key, columns, Root::hash(url).unwrap_or("-"));
+        }
+        text
+    }
 }
 
 /// What there is to know of a document.
@@ -112,7 +195,7 @@ struct Facts {
     operations: usize,
     schemas: usize,
     parameters: usize,
-    /// The kinds of each group-version that paths are for.
+    /// The kinds of each group-version that schemas are for.
     kinds: BTreeMap<GroupVersion, BTreeSet<String>>,
 }
 
@@ -153,6 +236,16 @@ impl Facts {
     /// A kind in several versions counts for each.
     fn number_of_kinds(&self) -> usize {
         self.kinds.values().map(BTreeSet::len).sum()
+    }
+
+    /// Those of the group-version that a document is for, if it is for one: options and events are
+    /// kinds of all of them.
+    fn number_of_kinds_of(&self, key: &str) -> usize {
+        let version = group(key).zip(key.rsplit('/').next());
+        version.map_or_else(
+            || self.number_of_kinds(),
+            |(group, version)| self.kinds.get(&GroupVersion::new(group, version)).map_or(0, BTreeSet::len),
+        )
     }
 
     fn json(&self) -> Value {

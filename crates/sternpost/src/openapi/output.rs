@@ -59,11 +59,16 @@ fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     };
     let mut builder = tempfile::Builder::new();
     builder.prefix(".sternpost-");
-    let permissions = before.map(|before| before.permissions()).or_else(as_other_files);
-    if let Some(permissions) = permissions {
+    if before.is_none()
+        && let Some(permissions) = as_other_files()
+    {
         builder.permissions(permissions);
     }
     let mut file = builder.tempfile_in(directory)?;
+    if let Some(before) = before {
+        // Not through the builder, as the umask has no say in what somebody chose.
+        file.as_file().set_permissions(before.permissions())?;
+    }
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(&path).map_err(|error| anyhow!(error.error))?;
@@ -107,12 +112,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (path, link) = (directory.path().join("out"), directory.path().join("link"));
         fs::write(&path, "").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         symlink(&path, &link).unwrap();
-        write(Some(&link), b"new").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        // The umask takes nothing away from what was there.
+        for mode in [0o640, 0o666] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            write(Some(&link), format!("{mode}").as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), format!("{mode}"));
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+        }
     }
 
     #[cfg(target_os = "linux")]

@@ -6,22 +6,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
-use sternpost_openapi::references;
-
-/// Where v2 and v3 keep what is referred to by name. Security schemes are named otherwise.
-const SECTIONS: [&str; 11] = [
-    "/definitions",
-    "/parameters",
-    "/responses",
-    "/components/schemas",
-    "/components/parameters",
-    "/components/responses",
-    "/components/requestBodies",
-    "/components/headers",
-    "/components/examples",
-    "/components/links",
-    "/components/callbacks",
-];
+use sternpost_openapi::references::{self, Part};
 
 /// Which kinds; an empty list is all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,7 +43,16 @@ impl Selection {
     /// Takes away what is not needed, and says which of the kinds (by index) were there.
     pub fn apply(&self, document: &mut Value, paths: Paths) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
-        let seeds = self.schemas(document, &mut found);
+        if self.is_everything() {
+            if paths == Paths::Dropped
+                && let Some(all) = document.get_mut("paths").and_then(Value::as_object_mut)
+            {
+                all.clear();
+            }
+            return found;
+        }
+        let sections = if document.get("swagger").is_some() { references::V2 } else { references::V3 };
+        let schemas = self.schemas(document, sections, &mut found);
         if let Some(all) = document.get_mut("paths").and_then(Value::as_object_mut) {
             let kept = match paths {
                 Paths::Kept => self.paths(all),
@@ -66,33 +60,26 @@ impl Selection {
             };
             all.retain(|path, _| kept.contains(path));
         }
-        let needed = closure(document, seeds);
-        for section in SECTIONS {
-            if let Some(parts) = document.pointer_mut(section).and_then(Value::as_object_mut) {
-                parts.retain(|name, _| needed.contains(&format!("{section}/{name}")));
-            }
-        }
+        let items = document.get("paths").and_then(Value::as_object).into_iter().flat_map(Map::values);
+        let needed = references::closure(document, sections, items, schemas);
+        references::retain(document, sections, |part| needed.contains(part));
         found
     }
 
-    /// The schemas of the kinds.
-    fn schemas(&self, document: &Value, found: &mut BTreeSet<usize>) -> BTreeSet<String> {
-        let mut seeds = BTreeSet::new();
-        for section in ["/definitions", "/components/schemas"] {
-            for (name, schema) in document.pointer(section).and_then(Value::as_object).into_iter().flatten() {
-                for gvk in kinds_of(schema).filter(|gvk| self.has(gvk)) {
-                    seeds.insert(format!("{section}/{name}"));
-                    let text = |key| gvk.get(key).and_then(Value::as_str).unwrap_or_default();
-                    let named = self.kinds.iter().enumerate();
-                    found.extend(
-                        named
-                            .filter(|(_, kind)| is_kind(kind, text("kind"), text("group")))
-                            .map(|(index, _)| index),
-                    );
-                }
+    /// The schemas of the kinds, which are in the first of the sections.
+    fn schemas(&self, document: &Value, sections: &[&str], found: &mut BTreeSet<usize>) -> BTreeSet<Part> {
+        let mut schemas = BTreeSet::new();
+        let all = sections.first().and_then(|section| document.pointer(section)).and_then(Value::as_object);
+        for (name, schema) in all.into_iter().flatten() {
+            for gvk in kinds_of(schema).filter(|gvk| self.has(gvk)) {
+                schemas.insert((0, name.clone()));
+                let text = |key| gvk.get(key).and_then(Value::as_str).unwrap_or_default();
+                let is_this = |kind: &str| is_kind(kind, text("kind"), text("group"));
+                let named = self.kinds.iter().enumerate().filter(|(_, kind)| is_this(kind));
+                found.extend(named.map(|(index, _)| index));
             }
         }
-        seeds
+        schemas
     }
 
     /// The paths of operations on the kinds, with those below them: a subresource may have a kind
@@ -127,40 +114,6 @@ fn is_kind(wanted: &str, kind: &str, group: &str) -> bool {
 
 fn is_same_group(wanted: &str, group: &str) -> bool {
     wanted == group || (group.is_empty() && wanted == "core")
-}
-
-/// The parts that the paths and the seeds need, as `SECTION/NAME`.
-fn closure(document: &Value, seeds: BTreeSet<String>) -> BTreeSet<String> {
-    let part = |reference: &str| {
-        let pointer = reference.strip_prefix('#')?;
-        let section = SECTIONS
-            .into_iter()
-            .find(|section| pointer.strip_prefix(section).is_some_and(|name| name.starts_with('/')))?;
-        let name = pointer.strip_prefix(section)?.strip_prefix('/')?.split('/').next()?;
-        Some((section, name.replace("~1", "/").replace("~0", "~")))
-    };
-    let mut needed = BTreeSet::new();
-    let mut open: Vec<String> = seeds.into_iter().collect();
-    if let Some(paths) = document.get("paths").and_then(Value::as_object) {
-        let mut see = |reference: &str| {
-            open.extend(part(reference).map(|(section, name)| format!("{section}/{name}")));
-        };
-        paths.values().for_each(|item| references::each(item, &mut see));
-    }
-    while let Some(name) = open.pop() {
-        let found = SECTIONS.into_iter().find_map(|section| {
-            let name = name.strip_prefix(section)?.strip_prefix('/')?;
-            document.pointer(section)?.get(name)
-        });
-        if let Some(found) = found
-            && needed.insert(name)
-        {
-            references::each(found, &mut |reference: &str| {
-                open.extend(part(reference).map(|(section, name)| format!("{section}/{name}")));
-            });
-        }
-    }
-    needed
 }
 
 #[cfg(test)]
@@ -210,7 +163,9 @@ mod tests {
         let selection = Selection { kinds: texts(kinds), groups: texts(groups) };
         let mut document = document();
         let found: Vec<usize> = selection.apply(&mut document, paths).into_iter().collect();
-        let names = |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+        let names = |value: &Value| -> Vec<String> {
+            value.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
+        };
         let short: Vec<String> =
             names(&document["paths"]).iter().map(|path| path.replace("/apis/", "")).collect();
         assert_eq!(short, expected.0, "paths of {kinds:?} {groups:?}");
@@ -232,6 +187,30 @@ mod tests {
         check(&["Tram", "Dock"], &[], Paths::Dropped, (&[], &["Dock", "Hull", "Odd", "Ship"], &[1]));
         check(&[], &["air"], Paths::Kept, (&["air/v1/ships/{name}"], &["Airship"], &[]));
         check(&["Ship"], &["core"], Paths::Kept, (&[], &[], &[]));
+    }
+
+    #[test]
+    fn schemas_of_no_kind_stay_when_only_paths_go() {
+        let mut document = document();
+        let before = document["components"].clone();
+        Selection::default().apply(&mut document, Paths::Dropped);
+        assert_eq!((&document["paths"], &document["components"]), (&json!({}), &before));
+    }
+
+    /// Others than Kubernetes escape names, and refer from discriminators and examples.
+    #[test]
+    fn references_are_followed_however_they_are_written() {
+        let mut document = json!({"openapi": "3.0.0", "paths": {}, "components": {
+            "schemas": {
+                "Ship": {GVK: [gvk("sea", "Ship")], "properties": {"hull": {"$ref": "#/components/schemas/a%2Fb"}},
+                         "discriminator": {"propertyName": "p", "mapping": {"m": "#/components/schemas/Mapped"}}},
+                "a/b": {}, "Mapped": {}, "Other": {},
+            },
+        }});
+        let selection = Selection { kinds: vec!["Ship".into()], groups: Vec::new() };
+        selection.apply(&mut document, Paths::Kept);
+        let names: Vec<&String> = document["components"]["schemas"].as_object().unwrap().keys().collect();
+        assert_eq!(names, ["Mapped", "Ship", "a/b"]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use tokio::{sync::Semaphore, task::JoinSet};
 
 use super::cache::{self, Cache};
 use crate::{
-    client::{Client, Refused, Reply, TIMEOUT},
+    client::{Client, Refused, Reply, TIMEOUT, TimedOut},
     error::Hinted,
     kubeconfig::{self, AccessArgs},
 };
@@ -144,9 +144,36 @@ pub enum Unavailable {
     LeftOut,
 }
 
-/// Whether others may well be there: an extension server is away, the rest is not.
+/// Whether others may well be there: an extension server is away or hangs, the rest does not.
 fn is_of_document(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Refused>().is_some_and(|refused| refused.status.is_server_error())
+    let is_away = |refused: &Refused| refused.status.is_server_error();
+    error.is::<TimedOut>() || error.downcast_ref().is_some_and(is_away)
+}
+
+/// What an answer must be; anything else is neither kept nor taken from what was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Root,
+    V2,
+    V3,
+}
+
+impl Expected {
+    fn read(self, bytes: &[u8]) -> anyhow::Result<Value> {
+        let json: Value = serde_json::from_slice(bytes).context("no JSON")?;
+        let says = |key: &str| json.get(key).and_then(Value::as_str);
+        match self {
+            Expected::Root => Root::read(&json).map(drop)?,
+            Expected::V2 if says("swagger") != Some("2.0") => {
+                return Err(anyhow!("this is no OpenAPI v2 document"));
+            }
+            Expected::V3 if !says("openapi").is_some_and(|version| version.starts_with("3.")) => {
+                return Err(anyhow!("this is no OpenAPI v3 document"));
+            }
+            Expected::V2 | Expected::V3 => {}
+        }
+        Ok(json)
+    }
 }
 
 /// Whether an answer may be taken from the cache without asking.
@@ -186,21 +213,16 @@ impl Server {
     /// know, others do not mind.
     pub async fn root(&self, names: Option<&str>) -> anyhow::Result<Option<Root>> {
         let path = names.map_or_else(|| ROOT.to_owned(), |names| format!("{ROOT}?names={names}"));
-        let Some(Fetched { json, .. }) = self.get(&path, Freshness::AlwaysAsk).await? else {
-            return Ok(None);
-        };
+        let found = self.get(&path, Expected::Root, Freshness::AlwaysAsk).await?;
+        let Some(Fetched { json, .. }) = found else { return Ok(None) };
         Root::read(&json).map(Some).with_context(|| self.answer_to(&path))
     }
 
     /// The document with everything.
     pub async fn v2(&self) -> anyhow::Result<Fetched> {
         let path = "/openapi/v2";
-        let found = self.get(path, Freshness::AsHttpSays).await?;
-        let found = found.with_context(|| format!("{} has no {path}", self.name()))?;
-        if found.json.get("swagger").and_then(Value::as_str) != Some("2.0") {
-            return Err(anyhow!("this is no OpenAPI v2 document").context(self.answer_to(path)));
-        }
-        Ok(found)
+        let found = self.get(path, Expected::V2, Freshness::AsHttpSays).await?;
+        found.with_context(|| format!("{} has no {path}", self.name()))
     }
 
     /// The documents at some addresses of a root, with their keys, in their order. `done` is told
@@ -246,25 +268,14 @@ impl Server {
     }
 
     async fn document(&self, key: &str, path: &str) -> anyhow::Result<Fetched> {
-        let found = self.get(path, Freshness::AsHttpSays).await?;
-        let found = found.with_context(|| format!("{} lists `{key}` but does not have it", self.name()))?;
-        if !found.json.get("openapi").and_then(Value::as_str).is_some_and(|version| version.starts_with("3."))
-        {
-            return Err(anyhow!("this is no OpenAPI v3 document").context(self.answer_to(path)));
-        }
-        Ok(found)
+        let found = self.get(path, Expected::V3, Freshness::AsHttpSays).await?;
+        found.with_context(|| format!("{} lists `{key}` but does not have it", self.name()))
     }
 
     /// What the server calls itself, such as `v1.36.0`, if it says so.
     pub async fn version(&self) -> Option<String> {
         let json = self.client.get_ok("/version", "application/json").await.ok()?;
         json.get("gitVersion").and_then(Value::as_str).map(Into::into)
-    }
-
-    /// How many bytes a document has, if it is kept.
-    pub fn known_length(&self, url: &str) -> Option<u64> {
-        let path = below(url, self.client.base(), self.client.prefix()).ok()?;
-        self.cache.as_ref()?.length(&path)
     }
 
     /// What was asked for and what was not, in one line; the cache is tidied up.
@@ -290,11 +301,16 @@ impl Server {
         format!("the answer of {} to {}", self.name(), path.split('?').next().unwrap_or(path))
     }
 
-    /// The JSON at a path, wherever it has moved to; none if there is nothing.
-    async fn get(&self, path: &str, freshness: Freshness) -> anyhow::Result<Option<Fetched>> {
+    /// What is at a path, wherever it has moved to; none if there is nothing.
+    async fn get(
+        &self,
+        path: &str,
+        expected: Expected,
+        freshness: Freshness,
+    ) -> anyhow::Result<Option<Fetched>> {
         let mut path = path.to_owned();
         for _ in 0..=MAX_REDIRECTS {
-            match self.step(&path, freshness).await? {
+            match self.step(&path, expected, freshness).await? {
                 Step::Found(fetched) => return Ok(Some(fetched)),
                 Step::Absent => return Ok(None),
                 Step::Moved(to) => path = to,
@@ -303,35 +319,35 @@ impl Server {
         Err(anyhow!("more than {MAX_REDIRECTS} redirects").context(self.answer_to(&path)))
     }
 
-    async fn step(&self, path: &str, freshness: Freshness) -> anyhow::Result<Step> {
+    async fn step(&self, path: &str, expected: Expected, freshness: Freshness) -> anyhow::Result<Step> {
         let request = self.request(path, freshness)?;
-        let kept = self.cache.as_ref().and_then(|cache| cache.load(path));
+        // What does not read is as good as not there.
+        let kept = self.cache.as_ref().and_then(|cache| cache.load(path)).and_then(|kept| {
+            let json = expected.read(&kept.body).ok()?;
+            Some((kept, json))
+        });
         // What was kept says how to ask whether it is still right, unless it is so without asking.
         let mut headers = request.headers().clone();
         let now = SystemTime::now();
-        if let Some(kept) = &kept {
-            match kept.policy.before_request(&request, now) {
-                BeforeRequest::Fresh(_) => {
-                    // What does not read is as good as not there.
-                    if let Ok(json) = serde_json::from_slice(&kept.body) {
-                        self.counts.kept.fetch_add(1, Ordering::Relaxed);
-                        return Ok(Step::Found(Fetched { bytes: kept.body.clone().into(), json }));
-                    }
+        match kept.as_ref().map(|(kept, _)| kept.policy.before_request(&request, now)) {
+            Some(BeforeRequest::Fresh(_)) => {
+                if let Some((kept, json)) = kept {
+                    self.counts.kept.fetch_add(1, Ordering::Relaxed);
+                    return Ok(Step::Found(Fetched { bytes: kept.body.into(), json }));
                 }
-                BeforeRequest::Stale { request: conditional, matches: true } => {
-                    headers = conditional.headers;
-                    // Seconds are too coarse for what may change twice in one.
-                    headers.remove(header::IF_MODIFIED_SINCE);
-                }
-                BeforeRequest::Stale { .. } => {}
             }
+            Some(BeforeRequest::Stale { request: conditional, matches: true }) => {
+                headers = conditional.headers;
+                // Seconds are too coarse for what may change twice in one.
+                headers.remove(header::IF_MODIFIED_SINCE);
+            }
+            Some(BeforeRequest::Stale { .. }) | None => {}
         }
         let mut reply = self.client.send(path, &headers).await?;
         if reply.status == StatusCode::NOT_MODIFIED {
-            if let Some(kept) = kept
+            if let Some((kept, json)) = kept
                 && let AfterResponse::NotModified(policy, _) =
                     kept.policy.after_response(&request, &head(&reply), now)
-                && let Ok(json) = serde_json::from_slice(&kept.body)
             {
                 self.counts.unchanged.fetch_add(1, Ordering::Relaxed);
                 self.keep(path, &policy, &kept.body);
@@ -340,7 +356,7 @@ impl Server {
             reply = self.client.send(path, request.headers()).await?;
         }
         match reply.status {
-            StatusCode::OK => self.found(path, &request, &reply).map(Step::Found),
+            StatusCode::OK => self.found(path, expected, &request, &reply).map(Step::Found),
             StatusCode::NOT_FOUND => Ok(Step::Absent),
             status if status.is_redirection() => self.moved(path, &reply).map(Step::Moved),
             status => {
@@ -364,10 +380,16 @@ impl Server {
         Ok(request)
     }
 
-    fn found(&self, path: &str, request: &Request<()>, reply: &Reply) -> anyhow::Result<Fetched> {
+    fn found(
+        &self,
+        path: &str,
+        expected: Expected,
+        request: &Request<()>,
+        reply: &Reply,
+    ) -> anyhow::Result<Fetched> {
         self.counts.transferred.fetch_add(1, Ordering::Relaxed);
         let bytes = reply.unpacked().with_context(|| self.answer_to(path))?;
-        let json = serde_json::from_slice(&bytes).context("no JSON").with_context(|| self.answer_to(path))?;
+        let json = expected.read(&bytes).with_context(|| self.answer_to(path))?;
         // Servers have no say in how long to keep what they say nothing about.
         let options = CacheOptions {
             shared: false,
