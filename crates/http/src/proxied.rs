@@ -102,7 +102,7 @@ where
         path,
         query: query.raw(),
         headers: parts.headers,
-        body: body.map_frame(without_trailers).map_err(Into::into).boxed_unsync(),
+        body: WithoutTrailers(Box::pin(body)).map_err(Into::into).boxed_unsync(),
         user: attributes.user,
         peer: parts.extensions.get::<Peer>().map(|peer| peer.0),
         audit_id,
@@ -138,9 +138,29 @@ where
     answer
 }
 
-/// Nobody has looked at what a client says behind its body.
-fn without_trailers(frame: Frame<Bytes>) -> Frame<Bytes> {
-    Frame::data(frame.into_data().unwrap_or_default())
+/// A body that ends with its bytes: nobody has looked at what a client says behind them.
+struct WithoutTrailers<B>(Pin<Box<B>>);
+
+impl<B: hyper::body::Body<Data = Bytes>> hyper::body::Body for WithoutTrailers<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let frame = self.0.as_mut().poll_frame(context);
+        frame.map(|frame| frame.filter(|frame| frame.as_ref().map_or(true, Frame::is_data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    /// As it was announced, so that it can be announced again.
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
 }
 
 /// What upstream says, which is neither the form of an error nor of its text.
@@ -316,6 +336,19 @@ mod tests {
         }
         assert_eq!(too_late().status(), 504);
         assert_eq!(testing::body(&too_late()).len(), 152);
+    }
+
+    #[test]
+    fn a_body_ends_with_its_bytes_and_keeps_its_length() {
+        let frames =
+            [Frame::data(Bytes::from("a")), Frame::trailers(testing::headers(&[("x-remote-group", "b")]))];
+        let frames = futures_util::stream::iter(frames.map(Ok::<_, Broken>));
+        let body = WithoutTrailers(Box::pin(http_body_util::StreamBody::new(frames)));
+        let read = testing::now(body.collect()).unwrap();
+        assert!(read.trailers().is_none());
+        assert_eq!(read.to_bytes(), "a");
+        let whole = WithoutTrailers(Box::pin(http_body_util::Full::new(Bytes::from("abc"))));
+        assert_eq!(whole.size_hint().exact(), Some(3));
     }
 
     #[test]
