@@ -45,6 +45,17 @@ fn is_member(below: &Value) -> bool {
     below.as_object().is_none_or(|below| below.is_empty() || below.contains_key("."))
 }
 
+/// Whether `fields` are the canonical ones, but for nodes with nothing below them that say what they are.
+pub(crate) fn says(fields: &Value, canonical: &Value) -> bool {
+    let (Value::Object(fields), Value::Object(canonical)) = (fields, canonical) else { return false };
+    let is_lone = canonical.is_empty() && fields.len() == 1 && fields.contains_key(".");
+    is_lone
+        || (fields.len() == canonical.len()
+            && fields.iter().zip(canonical).all(|((key, below), (other, expected))| {
+                key == other && (key == "." || says(below, expected))
+            }))
+}
+
 fn subtract_nodes(fields: &mut Object, set: &Set) {
     for node in set.nodes() {
         let key = node.element.to_key();

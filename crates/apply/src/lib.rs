@@ -3,6 +3,7 @@
 //! Two entry points. [`update()`] keeps managedFields right for every create,
 //! update and patch; [`apply()`] merges an applied configuration into an object,
 //! finds conflicts, and removes what its manager no longer applies.
+//! [`check_managed_fields`] is for what admission made of them;
 //! [`restore_times`] afterwards makes a write that changed nothing a no-op;
 //! [`scale`] shows owners through `/scale` and back.
 //!
@@ -19,6 +20,7 @@
 mod apply;
 mod fields_v1;
 mod last_applied;
+mod malformed;
 mod managers;
 pub mod path;
 pub mod reset;
@@ -35,7 +37,7 @@ pub use self::{
     managers::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, MAX_UPDATE_MANAGERS},
     reset::ResetFields,
     times::restore_times,
-    update::update,
+    update::{check_managed_fields, update},
     versions::Versions,
 };
 

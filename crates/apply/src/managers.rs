@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
+use sternpost_meta::field::go_quote;
 
 use crate::{
-    fields_v1,
+    fields_v1, malformed,
     set::{MalformedFields, Set},
     typed,
 };
@@ -56,20 +57,29 @@ pub(crate) enum MalformedManagers {
     Field(&'static str),
     #[error("operation must be `Apply` or `Update`")]
     Operation,
-    #[error("fieldsType must be `FieldsV1`")]
-    FieldsType,
-    #[error(transparent)]
-    Fields(#[from] MalformedFields),
+    #[error("apiVersion must not be empty")]
+    ApiVersion,
+    #[error("missing fieldsType in managed fields entry {0}")]
+    NoFieldsType(usize),
+    #[error("invalid fieldsType {} in managed fields entry {index}", go_quote(.found))]
+    FieldsType { found: String, index: usize },
+    #[error("error decoding versioned set from {entry}: error decoding set: {why}")]
+    Fields { entry: String, why: String },
 }
 
 impl Entry {
     /// Updates are told apart by version too; an applier keeps its entry
     /// when it moves to another version.
     pub fn is(&self, other: &Self) -> bool {
-        self.manager == other.manager
-            && self.operation == other.operation
-            && self.subresource == other.subresource
-            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+        self.identity() == other.identity()
+    }
+
+    fn identity(&self) -> (Operation, &str, &str, &str) {
+        let api_version = match self.operation {
+            Operation::Apply => "",
+            Operation::Update => &self.api_version,
+        };
+        (self.operation, &self.manager, &self.subresource, api_version)
     }
 
     /// What upstream sorts managers by: the JSON of their identity.
@@ -106,7 +116,8 @@ impl Entry {
         Set::from_fields_v1(&self.fields)
     }
 
-    fn decode(entry: Value) -> Result<Self, MalformedManagers> {
+    /// The entry at `index`; its fields are not looked into.
+    fn decode(entry: Value, index: usize) -> Result<Self, MalformedManagers> {
         let Value::Object(mut entry) = entry else { return Err(MalformedManagers::NoEntries) };
         let mut text = |name: &'static str| match entry.remove(name) {
             None | Some(Value::Null) => Ok(String::new()),
@@ -120,15 +131,19 @@ impl Entry {
             _ => return Err(MalformedManagers::Operation),
         };
         let api_version = text("apiVersion")?;
+        if api_version.is_empty() {
+            return Err(MalformedManagers::ApiVersion);
+        }
+        match text("fieldsType")? {
+            found if found == FIELDS_TYPE => {}
+            found if found.is_empty() => return Err(MalformedManagers::NoFieldsType(index)),
+            found => return Err(MalformedManagers::FieldsType { found, index }),
+        }
         let subresource = text("subresource")?;
         let time = Some(text("time")?).filter(|time| !time.is_empty());
-        if text("fieldsType")? != FIELDS_TYPE {
-            return Err(MalformedManagers::FieldsType);
-        }
         let fields = match entry.remove("fieldsV1") {
             None | Some(Value::Null) => Value::Object(Map::new()),
-            Some(fields @ Value::Object(_)) => fields,
-            Some(_) => return Err(MalformedFields::NoObject(String::new()).into()),
+            Some(fields) => fields,
         };
         Ok(Self { manager, operation, api_version, subresource, time, fields })
     }
@@ -158,20 +173,14 @@ impl Entry {
     }
 }
 
-/// Reads entries that this crate wrote.
+/// Reads entries that this crate wrote, or has checked.
 pub(crate) fn decode_stored(entries: Option<Value>) -> Result<Vec<Entry>, MalformedManagers> {
     match entries {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(entries)) if is_reset(&entries) => Ok(Vec::new()),
         Some(Value::Array(entries)) => {
-            let mut managers: Vec<Entry> = Vec::with_capacity(entries.len());
-            for entry in entries {
-                let entry = Entry::decode(entry)?;
-                // The last of two that are the same manager counts.
-                managers.retain(|known| !known.is(&entry));
-                managers.push(entry);
-            }
-            Ok(managers)
+            let entries = entries.into_iter().enumerate();
+            entries.map(|(index, entry)| Entry::decode(entry, index)).collect::<Result<_, _>>().map(distinct)
         }
         Some(_) => Err(MalformedManagers::NoEntries),
     }
@@ -179,11 +188,65 @@ pub(crate) fn decode_stored(entries: Option<Value>) -> Result<Vec<Entry>, Malfor
 
 /// Reads entries that a client sent: their fields are checked and made canonical.
 pub(crate) fn decode_sent(entries: Value) -> Result<Vec<Entry>, MalformedManagers> {
-    let mut managers = decode_stored(Some(entries))?;
-    for entry in &mut managers {
-        entry.fields = entry.set()?.to_fields_v1();
+    match entries {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(entries) if is_reset(&entries) => Ok(Vec::new()),
+        Value::Array(entries) => {
+            let entries = entries.into_iter().enumerate();
+            entries
+                .map(|(index, entry)| decode_checked(&entry, index))
+                .collect::<Result<_, _>>()
+                .map(distinct)
+        }
+        _ => Err(MalformedManagers::NoEntries),
     }
-    Ok(managers)
+}
+
+/// Checks entries that somebody else put into an object, and makes canonical those fields that could
+/// not be told from others later. `[{}]` is no entry here.
+pub(crate) fn check(entries: &mut Value) -> Result<(), MalformedManagers> {
+    let entries = match entries {
+        Value::Null => return Ok(()),
+        Value::Array(entries) => entries,
+        _ => return Err(MalformedManagers::NoEntries),
+    };
+    for (index, entry) in entries.iter_mut().enumerate() {
+        let checked = decode_checked(entry, index)?;
+        if let Some(fields) = entry.get_mut("fieldsV1").filter(|fields| !fields.is_null())
+            && !fields_v1::says(fields, &checked.fields)
+        {
+            *fields = checked.fields;
+        }
+    }
+    Ok(())
+}
+
+fn decode_checked(entry: &Value, index: usize) -> Result<Entry, MalformedManagers> {
+    let mut decoded = Entry::decode(entry.clone(), index)?;
+    let malformed = |_: MalformedFields| MalformedManagers::Fields {
+        entry: entry.as_object().map(malformed::entry_text).unwrap_or_default(),
+        why: malformed::fields_text(&decoded.fields),
+    };
+    decoded.fields = decoded.set().map_err(malformed)?.to_fields_v1();
+    Ok(decoded)
+}
+
+/// The last of two that are the same manager counts.
+fn distinct(mut entries: Vec<Entry>) -> Vec<Entry> {
+    let mut order: Vec<_> = entries.iter().map(Entry::identity).enumerate().collect();
+    order.sort_by_key(|(_, identity)| *identity);
+    let earlier = |pair: &[(usize, _)]| match pair {
+        [(place, one), (_, other)] if one == other => Some(*place),
+        _ => None,
+    };
+    let mut earlier: Vec<usize> = order.windows(2).filter_map(earlier).collect();
+    earlier.sort_unstable();
+    let (mut earlier, mut place) = (earlier.into_iter().peekable(), 0);
+    entries.retain(|_| {
+        place += 1;
+        earlier.next_if_eq(&(place - 1)).is_none()
+    });
+    entries
 }
 
 /// `[]` and `[{}]` ask for managers to be forgotten.

@@ -1,10 +1,10 @@
 //! Paths into an object: fields, list items by key or value, indexes.
 
-use std::{cmp::Ordering, fmt, sync::Arc};
+use std::{cmp::Ordering, sync::Arc};
 
 use serde_json::{Number, Value};
 
-use crate::value;
+use crate::{malformed, value};
 
 /// One step of a path.
 #[derive(Clone, Debug)]
@@ -32,9 +32,12 @@ impl Element {
     /// Reads the form of `FieldsV1`: `f:name`, `k:{"name":"a"}`, `v:"a"`, `i:0`.
     /// `Ok(None)` for a form of the future.
     pub fn parse(text: &str) -> Result<Option<Self>, MalformedElement> {
-        let malformed = |why: String| MalformedElement { text: text.into(), why };
+        let malformed = |why: String| MalformedElement { why: malformed::element_text(text).unwrap_or(why) };
+        if text.len() < 2 {
+            return Err(malformed("key must be 2 characters long:".into()));
+        }
         let Some((prefix, rest)) = text.split_at_checked(2) else {
-            return Err(malformed("is shorter than two characters".into()));
+            return Err(malformed(format!("missing colon: {text}")));
         };
         Ok(Some(match prefix {
             "f:" => Self::field(rest),
@@ -51,7 +54,7 @@ impl Element {
                 Err(_) => return Err(malformed("is no index".into())),
             },
             _ if prefix.ends_with(':') => return Ok(None),
-            _ => return Err(malformed("has no colon".into())),
+            _ => return Err(malformed(format!("missing colon: {text}"))),
         }))
     }
 
@@ -247,13 +250,7 @@ pub fn fields(text: &str) -> Vec<Element> {
 
 /// A path element that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
 pub struct MalformedElement {
-    pub text: String,
     pub why: String,
-}
-
-impl fmt::Display for MalformedElement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "path element {:?} {}", self.text, self.why)
-    }
 }

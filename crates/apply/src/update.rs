@@ -42,6 +42,13 @@ pub fn update(live: Option<&Value>, new: &mut Value, writer: &Writer<'_>, versio
     put_managed_fields(new, managers::encode(managers));
 }
 
+/// Checks managedFields that somebody else wrote into an object, behind those that
+/// [`update`] or [`apply`](crate::apply()) made. The error is the reason.
+pub fn check_managed_fields(object: &mut Value) -> Result<(), String> {
+    let entries = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));
+    entries.map_or(Ok(()), managers::check).map_err(|malformed| malformed.to_string())
+}
+
 /// The managers after `entry` changed `old` into `new`: it takes what it
 /// added or modified, and nobody owns what is gone.
 pub(crate) fn record(

@@ -57,6 +57,9 @@ impl fmt::Display for Path<'_> {
     }
 }
 
+/// The name of who owns fields.
+pub const MAX_FIELD_MANAGER_BYTES: usize = 128;
+
 /// A bad value as messages print it.
 #[derive(Debug, Clone)]
 pub enum BadValue {
@@ -206,6 +209,17 @@ impl Errors {
 
     pub fn type_invalid(&mut self, path: impl fmt::Display, value: impl Into<BadValue>, detail: &str) {
         self.push(CauseReason::FieldValueTypeInvalid, path, "Invalid value", Some(value.into()), detail);
+    }
+
+    /// Checks the name of who owns fields.
+    pub fn field_manager(&mut self, path: impl fmt::Display, manager: &str) {
+        if manager.len() > MAX_FIELD_MANAGER_BYTES {
+            self.too_long(&path, MAX_FIELD_MANAGER_BYTES);
+        }
+        for (index, char) in manager.char_indices().filter(|(_, char)| char.is_control()) {
+            let detail = format!("invalid character U+{:04X} (at position {index})", u32::from(char));
+            self.invalid(&path, manager, &detail);
+        }
     }
 
     /// For what has no constructor of its own.

@@ -57,11 +57,16 @@ const OTHERWISE: [(&str, &str); 4] = [
 ];
 
 /// What is not as upstream has it, or not quite: the case, and what of it is not compared.
-const NOT_COMPARED: [(&str, &str); 6] = [
+const NOT_COMPARED: [(&str, &str); 9] = [
     // What a webhook adds to a custom resource and its schema does not have is gone before others look.
     ("cr-patched", "reviews"),
     // A version that a webhook gives a new object is shown to nobody.
     ("patch-22", "reviews"),
+    // Upstream does not warn where its reason has a character that no header can have.
+    ("owners-key-value", "warnings"),
+    // A path element of a form that is not known goes at once, and not with the next write.
+    ("owners-unknown-key", "body"),
+    ("owners-unknown-key", "reviews"),
     // The answer does not say who wrote what of the question.
     ("op-review-kinds", "body"),
     // That time is up is told in a status that says what it is.
@@ -323,7 +328,7 @@ async fn webhooks_are_told_and_believed_as_upstream_does() {
         wrong.extend(play(&server, &mut hooks, name, &case).await);
     }
     assert!(wrong.is_empty(), "{} of {played} are wrong:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(!only.is_empty() || played >= 290, "{played}");
+    assert!(!only.is_empty() || played >= 350, "{played}");
     server.stop();
 }
 

@@ -15,7 +15,7 @@ use crate::{
     claims::is_service,
     environment::{generate_name, new_uid},
     list::version_number,
-    object_meta,
+    object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
     policy::Generation,
 };
@@ -44,9 +44,10 @@ impl Registry {
         let mut object = object;
         refuse_while_ending(target, &object)?;
         self.check_namespace_of_body(target, &object)?;
-        let mut warnings = object_meta::dedup_owners(&mut object, "");
+        let mut warnings = Vec::new();
         (target.served.rules.default)(&mut object);
         if ownership == Ownership::Track {
+            warnings.extend(dedup_owners(&mut object, DedupOwners::AsSent));
             object.object_mut("metadata").remove("managedFields");
             self.track(target, None, &mut object, writer).await;
         }
@@ -58,8 +59,10 @@ impl Registry {
         let attributes = Attributes::of_write(Operation::Create, target, writer);
         let attributes = Attributes { name: &sent_name, ..attributes };
         admission::mutate(self, &attributes, &mut object, None, &mut warnings).await?;
-        self.check_namespace_of_body(target, &object)?;
-        self.check_escalation(target, &object, None, writer)?;
+        warnings.extend(dedup_owners(&mut object, DedupOwners::AfterMutatingAdmission));
+        let warned = |status: Status| status.with_warnings(warnings.clone());
+        self.check_namespace_of_body(target, &object).map_err(warned)?;
+        self.check_escalation(target, &object, None, writer).map_err(warned)?;
 
         let generated = object.field("metadata").text("name").is_empty();
         let base = object.field("metadata").text("generateName").to_owned();

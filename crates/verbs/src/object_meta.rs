@@ -1,17 +1,22 @@
 //! The rules for `metadata` that all kinds share.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use sternpost_meta::{
     field::{BadValue, Errors, Path, go_quote},
     format::{self, Problems},
 };
 
-use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_registry::object::Fields;
 
 use crate::policy::Policy;
 
 /// All annotations of an object together, keys and values.
 pub const MAX_ANNOTATION_BYTES: usize = 262_144;
+
+/// The name of a subresource in `managedFields`.
+pub const MAX_SUBRESOURCE_BYTES: usize = 256;
 
 /// What a creator or updater may write.
 pub fn validate(object: &Value, policy: &Policy, errors: &mut Errors) {
@@ -46,6 +51,7 @@ pub fn validate(object: &Value, policy: &Policy, errors: &mut Errors) {
     annotations(metadata, errors);
     owner_references(metadata, errors);
     finalizers(metadata, policy, errors);
+    managed_fields(metadata, errors);
 }
 
 fn labels(metadata: &Value, errors: &mut Errors) {
@@ -118,30 +124,44 @@ fn owners_as_go_prints(owners: &[Value]) -> String {
     format!("[{}]", owners.collect::<Vec<_>>().join(","))
 }
 
+/// When owners are looked at; upstream's warnings say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DedupOwners {
+    AsSent,
+    AfterMutatingAdmission,
+}
+
 /// Removes owners that are named twice, and returns what to say about it.
-/// `when` is what upstream's warning adds: a patch is looked at later than other writes.
-pub fn dedup_owners(object: &mut Value, when: &str) -> Vec<String> {
-    let owners = object.field("metadata").items("ownerReferences");
-    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
-    let mut repeated: Vec<String> = Vec::new();
-    for owner in owners {
-        if kept.contains(owner) {
-            let uid = owner.text("uid").to_owned();
-            if !repeated.contains(&uid) {
-                repeated.push(uid);
-            }
-        } else {
-            kept.push(owner.clone());
+pub fn dedup_owners(object: &mut Value, when: DedupOwners) -> Option<String> {
+    let Some(Value::Array(owners)) =
+        object.get_mut("metadata").and_then(|metadata| metadata.get_mut("ownerReferences"))
+    else {
+        return None;
+    };
+    if owners.len() < 2 {
+        return None;
+    }
+    // Equal owners have equal texts: keys come sorted.
+    let mut known = HashSet::with_capacity(owners.len());
+    let mut repeated = Vec::new();
+    owners.retain(|owner| {
+        let is_new = known.insert(owner.to_string());
+        if !is_new {
+            repeated.push(owner.text("uid").to_owned());
         }
-    }
+        is_new
+    });
     if repeated.is_empty() {
-        return Vec::new();
+        return None;
     }
-    object.object_mut("metadata").set("ownerReferences", kept);
-    vec![format!(
+    let when = match when {
+        DedupOwners::AsSent => "",
+        DedupOwners::AfterMutatingAdmission => " after mutating admission happens",
+    };
+    Some(format!(
         ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         repeated.join(", ")
-    )]
+    ))
 }
 
 fn finalizers(metadata: &Value, policy: &Policy, errors: &mut Errors) {
@@ -200,6 +220,20 @@ pub fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
     labels(new, errors);
     annotations(new, errors);
     owner_references(new, errors);
+    managed_fields(new, errors);
+}
+
+/// What is left to check of entries that can be read.
+fn managed_fields(metadata: &Value, errors: &mut Errors) {
+    let root = Path::new("metadata");
+    let path = root.child("managedFields");
+    for (index, entry) in metadata.items("managedFields").iter().enumerate() {
+        let path = path.index(index);
+        errors.field_manager(path.child("manager"), entry.text("manager"));
+        if entry.text("subresource").len() > MAX_SUBRESOURCE_BYTES {
+            errors.too_long(path.child("subresource"), MAX_SUBRESOURCE_BYTES);
+        }
+    }
 }
 
 fn invalid(errors: &mut Errors, path: Path<'_>, value: &str, problems: Problems) {

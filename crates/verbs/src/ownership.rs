@@ -127,7 +127,7 @@ pub(crate) fn in_served_version<'a>(served: &Served, stored: &'a Value) -> Cow<'
     }
 }
 
-fn set_owners(object: &mut Value, owners: Option<Value>) {
+pub(crate) fn set_owners(object: &mut Value, owners: Option<Value>) {
     let metadata = object.object_mut("metadata");
     match owners {
         Some(owners) => metadata.set("managedFields", owners),

@@ -13,9 +13,8 @@ use sternpost_patch::{json_patch, merge_patch, strategic};
 use sternpost_registry::object::{Fields, FieldsMut};
 
 use crate::{
-    object_meta,
     ownership::{Ownership, in_served_version},
-    registry::{Registry, Target, Writer, Written, complete},
+    registry::{Registry, Target, Writer, Written, complete, with_warnings},
     served::{Served, no_kind},
     update::{ATTEMPTS, Live, Part, check_named, modified, seen_version},
 };
@@ -105,8 +104,7 @@ impl Registry {
             return Err(refused(Status::version_required(target.resource_name(), target.name)));
         }
         seen_version(target, &object, old).map_err(refused)?;
-        let mut object = to_stored(served, object);
-        warnings.extend(object_meta::dedup_owners(&mut object, " after mutating admission happens"));
+        let object = to_stored(served, object);
         let ownership = match request.patch {
             Patch::Apply { .. } => Ownership::Settled,
             _ => Ownership::Track,
@@ -130,7 +128,7 @@ impl Registry {
         writer: Writer<'_>,
     ) -> Result<Written, Status> {
         let served = target.served;
-        let (mut object, mut warnings) = self.applied(served, None, config, force, request, writer).await?;
+        let (mut object, warnings) = self.applied(served, None, config, force, request, writer).await?;
         let uid = object.field("metadata").text("uid");
         if !uid.is_empty() {
             return Err(Status::conflict(
@@ -145,9 +143,8 @@ impl Registry {
         metadata.remove("resourceVersion");
         check_named(target, &object)?;
         let object = to_stored(served, object);
-        let written = self.create_owned(target, object, Ownership::Settled, writer).await?;
-        warnings.extend(written.warnings);
-        Ok(Written { warnings, ..written })
+        let written = self.create_owned(target, object, Ownership::Settled, writer);
+        with_warnings(warnings, written.await)
     }
 
     /// What the patch makes of `live`, typed, and complaints about its fields.

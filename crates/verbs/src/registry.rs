@@ -284,6 +284,23 @@ pub(crate) fn invalid(target: Target<'_>, object: &Value, errors: Errors) -> Sta
     Status::invalid(group, kind, name, errors.into_causes())
 }
 
+/// What became of a write, with warnings from before it.
+pub(crate) fn with_warnings(
+    mut warnings: Vec<String>,
+    outcome: Result<Written, Status>,
+) -> Result<Written, Status> {
+    match outcome {
+        Ok(mut written) => {
+            warnings.append(&mut written.warnings);
+            Ok(Written { warnings, ..written })
+        }
+        Err(mut status) => {
+            warnings.append(&mut status.take_warnings());
+            Err(status.with_warnings(warnings))
+        }
+    }
+}
+
 /// The object in full: with kind, apiVersion and, if it has one, its version.
 pub(crate) fn complete(served: &Served, mut object: Value, revision: Option<Revision>) -> Value {
     object.set("kind", &*served.resource.kind);

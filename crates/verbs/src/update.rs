@@ -11,12 +11,14 @@ use sternpost_registry::{
 };
 use sternpost_store::{CommitError, Transaction};
 
-use crate::registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status};
+use crate::registry::{
+    DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status, with_warnings,
+};
 use crate::{
     admission::{self, Attributes, Operation},
     claims::Claimed,
     list::version_number,
-    object_meta,
+    object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
     policy::MetadataCheck,
     served::Served,
@@ -70,9 +72,19 @@ impl Registry {
         part: Part,
         writer: Writer<'_>,
     ) -> Result<Written, Status> {
-        let mut object = object;
-        let mut warnings = object_meta::dedup_owners(&mut object, "");
         check_named(target, &object)?;
+        let mut object = object;
+        let warnings = Vec::from_iter(dedup_owners(&mut object, DedupOwners::AsSent));
+        with_warnings(warnings, self.update_deduped(target, object, part, writer).await)
+    }
+
+    async fn update_deduped(
+        &self,
+        target: Target<'_>,
+        mut object: Value,
+        part: Part,
+        writer: Writer<'_>,
+    ) -> Result<Written, Status> {
         for _ in 0..ATTEMPTS {
             let Some(old) = self.snapshot(target.served).get(target.namespace, target.name).cloned() else {
                 let may_create = target.served.policy.create_on_update && matches!(part, Part::Main);
@@ -88,9 +100,8 @@ impl Registry {
             let live = Live { object: &old, value: &current, shown_as: None };
             let written =
                 self.update_once(target, object.clone(), Ownership::Track, live, part, writer).await?;
-            if let Some(mut written) = written {
-                warnings.append(&mut written.warnings);
-                return Ok(Written { warnings, ..written });
+            if let Some(written) = written {
+                return Ok(written);
             }
             // The next look tells why: the version that was named is no longer
             // there, or what the object claims went to another.
@@ -116,6 +127,7 @@ impl Registry {
             let attributes = Attributes::of_write(Operation::Update, target, writer);
             let mut warnings = Vec::new();
             admission::mutate(self, &attributes, &mut new, Some(&current), &mut warnings).await?;
+            warnings.extend(dedup_owners(&mut new, DedupOwners::AfterMutatingAdmission));
             let unconditional = check_version(target, &new, &old)?;
             keep_identity(&mut new, &current);
             namespace::prepare_finalize(&mut new, &current);
@@ -200,13 +212,22 @@ impl Registry {
         let mut warnings = Vec::new();
         if shown_as.is_none() {
             admission::mutate(self, &attributes, &mut object, Some(current), &mut warnings).await?;
-            self.check_namespace_of_body(target, &object)?;
+            warnings.extend(dedup_owners(&mut object, DedupOwners::AfterMutatingAdmission));
         }
-        check_version(target, &object, old).map_err(|status| status.with_warnings(warnings.clone()))?;
+        let warned = |status: Status| status.with_warnings(warnings.clone());
+        if shown_as.is_none() {
+            self.check_namespace_of_body(target, &object).map_err(warned)?;
+        }
+        check_version(target, &object, old).map_err(warned)?;
         keep_identity(&mut object, current);
-        self.check_escalation(target, &object, Some(current), writer)?;
-        // No rule of a kind has a say in this, but some restore all metadata.
+        self.check_escalation(target, &object, Some(current), writer).map_err(warned)?;
+        // No kind prepares this, but some restore all metadata.
         let managed = object.object_mut("metadata").remove("managedFields");
+        let put_managed_back = |object: &mut Value| {
+            if let Some(managed) = managed {
+                object.object_mut("metadata").set("managedFields", managed);
+            }
+        };
         let mut errors = Errors::default();
         let mut claimed = Claimed::default();
         match part {
@@ -217,6 +238,7 @@ impl Registry {
                 }
                 self.stamp_changed(target, &mut object, current, writer);
                 claimed = self.claim_for_changed(target, &mut object, current)?;
+                put_managed_back(&mut object);
                 object_meta::validate(&object, &served.policy, &mut errors);
                 object_meta::validate_update(&object, current, &mut errors);
                 for check in served.policy.checks_again {
@@ -237,6 +259,7 @@ impl Registry {
             Part::Other { prepare, validate } => {
                 prepare(&mut object, current);
                 self.stamp_changed(target, &mut object, current, writer);
+                put_managed_back(&mut object);
                 object_meta::validate_update(&object, current, &mut errors);
                 validate(&object, current, &mut errors);
             }
@@ -247,6 +270,7 @@ impl Registry {
                 }
                 (served.rules.prepare_status_update)(&mut object, current);
                 self.stamp_changed(target, &mut object, current, writer);
+                put_managed_back(&mut object);
                 self.check_surroundings(target, &object, Some(current), writer, &mut errors);
                 object_meta::validate(&object, &served.policy, &mut errors);
                 object_meta::validate_update(&object, current, &mut errors);
@@ -260,9 +284,6 @@ impl Registry {
             return Err(invalid(target, &object, errors).with_warnings(warnings));
         }
         warnings.extend(served.warnings(&object, Some(current)));
-        if let Some(managed) = managed {
-            object.object_mut("metadata").set("managedFields", managed);
-        }
         served.settle_stored(&mut object);
         if !matches!(part, Part::Status) && served.policy.generation.changed(&object, current) {
             let generation = current.field("metadata").int("generation").unwrap_or_default();

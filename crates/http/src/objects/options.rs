@@ -7,7 +7,7 @@ use serde_json::json;
 use sternpost_meta::{
     audit::Annotations,
     duration,
-    field::{BadValue, Errors, Path, go_quote},
+    field::{BadValue, Errors, MAX_FIELD_MANAGER_BYTES, Path, go_quote},
     selector::{FieldSelector, LabelSelector},
     status::Status,
     user::User,
@@ -48,9 +48,6 @@ impl<'a> WriteOptions<'a> {
     }
 }
 
-/// How long a manager's name may be.
-const MAX_MANAGER_BYTES: usize = 128;
-
 /// The field manager that a request names, or else its client.
 fn manager(request: &Request) -> Cow<'_, str> {
     if let Some(named) = request.query.first("fieldManager").filter(|named| !named.is_empty()) {
@@ -59,7 +56,7 @@ fn manager(request: &Request) -> Cow<'_, str> {
     let agent = request.headers.get(header::USER_AGENT).map_or(b"".as_slice(), |agent| agent.as_bytes());
     let agent = String::from_utf8_lossy(agent);
     let mut name: String = agent.split('/').next().unwrap_or_default().chars().filter(is_printable).collect();
-    while name.len() > MAX_MANAGER_BYTES {
+    while name.len() > MAX_FIELD_MANAGER_BYTES {
         name.pop();
     }
     if name.is_empty() { Cow::Borrowed("unknown") } else { Cow::Owned(name) }
@@ -100,13 +97,7 @@ fn write_checked<'a>(
 ) -> Result<WriteOptions<'a>, Status> {
     let dry_run_values: Vec<&str> = request.query.all("dryRun").collect();
     if let Some(manager) = request.query.first("fieldManager") {
-        if manager.len() > MAX_MANAGER_BYTES {
-            errors.too_long(Path::new("fieldManager"), MAX_MANAGER_BYTES);
-        }
-        for (index, char) in manager.chars().enumerate().filter(|(_, char)| char.is_control()) {
-            let detail = format!("invalid character U+{:04X} (at position {index})", u32::from(char));
-            errors.invalid(Path::new("fieldManager"), manager, &detail);
-        }
+        errors.field_manager(Path::new("fieldManager"), manager);
     }
     check_dry_run(&dry_run_values, &mut errors);
     let validation = match request.query.first("fieldValidation").unwrap_or_default() {

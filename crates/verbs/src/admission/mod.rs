@@ -64,6 +64,7 @@ pub(crate) use webhooks::Webhooks;
 
 use crate::{
     delete::DeleteOptions,
+    ownership::set_owners,
     registry::{DryRun, Registry, SentOptions, Target, Writer},
     served::Served,
 };
@@ -178,13 +179,23 @@ pub async fn mutate(
     old: Option<&Value>,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
+    // Only policies and webhooks change who owns fields.
+    let asks_others = registry.webhooks.are_there() || registry.policies.are_there();
+    let owners = asks_others.then(|| object.field("metadata").get_field("managedFields").cloned());
     let mut reinvocation = Reinvocation::default();
     let mut passed = mutate_once(registry, attributes, object, old, warnings, &mut reinvocation).await;
     if passed.is_ok() && reinvocation.needed {
         reinvocation.round = Round::Second;
         passed = mutate_once(registry, attributes, object, old, warnings, &mut reinvocation).await;
     }
-    passed.map_err(|status| status.with_warnings(mem::take(warnings)))
+    passed.map_err(|status| status.with_warnings(mem::take(warnings)))?;
+    if let (true, Some(owners)) = (reinvocation.needed, owners)
+        && let Err(why) = sternpost_apply::check_managed_fields(object)
+    {
+        set_owners(object, owners);
+        warnings.push(format!(".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: {why}"));
+    }
+    Ok(())
 }
 
 async fn mutate_once(
