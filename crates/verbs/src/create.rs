@@ -23,6 +23,14 @@ use crate::{
 /// How often a generated name may clash before the client is told to try again.
 const NAME_ATTEMPTS: usize = 8;
 
+/// What was asked for by whoever creates an object, and so which verb was authorized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Request {
+    Create,
+    /// An update or an apply of what is not there.
+    CreateOnUpdate,
+}
+
 impl Registry {
     /// `object` is typed already. The order of steps is upstream's.
     pub async fn create(
@@ -31,11 +39,12 @@ impl Registry {
         object: Value,
         writer: Writer<'_>,
     ) -> Result<Written, Status> {
-        self.create_owned(target, object, Ownership::Track, writer).await
+        self.create_by(Request::Create, target, object, Ownership::Track, writer).await
     }
 
-    pub(crate) async fn create_owned(
+    pub(crate) async fn create_by(
         &self,
+        request: Request,
         target: Target<'_>,
         object: Value,
         ownership: Ownership,
@@ -77,7 +86,7 @@ impl Registry {
                 // Some defaults are made of the name.
                 (target.served.rules.default)(&mut candidate);
             }
-            match self.create_once(target, candidate, &sent_name, writer).await {
+            match self.create_once(request, target, candidate, &sent_name, writer).await {
                 Err(CreateError::Exists(name)) => {
                     let last = attempt == NAME_ATTEMPTS;
                     if !generated || base.is_empty() || last {
@@ -100,6 +109,7 @@ impl Registry {
 
     async fn create_once(
         &self,
+        request: Request,
         target: Target<'_>,
         mut object: Value,
         sent_name: &str,
@@ -127,6 +137,10 @@ impl Registry {
             return Err(invalid(target, &object, errors).with_warnings(warnings).into());
         }
         warnings.extend(served.warnings(&object, None));
+        if request == Request::CreateOnUpdate {
+            self.authorize_create_on_update(target, writer)
+                .map_err(|status| status.with_warnings(warnings.clone()))?;
+        }
         let attributes = Attributes::of_write(Operation::Create, target, writer);
         let attributes = Attributes { name: sent_name, ..attributes };
         let _charged = admission::validate(self, &attributes, &object, None, &mut warnings).await?;

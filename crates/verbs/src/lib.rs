@@ -29,6 +29,7 @@ pub mod quota;
 mod registry;
 mod reset_fields;
 mod scale;
+mod second_verb;
 pub mod served;
 pub mod startup;
 mod surroundings;

@@ -13,6 +13,7 @@ use sternpost_patch::{json_patch, merge_patch, strategic};
 use sternpost_registry::object::{Fields, FieldsMut};
 
 use crate::{
+    create::Request,
     ownership::{Ownership, in_served_version},
     registry::{Registry, Target, Writer, Written, complete, with_warnings},
     served::{Served, no_kind},
@@ -143,7 +144,7 @@ impl Registry {
         metadata.remove("resourceVersion");
         check_named(target, &object)?;
         let object = to_stored(served, object);
-        let written = self.create_owned(target, object, Ownership::Settled, writer);
+        let written = self.create_by(Request::CreateOnUpdate, target, object, Ownership::Settled, writer);
         with_warnings(warnings, written.await)
     }
 

@@ -17,6 +17,7 @@ use crate::registry::{
 use crate::{
     admission::{self, Attributes, Operation},
     claims::Claimed,
+    create::Request,
     list::version_number,
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
@@ -93,7 +94,8 @@ impl Registry {
                 }
                 // There is nothing that a version could disagree with.
                 object.object_mut("metadata").remove("resourceVersion");
-                return self.create(target, object, writer).await;
+                let request = Request::CreateOnUpdate;
+                return self.create_by(request, target, object, Ownership::Track, writer).await;
             };
             let current = self.loaded(target.served, &old).await?;
             check_uid(target, &object, &current)?;

@@ -63,7 +63,10 @@ pub async fn respond(
     }
     Some(match place.subresource {
         "proxy" => proxy(registry, request, target, place),
-        stream => open_stream(registry, request, target, stream, asked.text("container")),
+        stream => match registry.authorize_stream(target, writer) {
+            Ok(()) => open_stream(registry, request, target, stream, asked.text("container")),
+            Err(status) => Err(status),
+        },
     })
 }
 
