@@ -73,8 +73,6 @@ pub struct Version {
     /// A number for what pruning and defaulting depend on: versions with the same one treat
     /// stored objects the same.
     pub form: u64,
-    /// The fields that the schema declares at its root.
-    pub fields: Vec<Box<str>>,
     /// The schema as JSON text in canonical form. Read again whenever something is compiled from it:
     /// as a tree it would be ten times as large.
     text: Box<[u8]>,
@@ -287,13 +285,6 @@ impl Version {
             columns,
             selectable_fields: items("selectableFields")
                 .map(|field| text(field, "jsonPath").trim_start_matches('.').to_owned())
-                .collect(),
-            fields: json
-                .get("properties")
-                .and_then(Value::as_object)
-                .into_iter()
-                .flat_map(|fields| fields.keys())
-                .map(|name| name.as_str().into())
                 .collect(),
             text: json.to_string().into_bytes().into(),
             node: OnceLock::new(),

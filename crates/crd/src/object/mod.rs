@@ -96,20 +96,28 @@ pub fn fill_status(version: &Version, object: &mut Value) {
     }
 }
 
-/// An object of any version of the definition as one of this version, by strategy `None`: the schema of
-/// the version it is in prunes and defaults, `apiVersion` is rewritten, this version's schema trims.
+/// A stored object of any version of the definition as one of this version, by strategy `None`: the
+/// schema of the version it is in prunes and defaults, `apiVersion` is rewritten, this version's schema
+/// trims.
 pub fn convert(definition: &Definition, version: &Version, object: &mut Value) {
-    let wanted = definition.api_version(version);
-    let given = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    let given = text_of(object, "apiVersion");
     let from = definition.versions.iter().find(|from| definition.api_version(from) == given);
     let from = from.map_or(version, |from| from);
     prune::prune(from.node(), object);
     fill::fill(from.node(), object);
     if from.name != version.name {
-        trim(version, object);
+        convert_written(definition, version, object);
+    } else if let Value::Object(fields) = object {
+        fields.insert("apiVersion".into(), definition.api_version(version).into());
     }
+}
+
+/// As [`convert`], of an object of another version on its way to the store. It got the defaults that
+/// it is to have when it was read; a write of the status gives its spec none.
+pub fn convert_written(definition: &Definition, version: &Version, object: &mut Value) {
+    trim(version, object);
     if let Value::Object(fields) = object {
-        fields.insert("apiVersion".into(), wanted.into());
+        fields.insert("apiVersion".into(), definition.api_version(version).into());
     }
 }
 

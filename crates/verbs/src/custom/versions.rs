@@ -42,6 +42,10 @@ impl Registry {
         mut objects: Vec<Value>,
     ) -> Result<Vec<Value>, Status> {
         if let Conversion::Webhook(webhook) = &custom.definition.conversion {
+            // With the defaults of the version they are in, sent or not.
+            for object in &mut objects {
+                fill_in(custom, object);
+            }
             return self.by_webhook(custom, webhook, &custom.version, objects).await;
         }
         for object in &mut objects {
@@ -50,13 +54,13 @@ impl Registry {
         Ok(objects)
     }
 
-    /// An object of this version as it is stored.
+    /// A written object of this version, which is another than that of the store, as it is stored.
     pub(super) async fn to_storage(&self, custom: &Custom, mut object: Value) -> Result<Value, Status> {
         if let Conversion::Webhook(webhook) = &custom.definition.conversion {
             let converted = self.by_webhook(custom, webhook, &custom.storage, vec![object]).await?;
             object = converted.into_iter().next().unwrap_or_default();
         } else {
-            object::convert(&custom.definition, &custom.storage, &mut object);
+            object::convert_written(&custom.definition, &custom.storage, &mut object);
         }
         // With all that a read in the storage version would add: its bytes are what is sent then.
         object::convert(&custom.definition, &custom.storage, &mut object);
@@ -75,8 +79,6 @@ impl Registry {
         let (mut places, mut sent, mut size) = (Vec::new(), Vec::new(), 0);
         for place in 0..objects.len() {
             let Some(object) = objects.get_mut(place) else { break };
-            // With the defaults of the version it is in, sent or not.
-            fill_in(custom, object);
             if object.text("apiVersion") != wanted {
                 size += size_of(object);
                 places.push(place);
@@ -132,7 +134,7 @@ fn size_of(value: &Value) -> usize {
     }
 }
 
-/// A webhook gets objects with the defaults of the version they are in.
+/// A webhook gets stored objects with the defaults of the version they are in.
 fn fill_in(custom: &Custom, object: &mut Value) {
     let version = object.text("apiVersion").rsplit('/').next().unwrap_or_default().to_owned();
     if let Some(version) = custom.definition.version(&version) {
