@@ -6,7 +6,7 @@ use crate::update::managed_fields;
 
 /// After the rest of the write: if `old` and `new` are equal but for the times
 /// in managedFields, gives `new` the old times, so that there is nothing to
-/// store. Resource versions are not compared.
+/// store. Resource versions are not compared, nor what kind and version the objects say they are.
 pub fn restore_times(old: &Value, new: &mut Value) {
     let (Some(before), Some(after)) = (managed_fields(old), managed_fields(new)) else { return };
     let same = before != after && same_but(before, after, entries_same) && same_objects(old, new);
@@ -39,9 +39,10 @@ fn same_objects(old: &Value, new: &Value) -> bool {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return false };
     let metadata = |object| Map::get(object, "metadata").and_then(Value::as_object);
     let (Some(old_metadata), Some(new_metadata)) = (metadata(old), metadata(new)) else { return false };
+    const ROOT: [&str; 3] = ["apiVersion", "kind", "metadata"];
     const APART: [&str; 2] = ["managedFields", "resourceVersion"];
     without(old_metadata, &APART).eq(without(new_metadata, &APART))
-        && without(old, &["metadata"]).eq(without(new, &["metadata"]))
+        && without(old, &ROOT).eq(without(new, &ROOT))
 }
 
 fn without<'a>(
