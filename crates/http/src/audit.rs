@@ -130,7 +130,9 @@ impl Audited {
 /// A list is otherwise written while it is sent.
 fn in_one_piece(answer: Answer) -> Answer {
     answer.map(|body| match body {
-        Body::List(list) => Body::Whole(Full::new(list.collect())),
+        Body::List(list) => {
+            list.collect().map_or(Body::Whole(Full::default()), |all| Body::Whole(Full::new(all)))
+        }
         other => other,
     })
 }

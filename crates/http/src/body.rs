@@ -33,9 +33,9 @@ pub enum Body {
     Noted(Box<Noted>),
 }
 
-/// Another server's answer has ended before its end; the client must see that.
+/// An answer has ended before its end; the client must see that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the answer of another server broke off")]
+#[error("the answer broke off")]
 pub struct Broken;
 
 /// A body, and what to do when it has ended or nobody wants it any more.
@@ -101,7 +101,7 @@ impl hyper::body::Body for Body {
                 let frame = Pin::new(whole).poll_frame(context);
                 return frame.map(|frame| frame.map(|frame| frame.map_err(|never| match never {})));
             }
-            Body::List(list) => Poll::Ready(list.next()),
+            Body::List(list) => return Poll::Ready(list.next().map(|piece| piece.map(Frame::data))),
             Body::Watch(watch) => watch.poll_next(context),
             Body::Gzip(gzip) => return gzip.poll_frame(context),
             Body::Stream(frames) => frames.poll_recv(context),
@@ -114,7 +114,7 @@ impl hyper::body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Body::Whole(whole) => whole.is_end_stream(),
-            Body::List(list) => list.left() == 0,
+            Body::List(list) => list.is_end(),
             Body::Gzip(gzip) => gzip.is_end(),
             Body::Watch(_) | Body::Stream(_) => false,
             Body::Remote(passed) => passed.is_end_stream(),
@@ -125,7 +125,7 @@ impl hyper::body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Whole(whole) => whole.size_hint(),
-            Body::List(list) => SizeHint::with_exact(list.left() as u64),
+            Body::List(list) => list.size_hint(),
             Body::Watch(_) | Body::Gzip(_) | Body::Stream(_) => SizeHint::default(),
             Body::Remote(passed) => passed.size_hint(),
             Body::Noted(noted) => noted.body.size_hint(),

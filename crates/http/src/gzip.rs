@@ -17,10 +17,10 @@ use crate::{
     objects::Answer,
 };
 
-/// Compresses `answer` if it is large, its size is known (that of a watch is
-/// not) and the client names gzip.
+/// Compresses `answer` if it is known to be large (a watch is not) and the
+/// client names gzip.
 pub fn apply(request: &HeaderMap, answer: Answer) -> Answer {
-    let large = answer.body().size_hint().exact().is_some_and(|size| size > MAX_PLAIN_BYTES);
+    let large = answer.body().size_hint().lower() > MAX_PLAIN_BYTES;
     if !large || answer.headers().contains_key(header::CONTENT_ENCODING) || !names_gzip(request) {
         return answer;
     }

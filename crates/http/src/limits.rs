@@ -58,6 +58,10 @@ pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 /// descriptors or memory left.
 pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
+/// Bytes of an answer that are made at once: what TLS takes at once. An object
+/// that is larger makes a larger piece.
+pub const PIECE_BYTES: usize = 64 * 1024;
+
 /// Documents smaller than this fit a packet and are not worth compressing.
 /// Upstream's figure.
 pub const MIN_GZIP_BYTES: usize = 1400;

@@ -5,48 +5,83 @@
 /// stay on one line, and there is no newline at the end. Total: on text that is not JSON the output is merely ugly.
 pub fn indent(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 2);
-    let mut depth = 0usize;
-    let mut in_string = false;
-    let mut bytes = json.iter().copied().peekable();
-    while let Some(byte) = bytes.next() {
-        if in_string {
+    let mut indenter = Indenter::default();
+    indenter.push(json, &mut out);
+    indenter.finish(&mut out);
+    out
+}
+
+/// [`indent`] for text that comes in pieces, cut anywhere.
+#[derive(Debug, Default)]
+pub struct Indenter {
+    depth: usize,
+    in_string: bool,
+    /// Behind a backslash.
+    is_escaped: bool,
+    /// Behind an opening bracket, whose other one may come next.
+    has_opened: bool,
+}
+
+impl Indenter {
+    /// Appends what can be said of the next piece.
+    pub fn push(&mut self, json: &[u8], out: &mut Vec<u8>) {
+        for byte in json {
+            self.byte(*byte, out);
+        }
+    }
+
+    /// Appends what was left to be said.
+    pub fn finish(mut self, out: &mut Vec<u8>) {
+        self.begin_members(out);
+    }
+
+    fn byte(&mut self, byte: u8, out: &mut Vec<u8>) {
+        if self.in_string {
             out.push(byte);
             match byte {
-                b'\\' => out.extend(bytes.next()),
-                b'"' => in_string = false,
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' => self.is_escaped = true,
+                b'"' => self.in_string = false,
                 _ => {}
             }
-            continue;
+            return;
         }
+        if self.has_opened && matches!(byte, b'}' | b']') {
+            self.has_opened = false;
+            out.push(byte);
+            return;
+        }
+        self.begin_members(out);
         match byte {
             b'"' => {
-                in_string = true;
+                self.in_string = true;
                 out.push(byte);
             }
             b'{' | b'[' => {
                 out.push(byte);
-                if let Some(close) = bytes.next_if(|next| matches!(next, b'}' | b']')) {
-                    out.push(close);
-                } else {
-                    depth += 1;
-                    new_line(&mut out, depth);
-                }
+                self.has_opened = true;
             }
             b'}' | b']' => {
-                depth = depth.saturating_sub(1);
-                new_line(&mut out, depth);
+                self.depth = self.depth.saturating_sub(1);
+                new_line(out, self.depth);
                 out.push(byte);
             }
             b',' => {
                 out.push(byte);
-                new_line(&mut out, depth);
+                new_line(out, self.depth);
             }
             b':' => out.extend(b": "),
             b' ' | b'\t' | b'\r' | b'\n' => {}
             _ => out.push(byte),
         }
     }
-    out
+
+    fn begin_members(&mut self, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.has_opened) {
+            self.depth += 1;
+            new_line(out, self.depth);
+        }
+    }
 }
 
 /// Beyond this the indentation stops growing, so that hostile nesting cannot
@@ -67,6 +102,12 @@ mod tests {
     #[track_caller]
     fn check(compact: &str, expected: &str) {
         assert_eq!(String::from_utf8(indent(compact.as_bytes())).unwrap(), expected);
+        for size in [1, 2, 3, 7] {
+            let (mut out, mut indenter) = (Vec::new(), Indenter::default());
+            compact.as_bytes().chunks(size).for_each(|piece| indenter.push(piece, &mut out));
+            indenter.finish(&mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "in pieces of {size}");
+        }
     }
 
     #[test]

@@ -118,9 +118,8 @@ pub fn table<'a>(
     now: Timestamp,
 ) -> Value {
     let mut items: Vec<&Value> = items.into_iter().collect();
-    if (group, kind) == (flowcontrol::GROUP, "FlowSchema") {
-        // In the order in which the server tries them.
-        items.sort_by_key(|item| flowcontrol::order(item));
+    if is_ordered(group, kind) {
+        items.sort_by_cached_key(|item| order(item));
     }
     let rows = items.into_iter().map(|item| row(group, kind, item, cells(group, kind, item, now), include));
     let rows = rows.collect();
@@ -129,6 +128,17 @@ pub fn table<'a>(
         Definitions::Omit => Value::Null,
     };
     assemble(definitions, rows, list_meta)
+}
+
+/// Whether rows are sorted by [`order`]; those of most kinds stand in the order of their list.
+pub fn is_ordered(group: &str, kind: &str) -> bool {
+    (group, kind) == (flowcontrol::GROUP, "FlowSchema")
+}
+
+/// Where a row stands among the others, of a kind whose rows are sorted.
+pub fn order(object: &Value) -> (i64, String) {
+    // In the order in which the server tries them.
+    flowcontrol::order(object)
 }
 
 /// Whether the kind can be had as a table. The answers of create-only

@@ -4,6 +4,8 @@
 //! controller manager are asked for by name, so they are listed; they are not
 //! part of this server, so they are not healthy.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use serde_json::Value;
 use sternpost_meta::{
@@ -15,7 +17,7 @@ use sternpost_registry::{
     kinds::component_status::{Probe, component_status, item},
     object::Fields,
 };
-use sternpost_verbs::Target;
+use sternpost_verbs::{Target, served::Served};
 
 use super::{Answer, options, representation::Shape};
 use crate::request::Request;
@@ -27,8 +29,12 @@ const COMPONENTS: [Probe<'static>; 3] = [
     Probe { component: "etcd-0", outcome: Ok("ok") },
 ];
 
-pub fn respond(request: &Request, target: Target<'_>, verb: Verb) -> Result<Answer, Status> {
-    let served = target.served;
+pub fn respond(
+    request: &Request,
+    served: &Arc<Served>,
+    target: Target<'_>,
+    verb: Verb,
+) -> Result<Answer, Status> {
     match verb {
         Verb::Get => {
             let shape = Shape::negotiate(request, served)?;

@@ -1,31 +1,89 @@
-//! A list, written piece by piece while it is sent, from bytes that are there
-//! already: no list is in memory a second time, whatever its size.
+//! A list, written piece by piece while it is sent, from objects as they are
+//! stored: no list is in memory a second time, whatever its size and form.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
+use http::{HeaderValue, header};
+use http_body_util::Full;
+use hyper::body::SizeHint;
+use serde_json::Value;
 use sternpost_cache::Object;
+use sternpost_meta::status::Status;
+use sternpost_registry::table::Definitions;
 use sternpost_verbs::{Listed, served::Served};
+use sternpost_wire::object::ListWriter;
 
-/// Bytes of one piece: what TLS takes at once. An object that is larger makes
-/// a larger piece.
-const PIECE_BYTES: usize = 64 * 1024;
+use super::{
+    Answer,
+    representation::{Listing, Meta},
+    whole,
+};
+use crate::{
+    body::{Body, Broken},
+    limits::{MAX_PLAIN_BYTES, PIECE_BYTES},
+    pretty::Indenter,
+    response::{self, Format, Spacing},
+};
 
+/// What ends a list in JSON.
 const TAIL: &[u8] = b"]}\n";
+
+/// What is indented at once: with the deepest indentation it becomes a hundred times as much.
+const INDENT_BYTES: usize = 1024;
 
 #[derive(Debug)]
 pub struct ListBody {
-    items: std::vec::IntoIter<Arc<Object>>,
+    format: Format,
+    items: Items,
+    /// How many were written.
+    index: usize,
+    form: ItemForm,
     /// What stands before the next item.
     before: Vec<u8>,
-    /// What every item begins with. Items of custom resources say what they are.
-    begin: Vec<u8>,
-    left: usize,
+    /// What stands between items.
+    separator: &'static [u8],
+    /// What stands behind the last item; none of it when all is said.
+    tail: Vec<u8>,
+    is_written: bool,
+    /// Bytes that are still to come, if that is known.
+    left: Option<usize>,
+    indented: Option<Indented>,
+    /// Pieces that were made to see whether the list is large.
+    ahead: VecDeque<Bytes>,
+}
+
+/// The items that are still to be written.
+#[derive(Debug)]
+pub enum Items {
+    Stored(std::vec::IntoIter<Arc<Object>>),
+    /// As the served version has them, each in JSON: what a webhook has answered.
+    Made(std::vec::IntoIter<Bytes>),
+}
+
+/// How an item becomes bytes.
+#[derive(Debug)]
+enum ItemForm {
+    /// By the bytes that are there, behind what every item begins with: items of custom resources
+    /// say what they are.
+    Stored(Vec<u8>),
+    Json(Listing),
+    Yaml(Listing),
+    Protobuf(Listing, ListWriter),
+}
+
+/// JSON for people, made from pieces of the compact form.
+#[derive(Debug, Default)]
+struct Indented {
+    /// `None` when all is said.
+    indenter: Option<Indenter>,
+    /// Of the compact form, what is still to be indented.
+    rest: Bytes,
 }
 
 impl ListBody {
-    /// The list in JSON, compact and with a newline at its end.
-    pub fn new(served: &Served, listed: Listed) -> Self {
+    /// The list in JSON, of objects whose stored bytes are what is shown.
+    pub fn of_stored(served: &Served, listed: Listed, spacing: Spacing) -> Self {
         let before = head(served, &listed);
         let begin = match served.custom() {
             Some(_) => served.head().into_bytes(),
@@ -35,48 +93,356 @@ impl ListBody {
         // The first item has no comma.
         let commas = usize::from(!listed.items.is_empty());
         let left = before.len() + items - commas + TAIL.len();
-        Self { items: listed.items.into_iter(), before, begin, left }
+        let items = Items::Stored(listed.items.into_iter());
+        let list = Self::json(before, ItemForm::Stored(begin), items, spacing);
+        let left = (spacing == Spacing::Compact).then_some(left);
+        Self { left, ..list }
     }
 
-    /// Bytes that are still to come.
-    pub fn left(&self) -> usize {
-        self.left
+    /// The list in any form, of items that are made one after the other.
+    pub async fn of_values(listing: Listing, meta: &Meta, items: Items, spacing: Spacing) -> Self {
+        let list = listing.list(&[], meta, Definitions::Send);
+        match listing.shape.format {
+            Format::Yaml => return Self::yaml(listing, &list, items),
+            Format::Protobuf => {
+                if let Ok(writer) = ListWriter::new(&list)
+                    && let Some(measured) = Measured::of(&listing, &writer, &items).await
+                {
+                    return Self::protobuf(listing, writer, items, measured);
+                }
+                // What protobuf cannot say is said in JSON.
+            }
+            Format::Json => {}
+        }
+        let mut before = Vec::from(response::json_line(&list));
+        before.truncate(before.len() - TAIL.len());
+        Self::json(before, ItemForm::Json(listing), items, spacing)
+    }
+
+    fn json(before: Vec<u8>, form: ItemForm, items: Items, spacing: Spacing) -> Self {
+        let indented = Indented { indenter: Some(Indenter::default()), rest: Bytes::new() };
+        Self {
+            format: Format::Json,
+            items,
+            index: 0,
+            form,
+            before,
+            separator: b",",
+            tail: TAIL.to_vec(),
+            is_written: false,
+            left: None,
+            indented: (spacing == Spacing::Pretty).then_some(indented),
+            ahead: VecDeque::new(),
+        }
+    }
+
+    /// Members of a list in YAML stand at the first column, and so do its items: each is written
+    /// the same alone.
+    fn yaml(listing: Listing, list: &Value, items: Items) -> Self {
+        let member = listing.member();
+        let (empty, begun) = (format!("{member}: []\n"), format!("{member}:\n"));
+        let text = sternpost_yaml::write(list);
+        let place = text.match_indices(&empty).map(|(place, _)| place);
+        let mut place = place.filter(|place| *place == 0 || text.as_bytes().get(place - 1) == Some(&b'\n'));
+        let place = place.next().unwrap_or_default();
+        let (before, rest) = text.split_at_checked(place).unwrap_or_default();
+        let behind = rest.strip_prefix(&empty).unwrap_or_default();
+        let opening = if items.is_empty() { &empty } else { &begun };
+        Self {
+            format: Format::Yaml,
+            items,
+            index: 0,
+            form: ItemForm::Yaml(listing),
+            before: [before, opening].concat().into_bytes(),
+            separator: b"",
+            tail: behind.to_owned().into_bytes(),
+            is_written: false,
+            left: None,
+            indented: None,
+            ahead: VecDeque::new(),
+        }
+    }
+
+    fn protobuf(listing: Listing, writer: ListWriter, items: Items, measured: Measured) -> Self {
+        let mut before = writer.head(measured.size);
+        let left = before.len() + measured.size + ListWriter::TAIL.len();
+        let items = match measured.written {
+            Some(mut written) => {
+                before.append(&mut written);
+                Items::Made(Vec::new().into_iter())
+            }
+            None => items,
+        };
+        Self {
+            format: Format::Protobuf,
+            items,
+            index: 0,
+            form: ItemForm::Protobuf(listing, writer),
+            before,
+            separator: b"",
+            tail: ListWriter::TAIL.to_vec(),
+            is_written: false,
+            left: Some(left),
+            indented: None,
+            ahead: VecDeque::new(),
+        }
+    }
+
+    /// The answer with this list: in one piece if it turns out to be small, so that its length can
+    /// be announced.
+    pub async fn answer(mut self) -> Answer {
+        let media_type = HeaderValue::from_static(self.format.media_type());
+        let mut size = 0;
+        while self.left.is_none() && size <= MAX_PLAIN_BYTES {
+            match self.make() {
+                Some(Ok(piece)) => {
+                    size += piece.len() as u64;
+                    self.ahead.push_back(piece);
+                    // Many small objects take long: others have their turn between pieces.
+                    tokio::task::yield_now().await;
+                }
+                Some(Err(Broken)) => {
+                    let status = Status::internal_error("the list could not be written");
+                    return whole(response::status(Spacing::Compact, &status));
+                }
+                None => break,
+            }
+        }
+        let body = match self.left {
+            None if self.is_written() => {
+                let all: Vec<u8> = self.ahead.iter().flat_map(|piece| piece.iter().copied()).collect();
+                Body::Whole(Full::new(all.into()))
+            }
+            _ => Body::List(Box::new(self)),
+        };
+        let mut answer = Answer::new(body);
+        answer.headers_mut().insert(header::CONTENT_TYPE, media_type);
+        answer
+    }
+
+    pub fn is_end(&self) -> bool {
+        self.is_written() && self.ahead.is_empty()
+    }
+
+    /// Bytes that are still to come, or at least so many.
+    pub fn size_hint(&self) -> SizeHint {
+        let ahead = self.ahead.iter().map(Bytes::len).sum::<usize>() as u64;
+        match self.left {
+            Some(left) => SizeHint::with_exact(left as u64),
+            None => {
+                let mut hint = SizeHint::default();
+                hint.set_lower(ahead);
+                hint
+            }
+        }
+    }
+
+    /// Bytes that were made and not asked for yet.
+    pub fn held(&self) -> usize {
+        let ahead: usize = self.ahead.iter().map(Bytes::len).sum();
+        let rest = self.indented.as_ref().map_or(0, |indented| indented.rest.len());
+        let made = match &self.items {
+            Items::Stored(objects) => size_of_val(objects.as_slice()),
+            Items::Made(texts) => texts.as_slice().iter().map(Bytes::len).sum(),
+        };
+        ahead + rest + made + self.before.len() + self.tail.len()
     }
 
     /// The next piece; `None` behind the last.
-    pub fn next(&mut self) -> Option<Bytes> {
-        if self.left == 0 {
-            return None;
+    pub fn next(&mut self) -> Option<Result<Bytes, Broken>> {
+        match self.ahead.pop_front() {
+            Some(piece) => Some(Ok(piece)),
+            None => self.make(),
         }
-        let mut piece = Vec::with_capacity(self.left.min(PIECE_BYTES));
-        piece.append(&mut self.before);
-        while let Some(object) = self.items.as_slice().first() {
-            if !piece.is_empty() && piece.len() + object.size() + self.begin.len() + TAIL.len() > PIECE_BYTES
-            {
-                break;
+    }
+
+    /// The next piece that was not made yet.
+    fn make(&mut self) -> Option<Result<Bytes, Broken>> {
+        match self.indented.take() {
+            None => self.next_compact(),
+            Some(mut indented) => {
+                let piece = self.next_indented(&mut indented);
+                self.indented = Some(indented);
+                piece
             }
-            piece.extend_from_slice(&self.begin);
-            object.write_fields(&mut piece);
-            self.items.next();
-            if !self.items.as_slice().is_empty() {
-                piece.push(b',');
-            }
         }
-        if self.items.as_slice().is_empty() {
-            piece.extend_from_slice(TAIL);
-            self.left = piece.len();
-        }
-        self.left = self.left.saturating_sub(piece.len());
-        Some(piece.into())
     }
 
     /// All of it at once.
-    pub fn collect(mut self) -> Bytes {
-        let mut all = Vec::with_capacity(self.left);
+    pub fn collect(mut self) -> Result<Bytes, Broken> {
+        let mut all = Vec::with_capacity(self.left.unwrap_or_default());
         while let Some(piece) = self.next() {
-            all.extend_from_slice(&piece);
+            all.extend_from_slice(&piece?);
         }
-        all.into()
+        Ok(all.into())
+    }
+
+    fn is_written(&self) -> bool {
+        self.is_written && self.indented.as_ref().is_none_or(|indented| indented.indenter.is_none())
+    }
+
+    fn next_compact(&mut self) -> Option<Result<Bytes, Broken>> {
+        if self.is_written {
+            return None;
+        }
+        let mut piece = Vec::with_capacity(self.left.unwrap_or(PIECE_BYTES).min(PIECE_BYTES));
+        piece.append(&mut self.before);
+        while !self.items.is_empty() {
+            if !piece.is_empty() && piece.len() + self.next_size() + self.tail.len() > PIECE_BYTES {
+                break;
+            }
+            if self.write_item(&mut piece).is_err() {
+                self.is_written = true;
+                return Some(Err(Broken));
+            }
+            if !self.items.is_empty() {
+                piece.extend_from_slice(self.separator);
+            }
+        }
+        if self.items.is_empty() {
+            piece.append(&mut self.tail);
+            self.is_written = true;
+        }
+        if let Some(left) = &mut self.left {
+            match left.checked_sub(piece.len()) {
+                // What was announced is what comes: objects do not change under a list.
+                Some(rest) if (rest == 0) == self.is_written => *left = rest,
+                _ => {
+                    self.is_written = true;
+                    return Some(Err(Broken));
+                }
+            }
+        }
+        Some(Ok(piece.into()))
+    }
+
+    fn next_indented(&mut self, indented: &mut Indented) -> Option<Result<Bytes, Broken>> {
+        let mut indenter = indented.indenter.take()?;
+        let mut piece = Vec::with_capacity(PIECE_BYTES);
+        while piece.len() < PIECE_BYTES {
+            if indented.rest.is_empty() {
+                match self.next_compact() {
+                    Some(Ok(compact)) => indented.rest = compact,
+                    Some(Err(broken)) => return Some(Err(broken)),
+                    None => {
+                        indenter.finish(&mut piece);
+                        return (!piece.is_empty()).then(|| Ok(piece.into()));
+                    }
+                }
+            }
+            let size = indented.rest.len().min(INDENT_BYTES);
+            indenter.push(indented.rest.get(..size).unwrap_or_default(), &mut piece);
+            indented.rest.advance(size);
+        }
+        indented.indenter = Some(indenter);
+        Some(Ok(piece.into()))
+    }
+
+    /// Bytes of the next item, where they are known before it is written; else what is stored, which
+    /// is near enough to fill pieces by.
+    fn next_size(&self) -> usize {
+        let begin = match &self.form {
+            ItemForm::Stored(begin) => begin.len(),
+            ItemForm::Json(_) | ItemForm::Yaml(_) | ItemForm::Protobuf(..) => 0,
+        };
+        let item = match &self.items {
+            Items::Stored(objects) => objects.as_slice().first().map_or(0, |object| object.size()),
+            Items::Made(texts) => texts.as_slice().first().map_or(0, Bytes::len),
+        };
+        begin + item
+    }
+
+    fn write_item(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        let index = self.index;
+        self.index += 1;
+        match (&self.form, &mut self.items) {
+            (ItemForm::Stored(begin), Items::Stored(objects)) => {
+                if let Some(object) = objects.next() {
+                    out.extend_from_slice(begin);
+                    object.write_fields(out);
+                }
+            }
+            (ItemForm::Stored(_), Items::Made(texts)) => out.extend(texts.next().into_iter().flatten()),
+            (ItemForm::Json(listing), items) => {
+                // Into memory, writing a value cannot fail.
+                let _ = serde_json::to_writer(out, &items.take(listing));
+            }
+            (ItemForm::Yaml(listing), items) => {
+                let alone = Value::Array(vec![items.take(listing)]);
+                out.extend_from_slice(sternpost_yaml::write(&alone).as_bytes());
+            }
+            (ItemForm::Protobuf(listing, writer), items) => {
+                writer.item(index, &items.take(listing), out).map_err(|_| Broken)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Items {
+    fn is_empty(&self) -> bool {
+        match self {
+            Items::Stored(objects) => objects.as_slice().is_empty(),
+            Items::Made(texts) => texts.as_slice().is_empty(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Items::Stored(objects) => objects.as_slice().len(),
+            Items::Made(texts) => texts.as_slice().len(),
+        }
+    }
+
+    fn take(&mut self, listing: &Listing) -> Value {
+        let shown = self.at(0, listing);
+        match self {
+            Items::Stored(objects) => drop(objects.next()),
+            Items::Made(texts) => drop(texts.next()),
+        }
+        shown
+    }
+
+    fn at(&self, index: usize, listing: &Listing) -> Value {
+        let item = match self {
+            Items::Stored(objects) => objects.as_slice().get(index).map(|object| listing.stored(object)),
+            Items::Made(texts) => {
+                texts.as_slice().get(index).and_then(|text| serde_json::from_slice(text).ok())
+            }
+        };
+        listing.shown(item.unwrap_or_default())
+    }
+}
+
+/// How long the items of a list are in protobuf, which stands before them.
+struct Measured {
+    size: usize,
+    /// The items themselves, if they are few.
+    written: Option<Vec<u8>>,
+}
+
+impl Measured {
+    /// `None` if one of them has no form in protobuf.
+    async fn of(listing: &Listing, writer: &ListWriter, items: &Items) -> Option<Self> {
+        let (mut size, mut written, mut since) = (0, Vec::new(), 0);
+        let mut are_few = true;
+        for index in 0..items.len() {
+            if !are_few {
+                written.clear();
+            }
+            let begun = written.len();
+            writer.item(index, &items.at(index, listing), &mut written).ok()?;
+            size += written.len() - begun;
+            since += written.len() - begun;
+            if size as u64 > MAX_PLAIN_BYTES {
+                are_few = false;
+            }
+            if since >= PIECE_BYTES {
+                since = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        Some(Self { size, written: are_few.then_some(written) })
     }
 }
 
@@ -105,8 +471,11 @@ mod tests {
     use hyper::body::Body as _;
     use serde_json::{Value, json};
 
+    use sternpost_meta::time::Timestamp;
+    use sternpost_verbs::Target;
+
     use super::*;
-    use crate::{Api, body::Body, objects, testing};
+    use crate::{Api, body::Body, objects, objects::representation::Shape, testing};
 
     async fn create(api: &Api, name: &str, filling: usize) {
         let mut request = testing::request(Method::POST, "/api/v1/namespaces", &[]);
@@ -117,11 +486,29 @@ mod tests {
         assert_eq!(answer.status(), StatusCode::CREATED);
     }
 
-    async fn get(api: &Api, target: &str) -> objects::Answer {
+    async fn get(api: &Api, target: &str) -> Answer {
         let request = testing::request(Method::GET, target, &[("accept", "application/json")]);
         let answer = objects::handle(api, &request, "", "v1").await.unwrap();
         assert_eq!(answer.status(), StatusCode::OK);
         answer
+    }
+
+    /// All bytes of an answer, and the most that its body held while they were read.
+    async fn read(answer: Answer) -> (Vec<u8>, usize) {
+        let (mut all, mut most) = (Vec::new(), 0);
+        let mut body = answer.into_body();
+        loop {
+            let held = match &body {
+                Body::List(list) => list.held(),
+                Body::Whole(whole) => usize::try_from(whole.size_hint().lower()).unwrap(),
+                other => panic!("{other:?}"),
+            };
+            most = most.max(held);
+            let Some(frame) = body.frame().await else { return (all, most) };
+            let data = frame.unwrap().into_data().unwrap();
+            most = most.max(held + data.len());
+            all.extend_from_slice(&data);
+        }
     }
 
     /// Lists objects with that much filling, and returns the sizes of the pieces.
@@ -141,9 +528,8 @@ mod tests {
         let all = pieces.concat();
         assert_eq!(all.len() as u64, announced);
 
-        // What an indented answer says, which is made from one buffer.
-        let whole = get(&api, "/api/v1/namespaces?pretty=true").await;
-        assert_eq!(crate::pretty::indent(&all), testing::body_bytes(&whole));
+        let (pretty, _) = read(get(&api, "/api/v1/namespaces?pretty=true").await).await;
+        assert_eq!(crate::pretty::indent(&all), pretty);
         let mut listed: Value = serde_json::from_slice(&all).unwrap();
         let items = listed["items"].as_array_mut().unwrap();
         assert_eq!(items.len(), filling.len());
@@ -176,5 +562,139 @@ mod tests {
         let past = check(&[PIECE_BYTES - shared + 1]).await;
         assert_eq!(past.iter().sum::<usize>(), PIECE_BYTES + 1);
         assert_eq!(past.len(), 2);
+    }
+
+    /// Everything that a list can be asked for as, but JSON as it is stored.
+    const FORMS: [(&str, &str); 10] = [
+        ("application/yaml", ""),
+        ("application/vnd.kubernetes.protobuf", ""),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io", ""),
+        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", "?includeObject=Object&pretty=true"),
+        ("application/yaml;as=Table;v=v1;g=meta.k8s.io", "?includeObject=None"),
+        ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", ""),
+        ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", "?pretty=true"),
+        ("application/yaml;as=PartialObjectMetadataList;v=v1beta1;g=meta.k8s.io", ""),
+        ("application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", ""),
+        ("application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1beta1;g=meta.k8s.io", ""),
+    ];
+
+    /// Texts that are hard to write.
+    const HARD: [&str; 6] =
+        ["", "a\nb\n\n", " |- x: [] {}\n", "é\u{2028}\"\\\u{1}", "items: []\n", "rows: []\n- a"];
+
+    fn asked(accept: &str, query: &str, path: &str) -> crate::request::Request {
+        testing::request(Method::GET, &format!("{path}{query}"), &[("accept", accept)])
+    }
+
+    /// Lists in every form, and compares with the list written at once. Returns the sizes, and the
+    /// most that was held of each.
+    async fn compare(api: &Api, group: &str, plural: &str) -> Vec<(usize, usize)> {
+        let served = api.registry.served.get(group, "v1", plural).unwrap();
+        let path = if group.is_empty() { "/api/v1".into() } else { format!("/apis/{group}/v1") };
+        let path = format!("{path}/{plural}");
+        let mut sizes = Vec::new();
+        for (accept, query) in FORMS {
+            let request = asked(accept, query, &path);
+            let shape = Shape::negotiate_list(&request, &served).unwrap();
+            let target = Target { served: &served, namespace: "", name: "" };
+            let selection = objects::options::selection(&request, &served).unwrap();
+            let options = objects::options::list(&request).unwrap();
+            let listed = api.registry.list(target, &selection, &options).await.unwrap();
+            let now = Timestamp::from(std::time::SystemTime::now());
+            let listing = Listing { shape, served: served.clone(), now };
+            let items: Vec<Value> = listed.items.iter().map(|object| listing.stored(object)).collect();
+            let meta = Meta { revision: Some(listed.revision), ..Meta::default() };
+            let list = listing.list(&items, &meta, Definitions::Send);
+            let (format, expected) = shape.format.encode(Spacing::wanted_by(&request), &list);
+
+            let answer = objects::handle(api, &request, group, "v1").await.unwrap();
+            assert_eq!(answer.status(), StatusCode::OK);
+            assert_eq!(answer.headers()["content-type"], format.media_type());
+            let (all, most) = read(answer).await;
+            assert_eq!(all.len(), expected.len(), "{accept}{query}");
+            assert!(all == expected, "{accept}{query}");
+            sizes.push((all.len(), most));
+        }
+        sizes
+    }
+
+    #[tokio::test]
+    async fn every_form_is_the_same_written_in_pieces() {
+        let api = testing::api();
+        compare(&api, "", "namespaces").await;
+        for (number, text) in HARD.iter().enumerate() {
+            let mut request = testing::request(Method::POST, "/api/v1/namespaces", &[]);
+            let annotations = json!({"hard": text, "long": format!("{text} ").repeat(30)});
+            let object = json!({"metadata": {"name": format!("hard-{number}"), "annotations": annotations}});
+            request.body = object.to_string().into();
+            let answer = objects::handle(&api, &request, "", "v1").await.unwrap();
+            assert_eq!(answer.status(), StatusCode::CREATED);
+            // With one, with two, and with more of them.
+            compare(&api, "", "namespaces").await;
+        }
+        // Around the size from which on nothing is made twice, and well beyond it.
+        for (number, filling) in [60_000, 60_000, 5_000, 5_000, 200_000, 10].into_iter().enumerate() {
+            create(&api, &format!("large-{number}"), filling).await;
+            compare(&api, "", "namespaces").await;
+        }
+        for number in 0..500 {
+            create(&api, &format!("many-{number:04}"), 100).await;
+        }
+        compare(&api, "", "namespaces").await;
+    }
+
+    #[tokio::test]
+    async fn sorted_rows_are_sorted_in_pieces_too() {
+        let api = testing::api();
+        for (name, precedence) in [("a", 9000), ("b", 10), ("c", 500), ("d", 10)] {
+            let path = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+            let mut request = testing::request(Method::POST, path, &[]);
+            let level = json!({"name": "level"});
+            let spec = json!({"matchingPrecedence": precedence, "priorityLevelConfiguration": level});
+            request.body = json!({"metadata": {"name": name}, "spec": spec}).to_string().into();
+            let answer = objects::handle(&api, &request, "flowcontrol.apiserver.k8s.io", "v1").await.unwrap();
+            assert_eq!(answer.status(), StatusCode::CREATED);
+        }
+        compare(&api, "flowcontrol.apiserver.k8s.io", "flowschemas").await;
+    }
+
+    /// Whatever its form, a list takes the memory of a few pieces, before it is read and while it is.
+    #[tokio::test]
+    async fn no_form_of_a_large_list_is_held_whole() {
+        let api = testing::api();
+        let (count, filling) = (1000, 4096);
+        for number in 0..count {
+            create(&api, &format!("n{number:04}"), filling).await;
+        }
+        // What is made to see whether it is large, a piece on its way, one in the making.
+        let bound =
+            usize::try_from(MAX_PLAIN_BYTES).unwrap() + 3 * PIECE_BYTES + count * size_of::<Arc<Object>>();
+        for (size, most) in compare(&api, "", "namespaces").await {
+            assert!(most <= bound.min(size + bound / 2), "{most} of {size}");
+        }
+        for target in ["/api/v1/namespaces", "/api/v1/namespaces?pretty=true"] {
+            let (all, most) = read(get(&api, target).await).await;
+            assert!(all.len() > count * filling && most <= bound, "{most} of {}", all.len());
+        }
+    }
+
+    #[tokio::test]
+    async fn large_lists_of_every_form_are_compressed() {
+        let api = testing::api();
+        for number in 0..60 {
+            create(&api, &format!("n{number:04}"), 4096).await;
+        }
+        for (accept, query) in FORMS.into_iter().filter(|(_, query)| !query.contains("None")) {
+            let request = asked(accept, query, "/api/v1/namespaces");
+            let (plain, _) = read(objects::handle(&api, &request, "", "v1").await.unwrap()).await;
+            let answer = objects::handle(&api, &request, "", "v1").await.unwrap();
+            let headers = testing::headers(&[("accept-encoding", "gzip")]);
+            let answer = crate::gzip::apply(&headers, answer);
+            assert_eq!(answer.headers()["content-encoding"], "gzip", "{accept}");
+            let compressed = answer.into_body().collect().await.unwrap().to_bytes();
+            let mut read = Vec::new();
+            std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&*compressed), &mut read).unwrap();
+            assert!(read == plain, "{accept}");
+        }
     }
 }

@@ -36,7 +36,7 @@ mod token_objects;
 pub(crate) mod watch;
 
 use path::Place;
-use representation::Shape;
+use representation::{Meta, Shape};
 
 pub use token_objects::TokenObjects;
 
@@ -175,7 +175,7 @@ async fn respond(
         representation::check_accept(request, place.name.is_empty() && request.method == Method::GET)?;
     }
     if served.group().is_empty() && served.kind() == "ComponentStatus" {
-        return component_status::respond(request, target, verb);
+        return component_status::respond(request, served, target, verb);
     }
     match verb {
         Verb::Get => {
@@ -236,8 +236,8 @@ async fn respond(
             let (items, said) =
                 registry.delete_collection(target, &selection, query.limit, &options, writer).await?;
             warnings.extend(said);
-            let revision = registry.cache.revision();
-            shape.objects(registry, request, served, &items, Some(revision), "", None).await
+            let meta = Meta { revision: Some(registry.cache.revision()), ..Meta::default() };
+            shape.objects(registry, request, served, items, meta).await
         }
         Verb::Patch => patch::respond(registry, request, target, "", Part::Main, warnings).await,
     }

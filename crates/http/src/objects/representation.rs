@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use http::{HeaderValue, StatusCode, header};
+use bytes::Bytes;
+use http::StatusCode;
 use serde_json::{Value, json};
 use sternpost_cache::Object;
 use sternpost_meta::{status::Status, time::Timestamp};
@@ -14,12 +15,15 @@ use sternpost_registry::{
 use sternpost_store::Revision;
 use sternpost_verbs::{Listed, Registry, served::Served};
 
-use super::{Answer, list_body::ListBody, whole};
+use super::{
+    Answer,
+    list_body::{Items, ListBody},
+    whole,
+};
 use crate::{
     accept::Accept,
-    body::Body,
     request::Request,
-    response::{self, Format, JSON, Spacing, TYPES},
+    response::{self, Format, Spacing, TYPES},
 };
 
 /// What the client accepts and we can send.
@@ -151,63 +155,120 @@ impl Shape {
         self,
         registry: &Registry,
         request: &Request,
-        served: &Served,
+        served: &Arc<Served>,
         listed: Listed,
     ) -> Result<Answer, Status> {
+        let spacing = Spacing::wanted_by(request);
         let as_stored = self.transform == Transform::None && self.format == Format::Json;
         if as_stored && listed.items.iter().all(|object| served.shows_stored(object)) {
-            let list = ListBody::new(served, listed);
-            return Ok(match Spacing::wanted_by(request) {
-                Spacing::Compact => streamed(list),
-                pretty @ Spacing::Pretty => whole(response::json(pretty, &list.collect())),
-            });
+            return Ok(ListBody::of_stored(served, listed, spacing).answer().await);
         }
         let Listed { items, revision, continue_token, remaining } = listed;
-        self.objects(registry, request, served, &items, Some(revision), &continue_token, remaining).await
+        let meta = Meta { revision: Some(revision), continue_token, remaining };
+        self.objects(registry, request, served, items, meta).await
     }
 
     /// A list of objects, whatever their stored form.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a list, which stand nowhere else together")]
     pub async fn objects(
         self,
         registry: &Registry,
         request: &Request,
-        served: &Served,
-        objects: &[Arc<Object>],
-        revision: Option<Revision>,
-        continue_token: &str,
-        remaining: Option<usize>,
+        served: &Arc<Served>,
+        mut objects: Vec<Arc<Object>>,
+        meta: Meta,
     ) -> Result<Answer, Status> {
         let items = match served.custom() {
-            Some(custom) => registry.shown(custom, objects).await?,
-            None => objects.iter().map(|object| item(served, object)).collect(),
+            // A webhook is asked for all of them before anything is said: it may refuse.
+            Some(custom) if custom.calls_webhook() => {
+                let shown = registry.shown(custom, &objects).await?;
+                // As text they take a fraction of the memory; into memory, writing cannot fail.
+                let texts = shown.iter().map(|item| serde_json::to_vec(item).unwrap_or_default().into());
+                Items::Made(texts.collect::<Vec<Bytes>>().into_iter())
+            }
+            _ => {
+                let is_table = matches!(self.transform, Transform::Table(_));
+                if is_table && table::is_ordered(served.group(), served.kind()) {
+                    objects.sort_by_cached_key(|object| table::order(&object.value()));
+                }
+                Items::Stored(objects.into_iter())
+            }
         };
-        Ok(self.items(request, served, &items, revision, continue_token, remaining))
+        let listing = Listing { shape: self, served: served.clone(), now: now() };
+        Ok(ListBody::of_values(listing, &meta, items, Spacing::wanted_by(request)).await.answer().await)
     }
 
     /// A list of values that were never stored.
-    pub fn computed(self, request: &Request, served: &Served, items: &[Value]) -> Answer {
-        self.items(request, served, items, None, "", None)
+    pub fn computed(self, request: &Request, served: &Arc<Served>, items: &[Value]) -> Answer {
+        let listing = Listing { shape: self, served: served.clone(), now: now() };
+        self.send(request, listing.list(items, &Meta::default(), Definitions::Send), StatusCode::OK)
     }
 
-    fn items(
+    fn table<'a>(
         self,
-        request: &Request,
         served: &Served,
-        items: &[Value],
-        revision: Option<Revision>,
-        continue_token: &str,
-        remaining: Option<usize>,
-    ) -> Answer {
-        let version = revision.map(|revision| revision.to_string()).unwrap_or_default();
-        let remaining_item_count = remaining.and_then(|count| i64::try_from(count).ok());
+        items: impl Iterator<Item = &'a Value>,
+        meta: &ListMeta<'_>,
+        include: IncludeObject,
+    ) -> Value {
+        tabulated(served, items, meta, include, Definitions::Send, now())
+    }
+
+    fn send(self, request: &Request, mut value: Value, code: StatusCode) -> Answer {
+        self.set_version(&mut value);
+        whole(response::value(code, self.format, Spacing::wanted_by(request), &value))
+    }
+
+    /// Says the version that was asked for in a transformed value.
+    pub fn set_version(self, value: &mut Value) {
+        if self.transform == Transform::None || self.version == MetaVersion::V1 {
+            return;
+        }
+        rename_version(value);
+        for list in ["items", "rows"] {
+            for item in value.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+                rename_version(item);
+                item.get_mut("object").into_iter().for_each(rename_version);
+            }
+        }
+    }
+}
+
+fn now() -> Timestamp {
+    Timestamp::from(std::time::SystemTime::now())
+}
+
+/// What a list says of itself.
+#[derive(Debug, Default)]
+pub struct Meta {
+    pub revision: Option<Revision>,
+    pub continue_token: String,
+    pub remaining: Option<usize>,
+}
+
+/// How the items of a list are shown.
+#[derive(Debug)]
+pub struct Listing {
+    pub shape: Shape,
+    pub served: Arc<Served>,
+    pub now: Timestamp,
+}
+
+impl Listing {
+    /// The list around `items`, which are as the served version has them.
+    pub fn list(&self, items: &[Value], meta: &Meta, definitions: Definitions) -> Value {
+        let served = &*self.served;
+        let version = meta.revision.map(|revision| revision.to_string()).unwrap_or_default();
+        let remaining_item_count = meta.remaining.and_then(|count| i64::try_from(count).ok());
+        let continue_token = meta.continue_token.as_str();
         let meta = ListMeta { resource_version: &version, continue_token, remaining_item_count };
-        let value = match self.transform {
+        let mut value = match self.shape.transform {
             Transform::Table(IncludeObject::Object) => {
                 let whole: Vec<Value> = items.iter().map(|item| in_full(served, item.clone())).collect();
-                self.table(served, whole.iter(), &meta, IncludeObject::Object)
+                tabulated(served, whole.iter(), &meta, IncludeObject::Object, definitions, self.now)
             }
-            Transform::Table(include) => self.table(served, items.iter(), &meta, include),
+            Transform::Table(include) => {
+                tabulated(served, items.iter(), &meta, include, definitions, self.now)
+            }
             Transform::Metadata => table::partial_object_metadata_list(items.iter(), &meta),
             Transform::None => {
                 let mut metadata = Value::Object(serde_json::Map::new());
@@ -228,37 +289,35 @@ impl Shape {
                 list
             }
         };
-        self.send(request, value, StatusCode::OK)
+        self.shape.set_version(&mut value);
+        value
     }
 
-    fn table<'a>(
-        self,
-        served: &Served,
-        items: impl Iterator<Item = &'a Value>,
-        meta: &ListMeta<'_>,
-        include: IncludeObject,
-    ) -> Value {
-        let now = Timestamp::from(std::time::SystemTime::now());
-        tabulated(served, items, meta, include, Definitions::Send, now)
-    }
-
-    fn send(self, request: &Request, mut value: Value, code: StatusCode) -> Answer {
-        self.set_version(&mut value);
-        whole(response::value(code, self.format, Spacing::wanted_by(request), &value))
-    }
-
-    /// Says the version that was asked for in a transformed value.
-    pub fn set_version(self, value: &mut Value) {
-        if self.transform == Transform::None || self.version == MetaVersion::V1 {
-            return;
+    /// The member of the list that its items are in.
+    pub fn member(&self) -> &'static str {
+        match self.shape.transform {
+            Transform::Table(_) => "rows",
+            Transform::Metadata | Transform::None => "items",
         }
-        rename_version(value);
-        for list in ["items", "rows"] {
-            for item in value.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-                rename_version(item);
-                item.get_mut("object").into_iter().for_each(rename_version);
-            }
+    }
+
+    /// A stored object as the served version has it, for [`Listing::shown`].
+    pub fn stored(&self, object: &Object) -> Value {
+        match self.served.custom() {
+            Some(custom) => custom.shown_plainly(object),
+            None => item(&self.served, object),
         }
+    }
+
+    /// One item as it stands in the list.
+    pub fn shown(&self, item: Value) -> Value {
+        if self.shape.transform == Transform::None {
+            return item;
+        }
+        // Definitions of columns are said once, around all rows.
+        let mut alone = self.list(&[item], &Meta::default(), Definitions::Omit);
+        let items = alone.get_mut(self.member()).and_then(Value::as_array_mut);
+        items.and_then(Vec::pop).unwrap_or_default()
     }
 }
 
@@ -394,11 +453,4 @@ fn head_as_custom(table: &mut Value) {
 pub fn status(request: &Request, value: &Value) -> Answer {
     let format = Format::wanted_by(&request.headers).unwrap_or(Format::Json);
     whole(response::value(StatusCode::OK, format, Spacing::wanted_by(request), value))
-}
-
-/// A list that is written while it is sent.
-fn streamed(list: ListBody) -> Answer {
-    let mut answer = Answer::new(Body::List(Box::new(list)));
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
-    answer
 }

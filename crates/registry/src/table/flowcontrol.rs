@@ -17,9 +17,9 @@ pub(super) fn columns(kind: &str) -> Option<&'static [Column]> {
 }
 
 /// Where a flow schema stands among the others.
-pub(super) fn order(schema: &Value) -> (i64, &str) {
+pub(super) fn order(schema: &Value) -> (i64, String) {
     let precedence = schema.field("spec").int("matchingPrecedence").unwrap_or(0);
-    (precedence, schema.field("metadata").text("name"))
+    (precedence, schema.field("metadata").text("name").to_owned())
 }
 
 static FLOW_SCHEMA: &[Column] = &[

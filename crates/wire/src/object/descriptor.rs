@@ -61,6 +61,7 @@ pub(super) enum Form {
     SchemaOrStrings,
 }
 
+#[derive(Debug)]
 pub(super) struct Field {
     pub number: u32,
     pub name: Arc<str>,

@@ -66,6 +66,19 @@ pub(super) fn message(
     written.map_err(Failure::into_error)
 }
 
+/// Appends one item of a list's `items`, as deep as it stands in the list.
+pub(super) fn list_item(
+    items: &'static Field,
+    index: usize,
+    item: &Value,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    const DEPTH: usize = 2;
+    let mut encoder = Encoder { out, slots: Vec::new() };
+    let written = encoder.single(items.number, items.kind, item, DEPTH);
+    written.map_err(|failure| failure.at(index).below(&items.name).into_error())
+}
+
 pub(super) const VARINT: u32 = 0;
 pub(super) const FIXED64: u32 = 1;
 pub(super) const LENGTH: u32 = 2;

@@ -1,12 +1,13 @@
 //! What stands around a message: the magic bytes and `runtime.Unknown`, lists
-//! put together from messages, and the frames of a watch.
+//! written item by item, and the frames of a watch.
 
 use serde_json::Value;
-use sternpost_meta::gvk::{GroupVersion, GroupVersionKind};
+use sternpost_meta::gvk::GroupVersionKind;
 
 use super::{
     CATALOGUE, DecodeError, EncodeError, MAGIC,
     decode::{self, Wire},
+    descriptor::{Descriptor, Field},
     encode::{self, text, varint, varint_size},
 };
 
@@ -47,20 +48,7 @@ pub(super) fn decode(bytes: &[u8], expected: Option<&GroupVersionKind>) -> Resul
 }
 
 pub(super) fn encode(object: &Value) -> Result<Vec<u8>, EncodeError> {
-    let Value::Object(members) = object else { return Err(EncodeError::NotAnObject) };
-    let name = |member: &'static str| match members.get(member) {
-        Some(Value::String(name)) => Ok(name.as_str()),
-        Some(Value::Null) | None => Ok(""),
-        Some(_) => Err(EncodeError::Unnamed(member)),
-    };
-    let (api_version, kind) = (name("apiVersion")?, name("kind")?);
-    let Some(descriptor) = CATALOGUE.by_kind(api_version, kind) else {
-        return Err(match (api_version, kind) {
-            (_, "") => EncodeError::Unnamed("kind"),
-            ("", _) => EncodeError::Unnamed("apiVersion"),
-            _ => EncodeError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() },
-        });
-    };
+    let Named { api_version, kind, descriptor } = Named::of(object)?;
     let mut message = Vec::new();
     encode::message(descriptor, object, &mut message)?;
     let mut out = Vec::with_capacity(message.len() + api_version.len() + kind.len() + 32);
@@ -70,30 +58,70 @@ pub(super) fn encode(object: &Value) -> Result<Vec<u8>, EncodeError> {
     Ok(out)
 }
 
-/// The message inside an envelope; what [`encode_list`] takes.
-pub fn message_of(envelope: &[u8]) -> Result<&[u8], DecodeError> {
-    open(envelope).map(|envelope| envelope.message)
+/// What an object says it is.
+struct Named<'v> {
+    api_version: &'v str,
+    kind: &'v str,
+    descriptor: &'static Descriptor,
 }
 
-/// A list in its envelope, put together from the messages of its items, which
-/// are copied and not looked at. `metadata` is the list's, as JSON.
-pub fn encode_list(
-    list: &GroupVersionKind,
-    metadata: &Value,
-    items: &[&[u8]],
-) -> Result<Vec<u8>, EncodeError> {
-    let metadata = super::encode_message("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", metadata)?;
-    let size = |message: &[u8]| 1 + varint_size(message.len() as u64) + message.len();
-    let total = size(&metadata) + items.iter().map(|item| size(item)).sum::<usize>();
-    let api_version = GroupVersion::to_string(&list.group_version());
-    let mut out = Vec::with_capacity(total + api_version.len() + list.kind.len() + 32);
-    head(&mut out, &api_version, &list.kind, total);
-    text(&mut out, 1, &metadata);
-    for item in items {
-        text(&mut out, 2, item);
+impl<'v> Named<'v> {
+    fn of(object: &'v Value) -> Result<Self, EncodeError> {
+        let Value::Object(members) = object else { return Err(EncodeError::NotAnObject) };
+        let name = |member: &'static str| match members.get(member) {
+            Some(Value::String(name)) => Ok(name.as_str()),
+            Some(Value::Null) | None => Ok(""),
+            Some(_) => Err(EncodeError::Unnamed(member)),
+        };
+        let (api_version, kind) = (name("apiVersion")?, name("kind")?);
+        let Some(descriptor) = CATALOGUE.by_kind(api_version, kind) else {
+            return Err(match (api_version, kind) {
+                (_, "") => EncodeError::Unnamed("kind"),
+                ("", _) => EncodeError::Unnamed("apiVersion"),
+                _ => EncodeError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() },
+            });
+        };
+        Ok(Self { api_version, kind, descriptor })
     }
-    out.extend_from_slice(&TAIL);
-    Ok(out)
+}
+
+/// A list in its envelope, written item by item: [`ListWriter::head`], every
+/// [`ListWriter::item`], then [`ListWriter::TAIL`] are the bytes of [`encode()`].
+#[derive(Debug)]
+pub struct ListWriter {
+    api_version: String,
+    kind: String,
+    /// What the message says before its items.
+    metadata: Vec<u8>,
+    items: &'static Field,
+}
+
+impl ListWriter {
+    pub const TAIL: [u8; 4] = TAIL;
+
+    /// `list` is the list without its items.
+    pub fn new(list: &Value) -> Result<Self, EncodeError> {
+        let Named { api_version, kind, descriptor } = Named::of(list)?;
+        // Behind everything else, as in all lists: what is before them is the message of an empty list.
+        let items = descriptor.fields.last().filter(|field| &*field.name == "items");
+        let items = items.ok_or_else(|| EncodeError::UnknownMessage(descriptor.name.to_string()))?;
+        let mut metadata = Vec::new();
+        encode::message(descriptor, list, &mut metadata)?;
+        Ok(Self { api_version: api_version.to_owned(), kind: kind.to_owned(), metadata, items })
+    }
+
+    /// Everything before the items, which take `size` bytes in all.
+    pub fn head(&self, size: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.metadata.len() + self.api_version.len() + self.kind.len() + 32);
+        head(&mut out, &self.api_version, &self.kind, self.metadata.len() + size);
+        out.extend_from_slice(&self.metadata);
+        out
+    }
+
+    /// Appends an item, with its length before it.
+    pub fn item(&self, index: usize, item: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        encode::list_item(self.items, index, item, out)
+    }
 }
 
 /// One event of a watch (`ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, `ERROR`)

@@ -3,7 +3,8 @@
 //! Entry points: [`decode()`] and [`encode()`] for objects in their envelope (the
 //! magic bytes, then `runtime.Unknown` with `apiVersion`, `kind` and the
 //! message), [`decode_message`] and [`encode_message`] for a message by its
-//! full name, [`encode_watch_event`] for one event of a watch.
+//! full name, [`ListWriter`] for a list that is written item by item,
+//! [`encode_watch_event`] for one event of a watch.
 //!
 //! The bytes are those that Go's generated code writes: fields in the order of
 //! their numbers, single values that are no pointers even when zero, maps in
@@ -27,7 +28,7 @@ mod envelope;
 
 pub use decode::DecodeError;
 pub use encode::{EncodeError, FieldProblem};
-pub use envelope::{WatchEvent, decode_watch_event, encode_list, encode_watch_event, message_of};
+pub use envelope::{ListWriter, WatchEvent, decode_watch_event, encode_watch_event};
 
 use descriptor::CATALOGUE;
 

@@ -392,18 +392,51 @@ fn objects_are_limited_by_the_size_of_the_input() {
 }
 
 #[test]
-fn a_list_put_together_equals_a_list_written() {
-    let item = |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
+fn a_list_written_item_by_item_equals_a_list_written_at_once() {
+    let check = |list: Value| {
+        let items = list["items"].as_array().unwrap();
+        let mut without = list.clone();
+        without["items"] = json!([]);
+        let writer = ListWriter::new(&without).unwrap();
+        let mut written = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            writer.item(index, item, &mut written).unwrap();
+        }
+        let all = [writer.head(written.len()), written, ListWriter::TAIL.to_vec()].concat();
+        assert_eq!(all, encode(&list).unwrap());
+    };
+    let item = |name: &str| json!({"metadata": {"name": name}, "data": {"a": "YQ=="}});
     let metadata = json!({"resourceVersion": "7", "remainingItemCount": 3});
-    let list = json!({
-        "apiVersion": "v1", "kind": "SecretList", "metadata": metadata,
-        "items": [item("a"), item(&"b".repeat(300))],
-    });
-    let envelopes = [encode(&item("a")).unwrap(), encode(&item(&"b".repeat(300))).unwrap()];
-    let messages: Vec<&[u8]> = envelopes.iter().map(|envelope| message_of(envelope).unwrap()).collect();
-    let gvk = GroupVersionKind::new("", "v1", "SecretList");
-    assert_eq!(encode_list(&gvk, &metadata, &messages).unwrap(), encode(&list).unwrap());
-    assert_eq!(message_of(b"k8s\0\x12\x05"), Err(DecodeError::Truncated));
+    for items in [json!([]), json!([item("a")]), json!([item("a"), item(&"b".repeat(300)), null])] {
+        let list = |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "metadata": metadata, "items": items});
+        check(list("v1", "SecretList"));
+        check(list("meta.k8s.io/v1", "PartialObjectMetadataList"));
+        check(list("meta.k8s.io/v1beta1", "PartialObjectMetadataList"));
+    }
+}
+
+#[test]
+fn what_cannot_be_written_of_a_list_is_named() {
+    let list = json!({"apiVersion": "v1", "kind": "SecretList", "metadata": {}});
+    let writer = ListWriter::new(&list).unwrap();
+    let item = json!({"metadata": {"name": 7}});
+    let whole = json!({"apiVersion": "v1", "kind": "SecretList", "metadata": {}, "items": [null, item]});
+    assert_eq!(writer.item(1, &item, &mut Vec::new()), Err(encode(&whole).unwrap_err()));
+    for list in [
+        json!({"apiVersion": "v1", "kind": "Secret"}),
+        json!({"apiVersion": "example.org/v1", "kind": "ThingList"}),
+        json!([]),
+    ] {
+        assert!(ListWriter::new(&list).is_err(), "{list}");
+    }
+    // As deep as the list as a whole may be, and no deeper.
+    for depth in [MAX_DEPTH - 5, MAX_DEPTH - 4, MAX_DEPTH - 3] {
+        let deep = (0..depth).fold(json!(1), |inner, _| json!([inner]));
+        let item = json!({"metadata": {"managedFields": [{"fieldsV1": deep}]}});
+        let whole = json!({"apiVersion": "v1", "kind": "SecretList", "metadata": {}, "items": [item]});
+        let written = writer.item(0, &item, &mut Vec::new());
+        assert_eq!(written.err(), encode(&whole).err(), "{depth}");
+    }
 }
 
 #[test]
