@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 use sternpost_http::cors::{Cors, OriginError};
 use sternpost_verbs::admission::{Chain, SwitchError};
 
@@ -16,6 +16,7 @@ use crate::{
     envtest::EnvtestArgs,
     explain::ExplainArgs,
     flow::FlowArgs,
+    kubeconfig::DEFAULT_CONTEXT,
     openapi::OpenApiArgs,
     service_accounts::ServiceAccountArgs,
 };
@@ -75,9 +76,14 @@ pub struct ServeArgs {
     #[arg(long, conflicts_with = "data_dir")]
     pub in_memory: bool,
 
-    /// Where to write the admin kubeconfig [default: admin.kubeconfig in the data directory]
+    /// The kubeconfig to add the admin's context to; a throw-away server takes it out again
+    /// [default: admin.kubeconfig in the data directory]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
+
+    /// The name of the context in the kubeconfig, and of its cluster and user
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CONTEXT, value_parser = NonEmptyStringValueParser::new())]
+    pub context_name: String,
 
     /// Serving certificate chain (PEM) to use instead of a self-made one
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]

@@ -67,9 +67,22 @@ pub fn default_path() -> anyhow::Result<PathBuf> {
     Ok(base.join("sternpost"))
 }
 
-/// Replaces `path` in one step, readable by its owner only: a reader, or a
-/// crash, sees the old file or the new one.
+/// Whose a file is, and who may read it.
+#[derive(Debug, Clone, Copy)]
+pub enum Owner<'a> {
+    /// This process's user, and nobody else.
+    Private,
+    /// As the file that is replaced.
+    As(&'a fs::Metadata),
+}
+
+/// As [`replace`], readable by its owner only.
 pub fn write_private(path: &Path, content: &str) -> anyhow::Result<()> {
+    replace(path, content, Owner::Private)
+}
+
+/// Replaces `path` in one step: a reader, or a crash, sees the old file or the new one.
+pub fn replace(path: &Path, content: &str, owner: Owner<'_>) -> anyhow::Result<()> {
     let context = || format!("cannot write `{}`", path.display());
     let name = path.file_name().ok_or_else(|| anyhow!("not the name of a file")).with_context(context)?;
     let dir = match path.parent() {
@@ -80,7 +93,7 @@ pub fn write_private(path: &Path, content: &str) -> anyhow::Result<()> {
     // directory may be one that others can write to.
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let temporary = dir.join(format!(".{}.{}-{nanos}", name.to_string_lossy(), std::process::id()));
-    let result = write_new(&temporary, content)
+    let result = write_new(&temporary, content, owner)
         .and_then(|()| fs::rename(&temporary, path))
         // The rename is only durable once the directory is.
         .and_then(|()| File::open(dir)?.sync_all());
@@ -91,10 +104,26 @@ pub fn write_private(path: &Path, content: &str) -> anyhow::Result<()> {
     result.with_context(context)
 }
 
-fn write_new(path: &Path, content: &str) -> io::Result<()> {
+fn write_new(path: &Path, content: &str, owner: Owner<'_>) -> io::Result<()> {
     let mut file = private(OpenOptions::new().write(true).create_new(true)).open(path)?;
     file.write_all(content.as_bytes())?;
+    if let Owner::As(like) = owner {
+        give(&file, like)?;
+    }
     file.sync_all()
+}
+
+/// Before the mode, which others may then read by.
+fn give(file: &File, like: &fs::Metadata) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt, fchown};
+        let now = file.metadata()?;
+        if (now.uid(), now.gid()) != (like.uid(), like.gid()) {
+            fchown(file, Some(like.uid()), Some(like.gid()))?;
+        }
+    }
+    file.set_permissions(like.permissions())
 }
 
 /// Makes directories that only their owner may enter.

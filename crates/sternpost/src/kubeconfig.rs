@@ -21,6 +21,7 @@ use sternpost_auth::token::Token;
 use crate::error::Hinted;
 
 mod exec;
+pub mod merge;
 
 /// Where pods find who they are.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -432,31 +433,56 @@ fn string<'a>(json: &'a Value, key: &str) -> Option<&'a str> {
     json.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-/// YAML with everything embedded, so that the file works wherever it is moved.
-/// Strings are JSON strings, which YAML reads as they are.
-pub fn admin(server: &str, trusted: &str, token: &Token) -> String {
-    let authority = STANDARD.encode(trusted);
-    let (server, token) = (format!("{server:?}"), format!("{:?}", token.reveal()));
-    format!(
-        "apiVersion: v1
+/// The name of the context, its cluster and its user, unless another is asked for.
+pub const DEFAULT_CONTEXT: &str = "sternpost";
+
+/// The way in for the admin of this server.
+#[derive(Debug, Clone)]
+pub struct Admin<'a> {
+    /// Of cluster, user and context.
+    pub name: &'a str,
+    /// A URL.
+    pub server: &'a str,
+    /// PEM.
+    pub trusted: &'a str,
+    pub token: &'a Token,
+    /// The context that was current before; empty for none.
+    pub previous: String,
+}
+
+impl Admin<'_> {
+    /// YAML with everything embedded, so that the file works wherever it is moved.
+    /// Strings are JSON strings, which YAML reads as they are.
+    pub fn text(&self) -> String {
+        let json = |text: &str| Value::from(text).to_string();
+        let authority = STANDARD.encode(self.trusted);
+        let (name, server, token) = (json(self.name), json(self.server), json(self.token.reveal()));
+        let previous = json(&self.previous);
+        format!(
+            "apiVersion: v1
 kind: Config
 clusters:
-- name: sternpost
+- name: {name}
   cluster:
     server: {server}
     certificate-authority-data: {authority}
 users:
-- name: sternpost-admin
+- name: {name}
   user:
     token: {token}
 contexts:
-- name: sternpost
+- name: {name}
   context:
-    cluster: sternpost
-    user: sternpost-admin
-current-context: sternpost
+    cluster: {name}
+    user: {name}
+    extensions:
+    - name: sternpost
+      extension:
+        previous-context: {previous}
+current-context: {name}
 "
-    )
+        )
+    }
 }
 
 #[cfg(test)]
@@ -474,7 +500,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_written_reads_back() {
-        let text = admin("https://[::1]:6443", "CA", &Token::parse("s3cret").unwrap());
+        let token = Token::parse("s3cret").unwrap();
+        let previous = String::new();
+        let admin =
+            Admin { name: "a: b", server: "https://[::1]:6443", trusted: "CA", token: &token, previous };
+        let text = admin.text();
         let found = access(&[&text], &AccessArgs::default()).await.unwrap();
         let expected = Access {
             server: "https://[::1]:6443".into(),
@@ -666,7 +696,15 @@ mod tests {
         }
         // A list skips what is not there.
         let file = directory.path().join("config");
-        fs::write(&file, admin("https://x", "CA", &Token::parse("t").unwrap())).unwrap();
+        let token = Token::parse("t").unwrap();
+        let admin = Admin {
+            name: DEFAULT_CONTEXT,
+            server: "https://x",
+            trusted: "CA",
+            token: &token,
+            previous: String::new(),
+        };
+        fs::write(&file, admin.text()).unwrap();
         let list = std::env::join_paths([Path::new("/no/such"), &file]).unwrap();
         let listed = Surroundings { kubeconfig: Some(list), ..pod };
         assert_eq!(find(&AccessArgs::default(), &listed).await.unwrap().server, "https://x");
@@ -674,12 +712,16 @@ mod tests {
 
     #[test]
     fn everything_is_embedded() {
-        let text = admin("https://[::1]:6443", "CA", &Token::parse("s3cret").unwrap());
+        let token = Token::parse("s3cret").unwrap();
+        let previous = String::new();
+        let admin =
+            Admin { name: "a: b", server: "https://[::1]:6443", trusted: "CA", token: &token, previous };
+        let text = admin.text();
         for line in [
             "    server: \"https://[::1]:6443\"",
             "    certificate-authority-data: Q0E=",
             "    token: \"s3cret\"",
-            "current-context: sternpost",
+            "current-context: \"a: b\"",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}");
         }

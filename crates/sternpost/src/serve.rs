@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{self, ErrorKind, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::exit,
     sync::Arc,
     thread::available_parallelism,
@@ -14,7 +14,10 @@ use std::{
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
-use sternpost_auth::authenticate::{Authenticator, User};
+use sternpost_auth::{
+    authenticate::{Authenticator, User},
+    token::Token,
+};
 use sternpost_discovery::Discovery;
 use sternpost_http::{
     Anonymous, Api, OpenApi, OpenApiMetrics, TokenObjects,
@@ -42,7 +45,11 @@ use crate::{
     error::Hinted,
     flow,
     issuer_keys::KeyFetcher,
-    kubeconfig, logging,
+    kubeconfig::{
+        Admin,
+        merge::{self, Merged},
+    },
+    logging,
     objects::{self, Objects, Refusing},
     reload, service_accounts,
 };
@@ -169,21 +176,19 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     aggregation.start(&api).await;
 
     let url = format!("https://{reachable}");
-    let (kubeconfig, _temporary) = kubeconfig_place(args, dir.as_ref())?.unzip();
-    if let Some(kubeconfig) = &kubeconfig {
-        data_dir::write_private(kubeconfig, &kubeconfig::admin(&url, &trusted, &token))?;
-    }
+    let kubeconfig = Kubeconfig::write(args, dir.as_ref(), &url, &trusted, &token)?;
 
     // Connections are accepted by the kernel since `bind`. Not a log line: it
     // is what whoever started the server waits for, at any log level. If nobody
     // reads it, the server serves all the same.
     let took = started.elapsed().as_millis();
-    let kubeconfig = kubeconfig.map(|path| format!("; kubeconfig: {}", path.display())).unwrap_or_default();
-    let _ = writeln!(io::stderr(), "sternpost is ready on {url} in {took} ms{kubeconfig}");
+    let place = kubeconfig.path().map(|path| format!("; kubeconfig: {}", path.display())).unwrap_or_default();
+    let _ = writeln!(io::stderr(), "sternpost is ready on {url} in {took} ms{place}");
 
     let reloading = reload::start(args, tls, config.clone(), api.clone(), aggregation);
     server::serve(listener, config, api, stop.first()).await;
     reloading.abort();
+    kubeconfig.end().await;
     // Behind all that requests have handed over.
     store.close().await;
     drop(audit_log);
@@ -191,21 +196,60 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The admin kubeconfig goes where the user says, else to the data directory,
-/// else, for a server that keeps nothing, to a directory that ends with it. In
-/// the place of kube-apiserver the last is left out: others know their way in.
-fn kubeconfig_place(
-    args: &ServeArgs,
-    dir: Option<&DataDir>,
-) -> anyhow::Result<Option<(PathBuf, Option<TemporaryDir>)>> {
-    const NAME: &str = "admin.kubeconfig";
-    match (&args.kubeconfig, dir) {
-        (Some(path), _) => Ok(Some((path.clone(), None))),
-        (None, Some(dir)) => Ok(Some((dir.file(NAME), None))),
-        (None, None) if args.stand_in => Ok(None),
-        (None, None) => {
-            let temporary = TemporaryDir::create()?;
-            Ok(Some((temporary.0.join(NAME), Some(temporary))))
+/// The admin kubeconfig: a context in the file that the user names, else a file in the data
+/// directory, else, for a server that keeps nothing, in a directory that ends with it. In the
+/// place of kube-apiserver the last is left out: others know their way in.
+enum Kubeconfig {
+    Absent,
+    Written(PathBuf),
+    Temporary(PathBuf, #[expect(dead_code, reason = "removed when dropped")] TemporaryDir),
+    /// With what to take out at the end, if the server keeps nothing.
+    Merged(PathBuf, Option<Merged>),
+}
+
+impl Kubeconfig {
+    fn write(
+        args: &ServeArgs,
+        dir: Option<&DataDir>,
+        server: &str,
+        trusted: &str,
+        token: &Token,
+    ) -> anyhow::Result<Self> {
+        const NAME: &str = "admin.kubeconfig";
+        let admin = Admin { name: &args.context_name, server, trusted, token, previous: String::new() };
+        match (&args.kubeconfig, dir) {
+            (Some(path), _) => {
+                // It may have to wait for somebody else's lock.
+                let merged = tokio::task::block_in_place(|| merge::merge(path, &admin))?;
+                Ok(Self::Merged(path.clone(), args.in_memory.then_some(merged)))
+            }
+            (None, Some(dir)) => {
+                data_dir::write_private(&dir.file(NAME), &admin.text())?;
+                Ok(Self::Written(dir.file(NAME)))
+            }
+            (None, None) if args.stand_in => Ok(Self::Absent),
+            (None, None) => {
+                let temporary = TemporaryDir::create()?;
+                let path = temporary.0.join(NAME);
+                data_dir::write_private(&path, &admin.text())?;
+                Ok(Self::Temporary(path, temporary))
+            }
+        }
+    }
+
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Absent => None,
+            Self::Written(path) | Self::Temporary(path, _) | Self::Merged(path, _) => Some(path),
+        }
+    }
+
+    /// Takes out what a server that keeps nothing has put in.
+    async fn end(self) {
+        let Self::Merged(path, Some(merged)) = self else { return };
+        let removed = tokio::task::spawn_blocking(move || merged.remove()).await;
+        if let Err(error) = removed.map_err(anyhow::Error::from).flatten() {
+            tracing::warn!(path = %path.display(), error = format!("{error:#}"), "the context stays in the kubeconfig");
         }
     }
 }

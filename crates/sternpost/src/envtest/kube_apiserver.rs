@@ -228,10 +228,14 @@ fn listen(line: &CommandLine) -> anyhow::Result<SocketAddr> {
 }
 
 /// The certificate and key in `dir` by the names that kube-apiserver gives
-/// them; made if one is missing.
+/// them; made if there is neither. One without the other is somebody's, and stays.
 fn certificate_in(dir: &Path, address: IpAddr) -> anyhow::Result<(PathBuf, PathBuf)> {
     let (certificate, key) = (dir.join("apiserver.crt"), dir.join("apiserver.key"));
-    if !(certificate.exists() && key.exists()) {
+    if certificate.exists() != key.exists() {
+        let missing = if certificate.exists() { &key } else { &certificate };
+        bail!("error reading {}, certificate and key must be supplied as a pair", missing.display());
+    }
+    if !certificate.exists() {
         fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
         let made = credentials::in_memory(address, SystemTime::now())?;
         write_private(&key, &made.serving.key)?;
