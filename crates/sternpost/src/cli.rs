@@ -76,6 +76,11 @@ pub struct ServeArgs {
     #[arg(long, conflicts_with = "data_dir")]
     pub in_memory: bool,
 
+    /// Take the data directory and the admin token as they are: no matter who else may read or change
+    /// them, and how short the token is
+    #[arg(long)]
+    pub insecure_file_modes: bool,
+
     /// The kubeconfig to add the admin's context to; a throw-away server takes it out again
     /// [default: admin.kubeconfig in the data directory]
     #[arg(long, value_name = "FILE")]

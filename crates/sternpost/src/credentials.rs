@@ -14,7 +14,10 @@ use sternpost_auth::{
     token::Token,
 };
 
-use crate::data_dir::{DataDir, write_private};
+use crate::{
+    data_dir::{DataDir, write_private},
+    error::Hinted,
+};
 
 #[derive(Debug)]
 pub struct Credentials {
@@ -22,6 +25,18 @@ pub struct Credentials {
     pub serving: Serving,
     /// What clients must trust, in PEM.
     pub trusted: String,
+}
+
+/// The shortest admin token that is accepted from somebody else, in characters. Those that are made
+/// here have 256 bits.
+pub const MIN_ADMIN_TOKEN: usize = 16;
+
+/// Which admin token in the data directory is good enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenRule {
+    /// One that cannot be guessed.
+    Strong,
+    Any,
 }
 
 /// New ones, for a server that keeps nothing.
@@ -33,8 +48,13 @@ pub fn in_memory(address: IpAddr, now: SystemTime) -> anyhow::Result<Credentials
 
 /// Those in the data directory. What is missing, damaged, about to expire or
 /// made for another address is made anew.
-pub fn in_dir(dir: &DataDir, address: IpAddr, now: SystemTime) -> anyhow::Result<Credentials> {
-    let token = kept_token(dir)?;
+pub fn in_dir(
+    dir: &DataDir,
+    rule: TokenRule,
+    address: IpAddr,
+    now: SystemTime,
+) -> anyhow::Result<Credentials> {
+    let token = kept_token(dir, rule)?;
     let authority = kept_authority(dir, now)?;
     if let Some(serving) = kept_serving(dir)?
         && is_good(&authority, &serving, address, now, RENEW_BEFORE)
@@ -76,9 +96,18 @@ const CA_KEY: &str = "ca.key";
 const SERVING_CERTIFICATE: &str = "serving.crt";
 const SERVING_KEY: &str = "serving.key";
 
-fn kept_token(dir: &DataDir) -> anyhow::Result<Token> {
+fn kept_token(dir: &DataDir, rule: TokenRule) -> anyhow::Result<Token> {
     if let Some(text) = read(&dir.file(TOKEN))? {
         match Token::parse(text.trim_end()) {
+            Ok(token) if rule == TokenRule::Strong && token.reveal().len() < MIN_ADMIN_TOKEN => {
+                let message = format!(
+                    "the admin token in `{}` has {} characters, of at least {MIN_ADMIN_TOKEN}",
+                    dir.file(TOKEN).display(),
+                    token.reveal().len()
+                );
+                let hint = "remove the file to have one made, or say --insecure-file-modes".to_owned();
+                return Err(Hinted { message, hint }.into());
+            }
             Ok(token) => return Ok(token),
             Err(error) => tracing::warn!(%error, "the admin token is damaged; making a new one"),
         }
@@ -159,7 +188,10 @@ mod tests {
     #[test]
     fn credentials_survive_a_restart() {
         with_dir("restart", |dir| {
-            let (a, b) = (in_dir(dir, LOCAL, now()).unwrap(), in_dir(dir, LOCAL, now() + DAY).unwrap());
+            let (a, b) = (
+                in_dir(dir, TokenRule::Strong, LOCAL, now()).unwrap(),
+                in_dir(dir, TokenRule::Strong, LOCAL, now() + DAY).unwrap(),
+            );
             assert_eq!(a.token.reveal(), b.token.reveal());
             assert_eq!(a.trusted, b.trusted);
             assert_eq!(a.serving.chain, b.serving.chain);
@@ -177,16 +209,16 @@ mod tests {
             ("all", LOCAL, Duration::ZERO, &[TOKEN, CA_KEY, SERVING_CERTIFICATE], false, false),
         ] {
             with_dir(name, |dir| {
-                let before = in_dir(dir, LOCAL, now()).unwrap();
+                let before = in_dir(dir, TokenRule::Strong, LOCAL, now()).unwrap();
                 for file in damaged {
                     fs::write(dir.file(file), [0xff, b'\n']).unwrap();
                 }
-                let after = in_dir(dir, address, now() + later).unwrap();
+                let after = in_dir(dir, TokenRule::Strong, address, now() + later).unwrap();
                 assert_eq!(before.token.reveal() == after.token.reveal(), keeps_token, "{name}");
                 assert_eq!(before.trusted == after.trusted, keeps_authority, "{name}");
                 assert_ne!(before.serving.chain, after.serving.chain, "{name}");
                 // What was made is good, and kept.
-                let again = in_dir(dir, address, now() + later).unwrap();
+                let again = in_dir(dir, TokenRule::Strong, address, now() + later).unwrap();
                 assert_eq!(after.serving.chain, again.serving.chain, "{name}");
             });
         }
@@ -195,13 +227,30 @@ mod tests {
     #[test]
     fn an_authority_whose_parts_do_not_match_is_replaced() {
         with_dir("mixed", |dir| {
-            let before = in_dir(dir, LOCAL, now()).unwrap();
+            let before = in_dir(dir, TokenRule::Strong, LOCAL, now()).unwrap();
             let other = Authority::make(now()).unwrap();
             fs::write(dir.file(CA_KEY), other.reveal_key()).unwrap();
             fs::remove_file(dir.file(SERVING_CERTIFICATE)).unwrap();
-            let after = in_dir(dir, LOCAL, now()).unwrap();
+            let after = in_dir(dir, TokenRule::Strong, LOCAL, now()).unwrap();
             assert_ne!(before.trusted, after.trusted);
             assert!(after.serving.server_config(&[]).is_ok());
+        });
+    }
+
+    #[test]
+    fn an_admin_token_that_can_be_guessed_is_refused() {
+        with_dir("short", |dir| {
+            for (token, strong) in [("a", false), ("0123456789abcde\n", false), ("0123456789abcdef\n", true)]
+            {
+                fs::write(dir.file(TOKEN), token).unwrap();
+                let found = in_dir(dir, TokenRule::Strong, LOCAL, now());
+                assert_eq!(found.is_ok(), strong, "{token}");
+                if let Err(error) = found {
+                    assert!(error.to_string().ends_with("characters, of at least 16"), "{error}");
+                }
+                let any = in_dir(dir, TokenRule::Any, LOCAL, now()).unwrap();
+                assert_eq!(any.token.reveal(), token.trim_end());
+            }
         });
     }
 }

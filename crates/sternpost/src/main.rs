@@ -32,6 +32,7 @@ mod envtest;
 mod error;
 mod explain;
 mod fetch;
+mod file_modes;
 mod flow;
 mod issuer_keys;
 mod kubeconfig;

@@ -39,11 +39,11 @@ use crate::{
     audit, authentication,
     cli::{AuthorizationMode, Gate, OpenApiMergeKeys, OpenApiNames, ServeArgs},
     controllers,
-    credentials::{self, Credentials},
+    credentials::{self, Credentials, TokenRule},
     data_dir::{self, DataDir},
     envtest,
     error::Hinted,
-    flow,
+    file_modes, flow,
     issuer_keys::KeyFetcher,
     kubeconfig::{
         Admin,
@@ -94,13 +94,20 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         (Some(path), false) => Some(DataDir::open(path)?),
         (None, false) => Some(DataDir::open(&data_dir::default_path()?)?),
     };
+    if !args.insecure_file_modes {
+        file_modes::warn_of_flags(args);
+        if let Some(dir) = &dir {
+            // Before anything in it is believed.
+            file_modes::tighten(dir.path())?;
+        }
+    }
     let listener =
         TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(args.listen, &error))?;
     let address = listener.local_addr().context("cannot read the listening address")?;
     let now = SystemTime::now();
 
     let Credentials { token, mut serving, mut trusted } = match &dir {
-        Some(dir) => credentials::in_dir(dir, address.ip(), now)?,
+        Some(dir) => credentials::in_dir(dir, token_rule(args), address.ip(), now)?,
         None => credentials::in_memory(address.ip(), now)?,
     };
     if let (Some(certificate), Some(key)) = (&args.tls_cert_file, &args.tls_private_key_file) {
@@ -194,6 +201,10 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     drop(audit_log);
     tracing::info!("stopped");
     Ok(())
+}
+
+fn token_rule(args: &ServeArgs) -> TokenRule {
+    if args.insecure_file_modes { TokenRule::Any } else { TokenRule::Strong }
 }
 
 /// The admin kubeconfig: a context in the file that the user names, else a file in the data

@@ -368,6 +368,53 @@ fn secrets_are_readable_by_their_owner_only() {
     }
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_data_directory_is_tightened_whatever_made_it_so_open() {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let mut server = Server::start("tighten", &[]);
+    let dir = server.dir.clone();
+    server.signal("-TERM");
+    server.wait();
+    let paths = [".", "ca.key", "admin.token", "objects", "objects/store.redb"].map(|name| dir.join(name));
+    let open = || {
+        for path in &paths {
+            fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
+        }
+    };
+    for (flags, tightened) in [(&["--insecure-file-modes"][..], false), (&[], true)] {
+        open();
+        let mut again = Server::start_in(dir.clone(), flags);
+        again.signal("-TERM");
+        assert_eq!(again.wait().0, Some(0));
+        // The directory is the other server's to remove.
+        again.dir = dir.join("nothing");
+        for path in &paths {
+            let wanted = if path.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(mode(path), if tightened { wanted } else { 0o777 }, "{}", path.display());
+        }
+    }
+
+    // What others could have put there, and a token that can be guessed.
+    let refused = |problem: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_sternpost"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(&dir)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains(problem), "{stderr}");
+        assert!(stderr.contains("--insecure-file-modes"), "{stderr}");
+    };
+    std::os::unix::fs::symlink("/dev/null", dir.join("link")).unwrap();
+    refused("is a symbolic link");
+    fs::remove_file(dir.join("link")).unwrap();
+    fs::write(dir.join("admin.token"), "x").unwrap();
+    refused("has 1 characters, of at least 16");
+}
+
 #[test]
 fn a_data_directory_in_use_is_refused() {
     let server = Server::start("in-use", &[]);

@@ -48,6 +48,9 @@ fn the_directory_is_for_its_owner_only() {
     let path = root.path().join("data");
     open(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+    for file in ["lock", "store.redb"] {
+        assert_eq!(fs::metadata(path.join(file)).unwrap().permissions().mode() & 0o777, 0o600, "{file}");
+    }
 }
 
 #[test]
