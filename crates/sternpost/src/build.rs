@@ -20,6 +20,7 @@ use crate::error::Hinted;
 use crate::fetch::Network;
 use crate::kustomize::Words;
 use crate::programs::{Programs, Temporary};
+use crate::terminal;
 
 /// The version of kustomize whose output this is, for the managed-by label.
 pub const KUSTOMIZE_VERSION: &str = "v5.8.1";
@@ -459,8 +460,7 @@ pub fn current_user() -> Option<String> {
 }
 
 fn warn(text: &str) {
-    // With stderr gone there is nobody left to tell.
-    let _ = writeln!(io::stderr(), "{text}");
+    terminal::tell(text);
 }
 
 /// One file an object; its namespace is in the name if there are several.

@@ -11,6 +11,7 @@ use crate::{
     audit::AuditArgs,
     authentication::AuthenticationArgs,
     build::{BuildArgs, KustomizeArgs},
+    check::CheckArgs,
     completion::CompletionArgs,
     controllers::ControllerArgs,
     envtest::EnvtestArgs,
@@ -34,6 +35,9 @@ pub enum Command {
     /// Serve the Kubernetes API
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
+    /// Look over a data directory, and save what is whole of a damaged one
+    #[command(after_help = crate::check::EXAMPLES)]
+    Check(CheckArgs),
     /// Build a kustomization, as `kustomize build` does
     #[command(after_help = crate::build::EXAMPLES)]
     Build(Box<BuildArgs>),

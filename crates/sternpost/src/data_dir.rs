@@ -108,6 +108,16 @@ pub fn replace(path: &Path, content: &str, owner: Owner<'_>) -> anyhow::Result<(
     result.with_context(context)
 }
 
+/// Makes a file with the content of another, readable by its owner only. One that is there stays.
+pub fn copy_private(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let copy = || {
+        let mut file = private(OpenOptions::new().write(true).create_new(true)).open(to)?;
+        io::copy(&mut File::open(from)?, &mut file)?;
+        file.sync_all()
+    };
+    copy().with_context(|| format!("cannot copy `{}` to `{}`", from.display(), to.display()))
+}
+
 fn write_new(path: &Path, content: &str, owner: Owner<'_>) -> io::Result<()> {
     let mut file = private(OpenOptions::new().write(true).create_new(true)).open(path)?;
     file.write_all(content.as_bytes())?;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::terminal;
+
 /// A failure whose remedy is known.
 #[derive(Debug)]
 pub struct Hinted {
@@ -23,7 +25,8 @@ pub fn report(error: &anyhow::Error) -> String {
     if let Some(hinted) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
         report += &format!("hint: {}\n", hinted.hint);
     }
-    report
+    // What went wrong is often told in the words of a server.
+    terminal::visible(&report).into_owned()
 }
 
 #[cfg(test)]

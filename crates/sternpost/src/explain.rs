@@ -19,7 +19,7 @@ use sternpost_openapi::explain::{
     sources::Sources,
 };
 
-use crate::{cli::Cli, error::Hinted};
+use crate::{cli::Cli, error::Hinted, terminal};
 
 mod server;
 
@@ -161,11 +161,9 @@ fn known(names: &[Names]) -> String {
 fn warn_of_others(resource: &str, found: &Found) {
     let name = resource.split('.').next().unwrap_or(resource);
     for other in &found.also {
-        // A warning nobody can read is no reason to fail.
-        let _ = writeln!(
-            io::stderr(),
+        terminal::tell(&format!(
             "Warning: short name {name:?} could also match lower priority resource {other}"
-        );
+        ));
     }
 }
 
@@ -176,15 +174,15 @@ fn print(args: &ExplainArgs, subject: &Subject, path: &[String]) -> anyhow::Resu
         Err(error) => {
             // kubectl has said which kind it looked at by then, and so do we.
             if args.output == Output::Plaintext && matches!(error, ExplainError::NoField(_)) {
-                write_out(&render::header(&subject.gvk))?;
+                write_out(&terminal::visible(&render::header(&subject.gvk)))?;
             }
             return Err(error.into());
         }
     };
     write_out(&match args.output {
-        Output::Plaintext => render::plaintext(&explanation),
+        Output::Plaintext => terminal::visible(&render::plaintext(&explanation)).into_owned(),
         Output::Json => format!("{:#}\n", render::json(&explanation)),
-        Output::Markdown => render::markdown(&explanation),
+        Output::Markdown => terminal::visible(&render::markdown(&explanation)).into_owned(),
     })
 }
 

@@ -22,6 +22,7 @@ mod aggregation;
 mod audit;
 mod authentication;
 mod build;
+mod check;
 mod cli;
 mod client;
 mod completion;
@@ -45,6 +46,7 @@ mod reload;
 mod serve;
 mod service_accounts;
 mod services;
+mod terminal;
 mod webhooks;
 
 /// Long-lived small objects and bursts of large documents: mimalloc returns
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
             _ => return kustomize::run(),
         },
         Command::Serve(args) => serve::run(&args, started),
+        Command::Check(args) => return check::run(&args),
         Command::Envtest(args) => envtest::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Explain(args) => explain::run(&args),

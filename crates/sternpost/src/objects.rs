@@ -13,13 +13,14 @@ use sternpost_cache::Cache;
 use sternpost_http::Rbac;
 use sternpost_meta::authorize::{AlwaysAllow, Authorizer};
 use sternpost_store::{Stopped, Store, WatchError, memory::MemoryStore};
-use sternpost_store_redb::{Options, RedbStore};
+use sternpost_store_redb::{OpenError, Options, RedbStore};
 use sternpost_verbs::{
     Registry, admission::Chain, environment::Environment, index::Selectable, served::ServedResources, startup,
 };
 
 use crate::{
     cli::AuthorizationMode,
+    error::Hinted,
     services::{Routing, Services},
     webhooks::Webhooks,
 };
@@ -48,7 +49,8 @@ pub async fn open(
         Some(dir) => {
             let dir = dir.to_owned();
             let open = move || RedbStore::open(&dir, Options::default());
-            let store = tokio::task::spawn_blocking(open).await.context("the store did not open")??;
+            let store = tokio::task::spawn_blocking(open).await.context("the store did not open")?;
+            let store = store.map_err(with_hint)?;
             let refusing = store.refusing();
             (Arc::new(store), Box::new(refusing))
         }
@@ -78,6 +80,22 @@ pub async fn open(
         .await
         .map_err(|status| anyhow::anyhow!("cannot create the start-up objects: {status}"))?;
     Ok(Objects { registry, refusing, store })
+}
+
+/// A damaged store can be looked into, and much of it saved.
+fn with_hint(error: OpenError) -> anyhow::Error {
+    match error {
+        OpenError::Corrupt { .. } | OpenError::Foreign { .. } | OpenError::Database { .. } => {
+            let message = match std::error::Error::source(&error) {
+                Some(cause) => format!("{error}: {cause}"),
+                None => error.to_string(),
+            };
+            let hint =
+                "`sternpost check DATA-DIR` tells what is whole, and saves it with --salvage-to".into();
+            Hinted { message, hint }.into()
+        }
+        other => other.into(),
+    }
 }
 
 fn end(why: &str) -> ! {

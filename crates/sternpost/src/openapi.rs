@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 use sternpost_kustomize::{Conflicts, Merged, Source, merge_schemas};
 
-use crate::error::Hinted;
+use crate::{error::Hinted, terminal};
 
 mod cache;
 mod convert;
@@ -110,8 +110,7 @@ fn merge(args: &MergeArgs) -> anyhow::Result<()> {
         None => anyhow!(error.to_string()),
     })?;
     for warning in warnings {
-        // With stderr gone there is nobody left to tell.
-        let _ = writeln!(io::stderr(), "warning: {warning}");
+        terminal::tell(&format!("warning: {warning}"));
     }
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&document)? + "\n",

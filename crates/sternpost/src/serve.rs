@@ -6,7 +6,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     process::exit,
-    sync::Arc,
+    sync::{Arc, Mutex},
     thread::available_parallelism,
     time::{Duration, Instant, SystemTime},
 };
@@ -68,6 +68,8 @@ pub const STACK_BYTES: usize = 8 << 20;
 
 pub fn run(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     logging::init(args.log_format, args.log_level);
+    // The runtime panics if it cannot have them.
+    ensure_threads(workers() + OTHER_THREADS, STACK_BYTES)?;
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers())
         .max_blocking_threads(MAX_BLOCKING_THREADS)
@@ -76,6 +78,39 @@ pub fn run(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         .build()
         .context("cannot start the runtime")?
         .block_on(serve(args, started))
+}
+
+/// Beside those that answer requests: the store's, the controllers', and one that blocks.
+const OTHER_THREADS: usize = 4;
+
+/// Whether the system gives this process so many threads, tried by having them all at once.
+fn ensure_threads(count: usize, stack_bytes: usize) -> anyhow::Result<()> {
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let ended = Arc::new(Mutex::new(ended));
+    let mut threads = vec![];
+    let mut refused = None;
+    for _ in 0..count {
+        let ended = ended.clone();
+        let wait = move || drop(ended.lock().map(|ended| ended.recv()));
+        match std::thread::Builder::new().stack_size(stack_bytes).spawn(wait) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => refused = Some(error),
+        }
+    }
+    drop(end);
+    for thread in threads {
+        // It does nothing that could fail.
+        let _ = thread.join();
+    }
+    match refused {
+        None => Ok(()),
+        Some(error) => Err(Hinted {
+            message: format!("cannot start {count} threads: {error}"),
+            hint: "limits of memory or processes (`ulimit -v`, `ulimit -u`, the container's) are too tight"
+                .into(),
+        }
+        .into()),
+    }
 }
 
 /// Threads that answer requests.
@@ -381,6 +416,13 @@ impl Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_that_cannot_be_had_are_told_of() {
+        ensure_threads(4, 64 << 10).unwrap();
+        let error = ensure_threads(1, usize::MAX >> 2).unwrap_err();
+        assert!(error.to_string().starts_with("cannot start 1 threads: "), "{error}");
+    }
 
     #[test]
     fn a_wildcard_address_is_reached_by_loopback() {

@@ -498,6 +498,11 @@ fn servers_that_misbehave_are_told_of() {
             at_root(status(403, "forbidden: no")),
             "URL answers 403 Forbidden to /openapi/v3: forbidden: no\nhint: the user needs the rights of the ClusterRole `system:discovery`",
         ),
+        // What a terminal would obey is shown instead.
+        (
+            at_root(status(503, "\u{1b}[2J\u{1b}]0;title\u{7}\r\u{202e}x")),
+            "URL answers 503 Service Unavailable to /openapi/v3: \\u{1b}[2J\\u{1b}]0;title\\u{7}\\u{d}\\u{202e}x",
+        ),
         (at_root(status(503, "later")), "URL answers 503 Service Unavailable to /openapi/v3: later"),
         (
             at_root(reply(500, &[], "<html>")),

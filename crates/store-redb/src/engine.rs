@@ -2,10 +2,11 @@
 
 use std::{
     borrow::Cow,
+    cell::Cell,
     error::Error as _,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Once},
 };
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use sternpost_store::{Entry, Event, Revision, mvcc::Mvcc, watch::Batch};
 
 use crate::{
     codec::{self, FORMAT_VERSION, State, Version},
+    directory::Directory,
     probe::Probe,
     storage::{Failure, Guarded},
     store::OpenError,
@@ -22,7 +24,7 @@ use crate::{
 const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
 const VERSIONS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("versions");
 const FORMAT: &str = "format";
-const STATE: &str = "state";
+pub const STATE: &str = "state";
 
 /// How many revisions are reserved ahead, see `FORMAT.md`.
 pub const RESERVATION: u64 = 10_000;
@@ -62,6 +64,16 @@ pub enum WriteError {
 pub fn create(backend: impl StorageBackend, path: &Path) -> Result<(), OpenError> {
     let first = Revision::FIRST;
     let state = State { revision: first, compacted: first, reserved: first, records: 0 };
+    create_with(backend, path, &state, &[])
+}
+
+/// As [`create`], with the entries that history begins with.
+pub fn create_with(
+    backend: impl StorageBackend,
+    path: &Path,
+    state: &State,
+    entries: &[&Entry],
+) -> Result<(), OpenError> {
     let created = guarded(path, || {
         let database = builder().create_with_backend(backend)?;
         let mut write = database.begin_write()?;
@@ -69,13 +81,93 @@ pub fn create(backend: impl StorageBackend, path: &Path) -> Result<(), OpenError
         {
             let mut meta = write.open_table(META)?;
             meta.insert(FORMAT, codec::encode_format().as_slice())?;
-            meta.insert(STATE, codec::encode_state(&state).as_slice())?;
-            write.open_table(VERSIONS)?;
+            meta.insert(STATE, codec::encode_state(state).as_slice())?;
+            let mut versions = write.open_table(VERSIONS)?;
+            for entry in entries {
+                let batch = Batch { revision: entry.modified, time: 0, events: vec![] };
+                let event = Event::Put { entry: (*entry).clone(), previous: None };
+                let (key, value) = codec::encode_event(&batch, &event);
+                versions.insert(key.as_slice(), value.as_slice())?;
+            }
         }
         write.commit()?;
         Ok(())
     })?;
     created.map_err(|source| OpenError::Database { path: path.to_owned(), source })
+}
+
+/// What the index of a damaged database still leads to.
+#[derive(Debug, Default)]
+pub struct Indexed {
+    pub state: Option<State>,
+    pub whole: Vec<Version>,
+    /// The keys of records that are not what was written, as far as they can be told.
+    pub damaged: Vec<Bytes>,
+    /// Every record was found, if only damaged.
+    pub complete: bool,
+}
+
+/// Reads from both ends, each as far as it goes. Changes nothing.
+pub fn read_indexed(directory: &Directory, path: &Path) -> Indexed {
+    let mut indexed = Indexed::default();
+    let _ = with_transaction(directory, path, |read| {
+        indexed.state = read_state(read, path).ok();
+        Ok(())
+    });
+    let mut last = None;
+    let forward = with_transaction(directory, path, |read| {
+        let table = read.open_table(VERSIONS)?;
+        for record in table.iter()? {
+            let (key, value) = record?;
+            indexed.add(key.value(), value.value());
+            last = Some(key.value().to_vec());
+        }
+        Ok(())
+    });
+    let forward = matches!(forward, Ok(Ok(())));
+    if !forward {
+        // If this breaks too, what was found by then is what there is.
+        let _ = with_transaction(directory, path, |read| {
+            let table = read.open_table(VERSIONS)?;
+            for record in table.iter()?.rev() {
+                let (key, value) = record?;
+                if last.as_ref().is_some_and(|last| key.value() <= last.as_slice()) {
+                    break;
+                }
+                indexed.add(key.value(), value.value());
+            }
+            Ok(())
+        });
+    }
+    let found = (indexed.whole.len() + indexed.damaged.len()) as u64;
+    indexed.complete = forward && indexed.state.is_some_and(|state| state.records == found);
+    indexed
+}
+
+impl Indexed {
+    fn add(&mut self, key: &[u8], value: &[u8]) {
+        match codec::decode_version(key, value) {
+            Some(version) => self.whole.push(version),
+            None => self.damaged.push(Bytes::copy_from_slice(key.get(8..).unwrap_or_default())),
+        }
+    }
+}
+
+fn with_transaction<T>(
+    directory: &Directory,
+    path: &Path,
+    work: impl FnOnce(&redb::ReadTransaction) -> Result<T, redb::Error>,
+) -> Result<Result<T, redb::Error>, OpenError> {
+    let probe = Probe::new(directory.open_existing()?)
+        .map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+    // redb would make a database out of an empty file.
+    if probe.len().is_ok_and(|length| length == 0) {
+        return Err(OpenError::Foreign { path: path.to_owned(), reason: "it is empty" });
+    }
+    guarded(path, || {
+        let database = builder().create_with_backend(probe)?;
+        work(&database.begin_read()?)
+    })
 }
 
 /// Reads everything without changing a byte, and refuses what is not understood.
@@ -272,9 +364,33 @@ fn builder() -> Builder {
     builder
 }
 
-/// redb asserts what it relies on; on a damaged file that must become an error.
+/// redb asserts what it relies on; on a damaged file that must become an error, and no trace of a
+/// panic for whoever reads it.
 fn guarded<T>(path: &Path, work: impl FnOnce() -> T) -> Result<T, OpenError> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|_| corrupt(path, "the database library gave up on it"))
+    quiet_if_guarded();
+    let before = GUARDED.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    GUARDED.set(before);
+    done.map_err(|_| corrupt(path, "the database library gave up on it"))
+}
+
+thread_local! {
+    /// Whether a panic of this thread is caught by [`guarded`].
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Lets the process's panic hook pass over panics that are caught here. Once a process: hooks are
+/// the process's, and whoever was there before is asked about all others.
+fn quiet_if_guarded() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let others = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !GUARDED.get() {
+                others(panic);
+            }
+        }));
+    });
 }
 
 fn not_redb(path: &Path, error: redb::DatabaseError) -> OpenError {

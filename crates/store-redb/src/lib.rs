@@ -18,8 +18,10 @@
 //!   there is space;
 //! - a file that is not understood is refused and not changed.
 //!
+//! [`check::check`] looks over a store that is not in use, and saves what is whole of it.
 //! The crate does not know objects, resources or HTTP.
 
+pub mod check;
 mod codec;
 mod directory;
 mod engine;

@@ -618,6 +618,11 @@ mod tests {
         assert!(credentials::serving_from_files(&certificate, &key).is_ok());
         certificate_in(&dir.join("new"), address).unwrap();
         assert_eq!(fs::read(&certificate).unwrap(), made);
+        // Half a pair is somebody's.
+        fs::remove_file(&certificate).unwrap();
+        let error = certificate_in(&dir.join("new"), address).unwrap_err().to_string();
+        let missing = certificate.display();
+        assert_eq!(error, format!("error reading {missing}, certificate and key must be supplied as a pair"));
         fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     path::PathBuf,
     sync::Arc,
 };
@@ -22,7 +22,7 @@ use super::{
     select::{Paths, Selection},
     server::{Fetched, Root, Server, ServerArgs, Unavailable},
 };
-use crate::error::Hinted;
+use crate::{error::Hinted, terminal};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -125,7 +125,7 @@ pub fn run(args: &FetchArgs) -> anyhow::Result<()> {
     let summary = server.finish();
     written?;
     if !args.quiet {
-        let _ = writeln!(io::stderr(), "{summary}");
+        terminal::tell(&summary.to_string());
     }
     Ok(())
 }
@@ -348,7 +348,7 @@ fn told(conflict: &Conflict, keys: &[String]) -> String {
 
 fn note(args: &FetchArgs, text: &str) {
     if !args.quiet {
-        let _ = writeln!(io::stderr(), "note: {text}");
+        terminal::tell(&format!("note: {text}"));
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{self, Write},
     path::PathBuf,
     sync::Arc,
 };
@@ -19,6 +18,7 @@ use super::{
     select::kinds_of,
     server::{Fetched, Root, Server, ServerArgs, Unavailable},
 };
+use crate::terminal;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -59,6 +59,7 @@ pub fn run(args: &InfoArgs) -> anyhow::Result<()> {
             runtime.block_on(of_server(args))?
         }
     };
+    let text = if args.output.is_none() { terminal::visible(&text) } else { text.as_str().into() };
     output::write(None, text.as_bytes())
 }
 
@@ -71,7 +72,7 @@ async fn of_server(args: &InfoArgs) -> anyhow::Result<String> {
 
 async fn asked(args: &InfoArgs, server: &Arc<Server>) -> anyhow::Result<String> {
     let Some(root) = server.root(None).await? else {
-        let _ = writeln!(io::stderr(), "note: {} has no OpenAPI v3; this is its v2", server.name());
+        terminal::tell(&format!("note: {} has no OpenAPI v3; this is its v2", server.name()));
         let facts = Facts::of(&server.v2().await?.json).unwrap_or_default();
         return Ok(args.output.map_or_else(|| facts.text(), |format| format.write(&facts.json())));
     };

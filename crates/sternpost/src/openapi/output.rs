@@ -1,14 +1,17 @@
 //! Where documents go, and in which form.
 
 use std::{
+    borrow::Cow,
     fs,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use serde_json::Value;
+
+use crate::terminal;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -34,7 +37,12 @@ pub fn write(file: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
         }
         _ => {
             let mut out = io::stdout();
-            match out.write_all(bytes).and_then(|()| out.flush()) {
+            // A program reads what the server sent; a person must not be fooled by it.
+            let shown = out.is_terminal().then(|| String::from_utf8_lossy(bytes));
+            let bytes = shown.as_ref().map_or(Cow::Borrowed(bytes), |text| {
+                Cow::Owned(terminal::visible(text).into_owned().into_bytes())
+            });
+            match out.write_all(&bytes).and_then(|()| out.flush()) {
                 // A reader that has seen enough (`| head`) is no failure.
                 Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                     Err(error).context("standard output")

@@ -6,7 +6,6 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, Write},
     path::PathBuf,
     sync::{
         Arc,
@@ -29,6 +28,7 @@ use crate::{
     client::{Client, Refused, Reply, TIMEOUT, TimedOut},
     error::Hinted,
     kubeconfig::{self, AccessArgs},
+    terminal,
 };
 
 /// Requests at a time: enough to keep the line busy, and below what flow control holds back.
@@ -255,7 +255,7 @@ impl Server {
                     found.insert(index, (key, document));
                 }
                 Err(error) if unavailable == Unavailable::LeftOut && is_of_document(&error) => {
-                    let _ = writeln!(io::stderr(), "warning: `{key}` is left out: {error:#}");
+                    terminal::tell(&format!("warning: `{key}` is left out: {error:#}"));
                 }
                 Err(error) if urls.len() > 1 && is_of_document(&error) => {
                     let hint = "--skip-unavailable leaves it out".to_owned();
@@ -427,7 +427,7 @@ impl Server {
     /// Without a cache everything works, only slower.
     fn warn_of_cache(&self, error: &anyhow::Error) {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
-            let _ = writeln!(io::stderr(), "warning: the cache cannot be used: {error:#}");
+            terminal::tell(&format!("warning: the cache cannot be used: {error:#}"));
         }
     }
 }

@@ -82,13 +82,23 @@ impl Server {
 
     /// As [`Server::start`], with further flags.
     pub async fn start_with(name: &str, flags: &[&str]) -> Self {
+        Self::start_keeping(name, &["--in-memory"], flags).await
+    }
+
+    /// Keeps its data in a directory that stays.
+    pub async fn start_on(name: &str, data: &str, flags: &[&str]) -> Self {
+        Self::start_keeping(name, &["--data-dir", data], flags).await
+    }
+
+    async fn start_keeping(name: &str, keeping: &[&str], flags: &[&str]) -> Self {
         let dir = std::env::temp_dir().join(format!("sternpost-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).unwrap();
         let kubeconfig = dir.join("kubeconfig");
         let mut child = Command::new(env!("CARGO_BIN_EXE_sternpost"))
-            .args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig"])
+            .args(["serve", "--listen", "127.0.0.1:0", "--kubeconfig"])
             .arg(&kubeconfig)
+            .args(keeping)
             .args(flags)
             .stderr(Stdio::piped())
             .spawn()
@@ -286,6 +296,16 @@ impl Server {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
         let kilobytes = line.split_whitespace().next().and_then(|number| number.parse::<usize>().ok());
         kilobytes.unwrap_or_default() * 1024
+    }
+
+    /// Asks the server to end, and waits until it has.
+    pub async fn terminate(mut self) {
+        let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(asked.success());
+        let log = self.log.take().unwrap();
+        // Meanwhile the connection is told to close, which the server waits for.
+        let log = tokio::task::spawn_blocking(move || log.join().unwrap()).await.unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{log}");
     }
 
     /// Ends the server; nothing in it may have panicked.
