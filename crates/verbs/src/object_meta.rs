@@ -50,8 +50,9 @@ pub fn validate(object: &Value, policy: &Policy, errors: &mut Errors) {
     labels(metadata, errors);
     annotations(metadata, errors);
     owner_references(metadata, errors);
-    finalizers(metadata, policy, errors);
+    finalizers(metadata, errors);
     managed_fields(metadata, errors);
+    validate_finalizer_names(object, policy, errors);
 }
 
 fn labels(metadata: &Value, errors: &mut Errors) {
@@ -164,7 +165,7 @@ pub fn dedup_owners(object: &mut Value, when: DedupOwners) -> Option<String> {
     ))
 }
 
-fn finalizers(metadata: &Value, policy: &Policy, errors: &mut Errors) {
+fn finalizers(metadata: &Value, errors: &mut Errors) {
     let root = Path::new("metadata");
     let path = root.child("finalizers");
     let names: Vec<&str> = metadata.items("finalizers").iter().filter_map(Value::as_str).collect();
@@ -175,15 +176,22 @@ fn finalizers(metadata: &Value, policy: &Policy, errors: &mut Errors) {
         let list = BadValue::Json(metadata.field("finalizers").clone());
         errors.invalid(path, list, "finalizer orphan and foregroundDeletion cannot be both set");
     }
+}
+
+/// Whether finalizers are standard ones or qualified, where that is asked.
+pub fn validate_finalizer_names(object: &Value, policy: &Policy, errors: &mut Errors) {
     if !policy.qualified_finalizers {
         return;
     }
-    for (index, name) in names.iter().enumerate() {
-        let standard = ["kubernetes", "orphan", "foregroundDeletion"].contains(name);
+    let root = Path::new("metadata");
+    let path = root.child("finalizers");
+    let finalizers = object.field("metadata").items("finalizers");
+    for (index, name) in finalizers.iter().filter_map(Value::as_str).enumerate() {
+        let standard = ["kubernetes", "orphan", "foregroundDeletion"].contains(&name);
         if !name.contains('/') && !standard {
             errors.invalid(
                 path.index(index),
-                *name,
+                name,
                 "name is neither a standard finalizer name nor is it fully qualified",
             );
         }

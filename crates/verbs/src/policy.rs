@@ -20,6 +20,8 @@ pub struct Policy {
     /// What upstream's kind checks again in the metadata of an update, after
     /// the checks that all kinds share. It shows in the causes.
     pub checks_again: &'static [MetadataCheck],
+    /// The same of an update of its status, or through another subresource.
+    pub status_checks_again: &'static [MetadataCheck],
     /// Whether finalizers must be standard ones or fully qualified.
     pub qualified_finalizers: bool,
     /// What is wrong with a name of this kind.
@@ -89,9 +91,19 @@ pub fn policy(group: &str, kind: &str) -> Policy {
         delete_answer: delete_answer(group, kind),
         generation: generation(group, kind),
         checks_again: checks_again(group, kind),
+        status_checks_again: status_checks_again(group, kind),
         qualified_finalizers: !matches!(
-            group,
-            "admissionregistration.k8s.io" | "apiextensions.k8s.io" | "apiregistration.k8s.io"
+            (group, kind),
+            (
+                "admissionregistration.k8s.io"
+                    | "apiextensions.k8s.io"
+                    | "apiregistration.k8s.io"
+                    | "coordination.k8s.io"
+                    | "events.k8s.io"
+                    | "node.k8s.io"
+                    | "policy",
+                _
+            ) | ("", "Event")
         ),
         name: name(group, kind),
     }
@@ -110,6 +122,7 @@ pub fn of_custom(version: &Version) -> Policy {
         delete_answer: DeleteAnswer::Status,
         generation: Generation::TracksAllBut(untracked),
         checks_again: &[MetadataCheck::Changed],
+        status_checks_again: &[],
         qualified_finalizers: false,
         name: format::dns_subdomain,
     }
@@ -129,19 +142,29 @@ fn checks_again(group: &str, kind: &str) -> &'static [MetadataCheck] {
     match (group, kind) {
         ("", "Event") | ("events.k8s.io", _) | ("policy", _) => &[],
         ("", "LimitRange") | ("discovery.k8s.io", _) => &[Written],
-        (
-            "admissionregistration.k8s.io",
-            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
-        ) => &[Written],
+        ("admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
+        | ("storage.k8s.io", "CSINode" | "VolumeAttachment") => &[Written],
         ("", "PersistentVolume") => &[Written, Written],
-        ("", "ConfigMap" | "Secret" | "ServiceAccount" | "Endpoints" | "PersistentVolumeClaim")
+        ("", "ConfigMap" | "Pod" | "Secret" | "ServiceAccount" | "Endpoints" | "PersistentVolumeClaim")
         | ("apps", "ControllerRevision")
-        | ("networking.k8s.io", "Ingress" | "IngressClass") => &[Changed, Written],
+        | ("networking.k8s.io", "Ingress" | "IngressClass")
+        | ("storage.k8s.io", "VolumeAttributesClass") => &[Changed, Written],
         ("", "Namespace" | "Node")
         | ("batch", "Job")
+        | ("certificates.k8s.io", _)
+        | ("resource.k8s.io", "DeviceClass" | "ResourceClaim" | "ResourceClaimTemplate")
         | ("rbac.authorization.k8s.io", _)
         | ("storage.k8s.io", "CSIStorageCapacity" | "StorageClass")
         | ("node.k8s.io", _) => &[Written, Changed],
+        _ => &[Changed],
+    }
+}
+
+fn status_checks_again(group: &str, kind: &str) -> &'static [MetadataCheck] {
+    use MetadataCheck::{Changed, Written};
+    match (group, kind) {
+        ("admissionregistration.k8s.io" | "policy" | "storage.k8s.io", _) | ("batch", "CronJob") => &[],
+        ("certificates.k8s.io", _) => &[Written, Changed],
         _ => &[Changed],
     }
 }

@@ -15,7 +15,6 @@ pub fn reset(group: &str, kind: &str, has_status: bool, subresource: &str) -> &'
         ("", "Pod", "ephemeralcontainers" | "resize") => &[],
         (
             "admissionregistration.k8s.io"
-            | "apiextensions.k8s.io"
             | "apiregistration.k8s.io"
             | "flowcontrol.apiserver.k8s.io"
             | "resource.k8s.io"

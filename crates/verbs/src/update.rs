@@ -21,7 +21,7 @@ use crate::{
     list::version_number,
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
-    policy::MetadataCheck,
+    policy::{MetadataCheck, Policy},
     served::Served,
 };
 
@@ -241,18 +241,7 @@ impl Registry {
                 self.stamp_changed(target, &mut object, current, writer);
                 claimed = self.claim_for_changed(target, &mut object, current)?;
                 put_managed_back(&mut object);
-                object_meta::validate(&object, &served.policy, &mut errors);
-                object_meta::validate_update(&object, current, &mut errors);
-                for check in served.policy.checks_again {
-                    match check {
-                        MetadataCheck::Written => {
-                            object_meta::validate(&object, &served.policy, &mut errors);
-                        }
-                        MetadataCheck::Changed => {
-                            object_meta::validate_update(&object, current, &mut errors);
-                        }
-                    }
-                }
+                check_metadata(served, served.policy.checks_again, &object, current, &mut errors);
                 (served.rules.validate_update)(&object, current, &mut errors);
                 if let Some(custom) = served.custom() {
                     warnings.extend(custom.check(&object, Some(current), &mut errors));
@@ -262,7 +251,7 @@ impl Registry {
                 prepare(&mut object, current);
                 self.stamp_changed(target, &mut object, current, writer);
                 put_managed_back(&mut object);
-                object_meta::validate_update(&object, current, &mut errors);
+                check_metadata(served, served.policy.status_checks_again, &object, current, &mut errors);
                 validate(&object, current, &mut errors);
             }
             Part::Status => {
@@ -274,8 +263,7 @@ impl Registry {
                 self.stamp_changed(target, &mut object, current, writer);
                 put_managed_back(&mut object);
                 self.check_surroundings(target, &object, Some(current), writer, &mut errors);
-                object_meta::validate(&object, &served.policy, &mut errors);
-                object_meta::validate_update(&object, current, &mut errors);
+                check_metadata(served, served.policy.status_checks_again, &object, current, &mut errors);
                 (served.rules.validate_status_update)(&object, current, &mut errors);
                 if let Some(custom) = served.custom() {
                     warnings.extend(custom.check_status(&object, Some(current), &mut errors));
@@ -406,6 +394,29 @@ pub(crate) fn seen_version(target: Target<'_>, object: &Value, old: &Object) -> 
             Ok(_) => Err(modified(target)),
             Err(error) => Err(Status::unexpected(error)),
         },
+    }
+}
+
+/// Checks the metadata of an update: as of all kinds, and then what the kind checks again.
+fn check_metadata(
+    served: &Served,
+    again: &[MetadataCheck],
+    object: &Value,
+    current: &Value,
+    errors: &mut Errors,
+) {
+    // That finalizers are standard ones or qualified is not asked of all kinds, only when they check again.
+    let of_all = Policy { qualified_finalizers: false, ..served.policy };
+    object_meta::validate(object, &of_all, errors);
+    object_meta::validate_update(object, current, errors);
+    for check in again {
+        match check {
+            MetadataCheck::Written => object_meta::validate(object, &served.policy, errors),
+            MetadataCheck::Changed => {
+                object_meta::validate_update(object, current, errors);
+                object_meta::validate_finalizer_names(object, &served.policy, errors);
+            }
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     Rules,
     admission_rule::default_pointers,
     form::{must_be, named, not_empty},
-    status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
+    status_subresource::{keep, keep_spec, keep_status, reset_status},
 };
 use crate::object::{Fields, FieldsMut};
 
@@ -20,7 +20,9 @@ pub const RULES: Rules = Rules {
     prepare_update: keep_status,
     prepare_status_update: |new, old| {
         keep_spec(new, old);
-        keep_metadata(new, old);
+        for name in ["annotations", "finalizers", "labels", "ownerReferences"] {
+            keep(new.object_mut("metadata"), old.field("metadata"), name);
+        }
     },
     validate,
     validate_update: |new, _, errors| validate(new, errors),

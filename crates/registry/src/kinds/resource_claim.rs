@@ -19,7 +19,7 @@ use super::{
     label_selector::ExpressionValues,
     node_selector,
     resource_slice::validate_pool_name,
-    status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
+    status_subresource::{keep_spec, keep_status, reset_metadata, reset_status},
 };
 use crate::object::{Fields, FieldsMut};
 
@@ -29,7 +29,7 @@ pub const RULES: Rules = Rules {
     prepare_update: keep_status,
     prepare_status_update: |new, old| {
         keep_spec(new, old);
-        keep_metadata(new, old);
+        reset_metadata(new, old);
     },
     validate: |claim, errors| validate_spec(claim.field("spec"), &Path::new("spec"), errors),
     validate_update,

@@ -13,14 +13,17 @@ use super::{
     form::{must_be, texts},
     internal_form::{Field, Shape, field, internal},
     ip_ranges::family_of_cidr,
-    status_subresource::{keep_spec, keep_status},
+    status_subresource::{keep_spec, keep_status, reset_metadata},
 };
 use crate::object::{Fields, FieldsMut};
 
 pub const RULES: Rules = Rules {
     prepare_create: |object| object.set("status", json!({})),
     prepare_update: keep_status,
-    prepare_status_update: keep_spec,
+    prepare_status_update: |new, old| {
+        keep_spec(new, old);
+        reset_metadata(new, old);
+    },
     validate,
     validate_update,
     ..Rules::NONE

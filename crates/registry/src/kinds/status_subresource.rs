@@ -24,22 +24,22 @@ pub fn keep_labels(object: &mut Value, old: &Value) {
     keep(object.object_mut("metadata"), old.field("metadata"), "labels");
 }
 
-/// For kinds whose status writers may not touch metadata at all.
-pub fn keep_metadata(object: &mut Value, old: &Value) {
-    for name in [
-        "annotations",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "finalizers",
-        "generation",
-        "labels",
-        "ownerReferences",
-    ] {
+/// For kinds whose status writers may not touch metadata. What else is sent is found when it is
+/// compared.
+pub fn reset_metadata(object: &mut Value, old: &Value) {
+    for name in ["annotations", "deletionTimestamp", "finalizers", "generation", "labels", "ownerReferences"]
+    {
         keep(object.object_mut("metadata"), old.field("metadata"), name);
     }
 }
 
-fn keep(object: &mut Value, old: &Value, name: &str) {
+/// For kinds whose status writers may send what they like.
+pub fn keep_metadata(object: &mut Value, old: &Value) {
+    keep(object, old, "metadata");
+}
+
+/// A field that a write leaves alone.
+pub fn keep(object: &mut Value, old: &Value, name: &str) {
     match old.get_field(name) {
         Some(value) => object.set(name, value.clone()),
         None => {

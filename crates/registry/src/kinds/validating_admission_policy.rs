@@ -15,7 +15,7 @@ use super::{
     conditions,
     form::{not_empty, one_of},
     internal_form::{Field, Shape, field, internal},
-    status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
+    status_subresource::{keep_spec, keep_status, reset_metadata, reset_status},
 };
 use crate::object::Fields;
 
@@ -25,7 +25,7 @@ pub const RULES: Rules = Rules {
     prepare_update: keep_status,
     prepare_status_update: |new, old| {
         keep_spec(new, old);
-        keep_metadata(new, old);
+        reset_metadata(new, old);
     },
     validate: |policy, errors| validate(policy, None, &mut Unchecked, errors),
     validate_update: |new, old, errors| validate(new, Some(old), &mut Unchecked, errors),

@@ -12,7 +12,7 @@ use super::{
     internal_form::{Field, Shape, field, internal, same_form},
     persistent_volume::{self, Use, validate_spec_at},
     persistent_volume_source,
-    status_subresource::{keep_metadata, keep_spec, keep_status},
+    status_subresource::{keep_spec, keep_status, reset_metadata},
 };
 use crate::object::{Fields, FieldsMut};
 
@@ -22,7 +22,7 @@ pub const RULES: Rules = Rules {
     prepare_update: keep_status,
     prepare_status_update: |new, old| {
         keep_spec(new, old);
-        keep_metadata(new, old);
+        reset_metadata(new, old);
     },
     validate,
     validate_update,

@@ -3,12 +3,13 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{update::put_back, validate_metadata_and_spec};
+use super::validate_metadata_and_spec;
 use crate::{
     kinds::{
         internal_form::{Shape, indented, same_form},
         pod_annotations::MIRROR,
         pod_spec::EPHEMERAL_CONTAINER,
+        status_subresource::reset_metadata,
         unified_diff::unified_diff,
     },
     object::{Fields, FieldsMut},
@@ -52,14 +53,10 @@ pub fn validate(pod: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// Subresources of the spec take nothing of the metadata but what guards the write.
+/// Subresources of the spec take of the metadata only what guards the write, and what is compared.
 pub fn with_request_metadata(request: &Value, old: &Value) -> Value {
     let mut pod = old.clone();
-    let metadata = pod.object_mut("metadata");
-    for name in ["resourceVersion", "uid"] {
-        if request.field("metadata").has(name) {
-            put_back(metadata, request.field("metadata"), name);
-        }
-    }
+    pod.set("metadata", request.field("metadata").clone());
+    reset_metadata(&mut pod, old);
     pod
 }

@@ -29,15 +29,12 @@ pub fn default(pod: &mut Value) {
     }
 }
 
-/// Only the status changes, with labels, annotations and finalizers.
+/// Only the status changes, with labels, annotations and finalizers. What old kubelets send of the rest
+/// is not looked at.
 pub fn prepare(pod: &mut Value, old: &Value) {
     status_subresource::keep_spec(pod, old);
-    let metadata = pod.object_mut("metadata");
-    match old.field("metadata").get_field("ownerReferences") {
-        Some(owners) => metadata.set("ownerReferences", owners.clone()),
-        None => {
-            metadata.remove("ownerReferences");
-        }
+    for name in ["deletionTimestamp", "ownerReferences"] {
+        status_subresource::keep(pod.object_mut("metadata"), old.field("metadata"), name);
     }
     let before = old.field("status");
     let status = pod.object_mut("status");
