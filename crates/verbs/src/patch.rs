@@ -224,7 +224,11 @@ fn retyped(served: &Served, patched: &Value, request: &PatchRequest) -> Result<(
     } else if patched.text("kind").is_empty() {
         return Err(invalid(&format!("Object 'Kind' is missing in '{patched}'")));
     }
-    let decoded = served.decode_borrowed(patched).map_err(|error| invalid(&error.0))?;
+    let decoded = match request.patch {
+        Patch::Strategic(_) => served.decode_converted(patched),
+        _ => served.decode_borrowed(patched),
+    };
+    let decoded = decoded.map_err(|error| invalid(&error.0))?;
     let mut complaints = request.complaints.clone();
     complaints.extend(decoded.complaints);
     match request.validation {

@@ -151,6 +151,18 @@ impl Served {
         }
     }
 
+    /// Reads what a strategic patch made, as upstream's converter of untyped objects does: it takes whole
+    /// numbers for integers, and has other words for mistakes.
+    pub fn decode_converted(&self, value: &Value) -> Result<Decoded, DecodeError> {
+        let Form::BuiltIn(built_in) = &self.form else { return self.decode_borrowed(value) };
+        // Hardly ever is anything wrong.
+        self.decode_borrowed(value).or_else(|_| {
+            let whole = typed::with_whole_numbers(value, &built_in.definition);
+            self.decode_borrowed(&whole)
+                .map_err(|error| typed::mistake(&whole, &built_in.definition).map_or(error, DecodeError))
+        })
+    }
+
     /// The schemas of a definition have a type that the catalogue's tables cannot express.
     fn with_schemas(&self, decoded: Decoded) -> Result<Decoded, DecodeError> {
         if definitions::is_definition(self) { definitions::with_schemas(decoded) } else { Ok(decoded) }

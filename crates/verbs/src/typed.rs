@@ -17,6 +17,10 @@ use sternpost_builtin::{FieldType, Label, Shown};
 use sternpost_meta::{quantity, time::Timestamp};
 use sternpost_registry::kinds::json_syntax;
 
+mod converter;
+
+pub use converter::{mistake, with_whole_numbers};
+
 /// How deeply JSON may nest; what `serde_json` reads.
 pub const MAX_DEPTH: usize = 127;
 
