@@ -75,11 +75,15 @@ impl Streams {
 
     /// Everything that happened since the last look.
     pub async fn look(&mut self) -> Vec<News> {
+        // Both are noted before the wait: a definition that is written meanwhile may not be in effect when
+        // the wait is over, and is left to the next look.
+        self.revisions.mark_unchanged();
+        let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
+        let definitions = self.registry.cache.resource(&id).snapshot().revision;
         self.registry.definitions_in_effect().await;
         let begun = Instant::now();
-        self.revisions.mark_unchanged();
         let mut news = Vec::new();
-        self.follow_definitions(&mut news);
+        self.follow_definitions(definitions, &mut news);
         for stream in self.followed.values_mut() {
             stream.look(&mut news);
         }
@@ -92,9 +96,7 @@ impl Streams {
         self.followed.get(id).map(|stream| &stream.served)
     }
 
-    fn follow_definitions(&mut self, news: &mut Vec<News>) {
-        let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
-        let revision = self.registry.cache.resource(&id).snapshot().revision;
+    fn follow_definitions(&mut self, revision: Revision, news: &mut Vec<News>) {
         if revision == self.definitions && !self.followed.is_empty() {
             return;
         }
@@ -170,4 +172,88 @@ fn rank(served: &Served) -> (bool, bool, &str) {
     };
     let version = &*served.resource.gv.version;
     (is_stored, !version.contains("alpha") && !version.contains("beta"), version)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use sternpost_cache::{Cache, encode, object_key};
+    use sternpost_store::{Store, Transaction, memory::MemoryStore};
+    use sternpost_verbs::{environment::Environment, index::Selectable, served::ServedResources};
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Still;
+
+    impl Environment for Still {
+        fn now(&self) -> i64 {
+            1_794_700_800
+        }
+
+        fn random(&self, bytes: &mut [u8]) {
+            bytes.fill(7);
+        }
+    }
+
+    /// Stores an established definition, past all that would wait until it is in effect.
+    async fn define(registry: &Registry, store: &dyn Store, plural: &str) -> (Value, Revision) {
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.sea.test"), "uid": plural},
+            "spec": {
+                "group": "sea.test", "scope": "Namespaced", "names": {"plural": plural, "kind": plural},
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }],
+            },
+            "status": {
+                "acceptedNames": {"plural": plural, "kind": plural},
+                "conditions": [{"type": "Established", "status": "True"}],
+                "storedVersions": ["v1"],
+            },
+        });
+        let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
+        let key = object_key(&id, "", &format!("{plural}.sea.test"));
+        let revision = store.commit(Transaction::create(key, encode(&crd))).await.unwrap().revision;
+        assert!(registry.cache.reaches(revision, Duration::from_secs(120)).await);
+        (crd, revision)
+    }
+
+    fn told(news: &[News]) -> Vec<&str> {
+        let of = |news| match news {
+            &News::All(ref served, _) if served.custom().is_some() => Some(&*served.resource.plural),
+            _ => None,
+        };
+        news.iter().filter_map(of).collect()
+    }
+
+    #[tokio::test]
+    async fn a_definition_written_while_another_comes_into_effect_is_followed_too() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
+        let feeder = tokio::spawn(feeder.run());
+        let registry =
+            Arc::new(Registry::new(ServedResources::built_in(), cache, store.clone(), Arc::new(Still)));
+        let customs = &registry.served.customs;
+        let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
+        customs.applied(registry.cache.resource(&id).snapshot().revision.get());
+        let mut streams = Streams::new(registry.clone());
+        streams.look().await;
+
+        let (first, first_revision) = define(&registry, &*store, "buoys").await;
+        let (news, (second, second_revision)) = tokio::join!(biased; streams.look(), async {
+            let second = define(&registry, &*store, "gulls").await;
+            customs.install(&first, first_revision);
+            customs.applied(first_revision.get());
+            second
+        });
+        assert_eq!(told(&news), ["buoys"]);
+        customs.install(&second, second_revision);
+        customs.applied(second_revision.get());
+        streams.changed().await;
+        assert_eq!(told(&streams.look().await), ["gulls"]);
+        feeder.abort();
+    }
 }
