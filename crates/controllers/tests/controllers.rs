@@ -66,7 +66,7 @@ const FINISHED: [[&str; 4]; 5] = [
     ],
 ];
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_namespace_ends_behind_its_content_and_pods_go_first() {
     let running = Running::start(&["namespace"]).await;
     running.namespace("end").await;
@@ -120,7 +120,7 @@ async fn a_namespace_ends_behind_its_content_and_pods_go_first() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_empty_namespace_tells_that_it_is_and_ends() {
     let running = Running::start(&["namespace"]).await;
     running.namespace("end").await;
@@ -130,7 +130,7 @@ async fn an_empty_namespace_tells_that_it_is_and_ends() {
     assert_eq!(conditions(&running, "end"), [vec![], finished]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn custom_objects_go_with_their_namespace_and_other_finalizers_keep_it() {
     let running = Running::start(&["namespace"]).await;
     let schema = json!({"openAPIV3Schema": {"type": "object"}});
@@ -161,7 +161,7 @@ async fn custom_objects_go_with_their_namespace_and_other_finalizers_keep_it() {
     running.until("it is gone", |it| it.get("namespaces", "", "end").is_none()).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_namespace_has_an_account_and_the_authority() {
     let running = Running::start(&["serviceaccount", "root-ca-cert-publisher", "namespace"]).await;
     running.namespace("x").await;
@@ -201,7 +201,7 @@ async fn every_namespace_has_an_account_and_the_authority() {
     assert!(!there(&running, "x"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn aggregated_roles_have_the_rules_of_those_they_select() {
     let running = Running::start(&["clusterrole-aggregation"]).await;
     let kind = "rbac.authorization.k8s.io/clusterroles";
@@ -238,7 +238,7 @@ async fn aggregated_roles_have_the_rules_of_those_they_select() {
     running.until("none is left", |it| rules(it).is_null() || rules(it) == json!([])).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn quotas_tell_what_is_used_of_them() {
     let running = Running::start(&["resourcequota"]).await;
     let hard = json!({
@@ -334,7 +334,7 @@ async fn quotas_tell_what_is_used_of_them() {
     assert_eq!(running.get(quotas, "default", "all").unwrap()["status"]["hard"]["pods"], "6");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn custom_objects_count_as_soon_as_they_are_served() {
     let running = Running::start(&["resourcequota"]).await;
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"count/buoys.sea.test": "3"}}});
@@ -358,7 +358,7 @@ async fn custom_objects_count_as_soon_as_they_are_served() {
     running.until("one is counted", |it| used(it, "1")).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn secrets_of_accounts_get_their_token_and_go_with_the_account() {
     let running = Running::start(&["serviceaccount-token"]).await;
     let account = json!({"metadata": {"name": "robot"}, "secrets": [{"name": "tok"}, {"name": "z"}]});
@@ -401,7 +401,7 @@ fn event(name: &str) -> Value {
     json!({"metadata": {"name": name}, "involvedObject": {"namespace": "default"}})
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn events_end_after_their_time_and_writing_them_prolongs_it() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let running = Running::start_on(&store, &["event-ttl"], Duration::from_millis(400)).await;
@@ -418,7 +418,7 @@ async fn events_end_after_their_time_and_writing_them_prolongs_it() {
     running.until("both are gone", |it| it.names("events", "default").is_empty()).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn events_end_across_a_restart_by_when_the_server_wrote_them() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let lifetime = Duration::from_secs(3600);
@@ -436,7 +436,7 @@ async fn events_end_across_a_restart_by_when_the_server_wrote_them() {
     running.until("the early one is gone", |it| names(it) == ["written-again"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_off_does_nothing() {
     let running = Running::start(&["-*"]).await;
     running.namespace("x").await;

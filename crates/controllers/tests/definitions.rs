@@ -176,13 +176,13 @@ impl Running {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), waiting)
+        tokio::time::timeout(Duration::from_secs(120), waiting)
             .await
             .unwrap_or_else(|_| panic!("until {what}"));
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn objects_end_with_their_definition() {
     let running = run(&store()).await;
     running.define(definition(&json!({"a": {"type": "string"}}))).await;
@@ -197,7 +197,7 @@ async fn objects_end_with_their_definition() {
     assert_eq!(running.objects(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_had_begun_to_end_ends_after_a_restart() {
     let store = store();
     let running = run(&store).await;
@@ -219,7 +219,7 @@ async fn what_had_begun_to_end_ends_after_a_restart() {
     assert_eq!(again.objects(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_checked_against_an_older_definition_is_not_stored() {
     let running = run(&store()).await;
     running.define(definition(&json!({"a": {"type": "string"}}))).await;
@@ -250,7 +250,7 @@ async fn what_was_checked_against_an_older_definition_is_not_stored() {
     running.registry.update(target, object, Part::Main, Writer::server()).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn writes_that_race_wait_for_no_definition() {
     let running = run(&(Arc::new(Hesitating::default()) as Arc<dyn Store>)).await;
     running.define(definition(&json!({"a": {"type": "string"}}))).await;
@@ -262,7 +262,7 @@ async fn writes_that_race_wait_for_no_definition() {
         object["a"] = json!(text);
         running.registry.update(target, object, Part::Main, Writer::server())
     };
-    let begun = std::time::Instant::now();
+    let begun = tokio::time::Instant::now();
     // Both have started from the same object when the first is stored; the store refuses the second.
     let (first, second) = tokio::join!(write("c"), write("d"));
     assert_eq!([first.is_ok(), second.is_ok()].iter().filter(|is_ok| **is_ok).count(), 1);
@@ -270,7 +270,7 @@ async fn writes_that_race_wait_for_no_definition() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn objects_show_what_the_schema_says_now() {
     let running = run(&store()).await;
     running.define(definition(&json!({"a": {"type": "string"}}))).await;
@@ -311,7 +311,7 @@ async fn objects_show_what_the_schema_says_now() {
     assert_eq!((&shown["a"], &shown["b"]), (&json!("b"), &Value::Null));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_status_that_is_a_default_is_shown_and_not_stored() {
     let running = run(&store()).await;
     let status =
@@ -333,7 +333,7 @@ async fn a_status_that_is_a_default_is_shown_and_not_stored() {
     assert_eq!(running.shown("one").await["status"], json!({"phase": "new"}));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_defined_is_there_after_a_restart() {
     let store = store();
     run(&store).await.define(definition(&json!({"a": {"type": "string"}}))).await;
@@ -347,7 +347,7 @@ async fn what_is_defined_is_there_after_a_restart() {
     assert_eq!(begin.unwrap().len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn names_go_to_whoever_waits_for_them() {
     let running = run(&store()).await;
     running.define(definition(&json!({}))).await;
@@ -370,7 +370,7 @@ async fn names_go_to_whoever_waits_for_them() {
     running.until("it is served", || running.registry.served.get("sea.test", "v1", "floats").is_some()).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_definition_ends_with_two_writes_and_its_object_with_one() {
     let running = run(&store()).await;
     let served = running.definitions();

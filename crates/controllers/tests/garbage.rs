@@ -72,7 +72,7 @@ fn has(running: &Running, name: &str) -> bool {
     running.get(CONFIG_MAPS, "default", name).is_some()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn dependents_go_when_all_owners_are_gone_and_else_lose_those_that_are() {
     let running = Running::start(&["garbagecollector"]).await;
     let owner = make(&running, "owner", &[], &[]).await;
@@ -99,7 +99,7 @@ async fn dependents_go_when_all_owners_are_gone_and_else_lose_those_that_are() {
     running.until("half is gone", |it| !has(it, "half")).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_owner_in_another_namespace_is_no_owner_and_is_reported() {
     let running = Running::start(&["garbagecollector"]).await;
     running.namespace("other").await;
@@ -134,7 +134,7 @@ async fn an_owner_in_another_namespace_is_no_owner_and_is_reported() {
     assert!(running.get("rbac.authorization.k8s.io/clusterroles", "", "role").is_some());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_foreground_deletion_waits_for_those_who_block_it() {
     let running = Running::start(&["garbagecollector"]).await;
     let owner = make(&running, "fg", &[], &[]).await;
@@ -154,7 +154,7 @@ async fn a_foreground_deletion_waits_for_those_who_block_it() {
     assert!(has(&running, "does-not"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn chains_rings_and_orphans_go_in_the_order_that_upstream_has() {
     let running = Running::start(&["garbagecollector"]).await;
     let at = now(&running);
@@ -232,7 +232,7 @@ async fn chains_rings_and_orphans_go_in_the_order_that_upstream_has() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn rings_that_all_wait_are_broken() {
     let running = Running::start(&["garbagecollector"]).await;
     // Held, so that all of them wait before any can go.
@@ -260,7 +260,7 @@ async fn rings_that_all_wait_are_broken() {
     running.until("the ring is gone", |it| it.names(CONFIG_MAPS, "default").is_empty()).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn owners_of_custom_kinds_come_and_go_with_their_definitions() {
     let running = Running::start(&["garbagecollector"]).await;
     let owner = json!({"apiVersion": "sea.test/v1", "kind": "Buoy", "name": "x", "uid": "absent"});
@@ -289,7 +289,7 @@ async fn owners_of_custom_kinds_come_and_go_with_their_definitions() {
     running.until("all are collected", gone).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_lost_its_owners_while_nobody_looked_goes_at_the_start() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let lifetime = sternpost_controllers::EVENT_LIFETIME;

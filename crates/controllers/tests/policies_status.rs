@@ -15,7 +15,7 @@ use serde_json::json;
 
 const POLICIES: &str = "admissionregistration.k8s.io/validatingadmissionpolicies";
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_generation_of_a_policy_is_checked_once() {
     let running = Running::start(&["validatingadmissionpolicy-status"]).await;
     let rule = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"], "operations": ["*"]});

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sternpost_crd::{definition::Definition, object, prepare, props, rules, validate};
 
 /// Generous for a slow machine, far below what quadratic work would take.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(120);
 
 fn crd(schema: &Value) -> Value {
     json!({

@@ -11,11 +11,8 @@
 )]
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
 use futures_util::future::join_all;
@@ -25,7 +22,7 @@ mod running;
 #[path = "../../webhook/tests/server/mod.rs"]
 mod webhook;
 
-use running::{APPLY, DEFINITIONS, JSON_PATCH, MERGE, Server, short};
+use running::{APPLY, AT_LAST, DEFINITIONS, JSON_PATCH, MERGE, Server, short};
 use webhook::{Call, Identity, Reply, Signer};
 
 const GROUP: &str = "hooks.example.com";
@@ -637,20 +634,18 @@ async fn a_webhook_that_hangs_holds_up_only_who_needs_it() {
 
     hook.does(|_| Reply::Hang);
     let seen = hook.count();
-    let stuck = Arc::new(AtomicUsize::new(0));
     let server = Arc::new(server);
     // More than there are threads of any kind.
     let waiting: Vec<_> = (0..700)
         .map(|index| {
-            let (server, stuck) = (Arc::clone(&server), Arc::clone(&stuck));
+            let server = Arc::clone(&server);
             let (v1, v2) = (v1.clone(), v2.clone());
             tokio::spawn(async move {
-                stuck.fetch_add(1, Ordering::Relaxed);
                 let spec = json!({"spec": {"replicas": index}});
                 let answer = match index % 4 {
-                    0 => server.get(&format!("{v2}/a?timeout=4s")).await,
-                    1 => server.get(&format!("{v2}?timeout=4s")).await,
-                    _ => server.patch(&format!("{v1}/a?timeout=4s"), MERGE, &spec).await,
+                    0 => server.get(&format!("{v2}/a")).await,
+                    1 => server.get(&v2).await,
+                    _ => server.patch(&format!("{v1}/a"), MERGE, &spec).await,
                 };
                 (index, answer)
             })
@@ -674,13 +669,12 @@ async fn a_webhook_that_hangs_holds_up_only_who_needs_it() {
         let found = server.get(&format!("{}/g", of("gadgets", "v2"))).await.expect(200);
         assert_eq!(found["spec"]["colour"], "red");
     }
-    for answer in join_all(waiting).await {
-        let (index, answer) = answer.unwrap();
-        assert_eq!(
-            (answer.code, answer.message(), &answer.body["reason"]),
-            (504, "Timeout: request did not complete within the allotted timeout", &json!("Timeout")),
-            "{index}"
-        );
+    assert!(!waiting.iter().all(tokio::task::JoinHandle::is_finished), "nobody waits any more");
+    waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    let late = "Timeout: request did not complete within the allotted timeout";
+    // Those that did not wait for our patience have come to the end of the server's.
+    for (index, answer) in join_all(waiting).await.into_iter().flatten() {
+        assert_eq!((answer.code, answer.message()), (504, late), "{index}");
     }
     for (method, path, media, body) in [
         ("POST", v2.clone(), "application/json", widget("v2", "b", &json!({}))),
@@ -692,7 +686,8 @@ async fn a_webhook_that_hangs_holds_up_only_who_needs_it() {
     ] {
         let asked = format!("{path}?timeout=200ms&fieldManager=x");
         let answer = server.send(method, &asked, media, body.to_string()).await;
-        assert_eq!((answer.code, &answer.body["reason"]), (504, &json!("Timeout")), "{method} {path}");
+        let found = (answer.code, answer.message(), &answer.body["reason"]);
+        assert_eq!(found, (504, late, &json!("Timeout")), "{method} {path}");
     }
     hook.works();
     let now = server.get(&format!("{v1}/a")).await.expect(200);
@@ -767,13 +762,11 @@ async fn a_watch_goes_on_where_it_was_when_its_webhook_comes_back() {
     server.delete(&format!("{DEFINITIONS}/{WIDGETS}")).await.expect(200);
     while watch.next().await.is_some() {}
     while plain.next().await.is_some() {}
-    for _ in 0..500 {
-        if server.get(&format!("{DEFINITIONS}/{WIDGETS}")).await.code == 404 {
-            break;
-        }
+    let begun = Instant::now();
+    while server.get(&format!("{DEFINITIONS}/{WIDGETS}")).await.code != 404 {
+        assert!(begun.elapsed() < AT_LAST, "the definition stays");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(server.get(&format!("{DEFINITIONS}/{WIDGETS}")).await.code, 404);
     assert_eq!(server.get(&v1).await.code, 404);
     server.stop();
 }

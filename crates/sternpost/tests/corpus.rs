@@ -47,7 +47,7 @@ const AT_A_TIME: usize = 4;
 const OPTIONAL: &str = "AlwaysAdmit,AlwaysPullImages,DenyServiceExternalIPs,NamespaceExists,OwnerReferencesPermissionEnforcement";
 
 /// How long a scenario waits, in all, for what the server does later.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 

@@ -640,7 +640,7 @@ fn documents_of_servers_that_keep_us_waiting_can_be_left_out() {
         assert_eq!(ran.json()["paths"].as_object().unwrap().len(), 2);
         let ran = openapi(&directory, &[&words[..], &["air/v1"]].concat(), b"");
         assert_eq!((ran.code, ran.stderr), (1, format!("error: {expected}")));
-        assert!(began.elapsed() < Duration::from_secs(50));
+        assert!(began.elapsed() < Duration::from_secs(600));
     }
 }
 

@@ -346,7 +346,7 @@ async fn remotes_that_hang_hold_up_neither_discovery_nor_each_other() {
     good.register(&server, "good.example", "v1", (10, 10)).await;
     shown_as(&server, "good.example/v1", "Current").await;
     // In turns they would take ten times as long.
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     let asked = Instant::now();
     assert_eq!(group_names(&server).await.iter().filter(|name| name.starts_with("hang")).count(), HANGING);
     assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());

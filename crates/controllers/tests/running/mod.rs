@@ -158,11 +158,12 @@ impl Running {
         }
     }
 
-    /// Waits until nothing has been written for a while.
+    /// Waits until nothing has been written for a while, which is longer than any controller waits between
+    /// two looks. Where time stands still it costs none, and all that there is to do has been done.
     pub async fn quiet(&self) {
         loop {
             let before = self.registry.cache.revision();
-            tokio::time::sleep(Duration::from_millis(60)).await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
             if self.registry.cache.revision() == before {
                 return;
             }

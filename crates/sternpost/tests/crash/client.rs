@@ -23,7 +23,7 @@ use tokio_rustls::{
 use crate::server::Place;
 
 /// No answer may take longer, on however busy a machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Opens connections to one server.
 #[derive(Clone)]

@@ -28,7 +28,12 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, sync::Notify, task::JoinHandle, time::Sleep};
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, watch},
+    task::JoinHandle,
+    time::Sleep,
+};
 use tokio_rustls::TlsAcceptor;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -101,6 +106,11 @@ pub enum Reply {
     /// Something else, after a while.
     Late {
         after: Duration,
+        reply: Box<Reply>,
+    },
+    /// Something else, as soon as the gate is open.
+    Held {
+        gate: watch::Receiver<bool>,
         reply: Box<Reply>,
     },
 }
@@ -211,9 +221,19 @@ async fn handle(
     };
     let mut reply = reply(&call);
     seen.lock().unwrap().push(call);
-    while let Reply::Late { after, reply: then } = reply {
-        tokio::time::sleep(after).await;
-        reply = *then;
+    loop {
+        reply = match reply {
+            Reply::Late { after, reply } => {
+                tokio::time::sleep(after).await;
+                *reply
+            }
+            Reply::Held { mut gate, reply } => {
+                // A gate that is gone is open.
+                let _ = gate.wait_for(|is_open| *is_open).await;
+                *reply
+            }
+            _ => break,
+        }
     }
     let json = || Response::builder().header("content-type", "application/json");
     Ok(match reply {
@@ -224,7 +244,7 @@ async fn handle(
             }
             response.body(Script::whole(body)).unwrap()
         }
-        Reply::Hang | Reply::Late { .. } => std::future::pending().await,
+        Reply::Hang | Reply::Late { .. } | Reply::Held { .. } => std::future::pending().await,
         Reply::Drip { body, pause } => {
             json().body(Script { body, pause, sleep: None, promise: 0, ending: None }).unwrap()
         }
