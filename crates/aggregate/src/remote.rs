@@ -25,7 +25,9 @@ use sternpost_meta::{
     field::go_quote,
     gvk::{GroupVersion, compare_versions},
 };
-use sternpost_webhook::{Address, Cause, ClusterDns, ConfigError, Connector, Resolve, Trust, client_tls};
+use sternpost_webhook::{
+    Address, Cause, ClusterDns, ConfigError, Connector, Egress, Resolve, Trust, Via, client_tls,
+};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{Instant, timeout_at},
@@ -66,6 +68,7 @@ pub type Outgoing = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync
 /// All remotes. Reading takes no lock.
 pub struct Remotes {
     resolver: Arc<dyn Resolve>,
+    egress: Egress,
     identity: Option<Arc<dyn ResolvesClientCert>>,
     table: ArcSwap<Table>,
     /// Held while the table is replaced, never longer.
@@ -144,11 +147,16 @@ struct Table {
 }
 
 impl Remotes {
-    /// Services are found by `resolver`; `identity` is the certificate that lets remotes believe what
-    /// this server says about callers.
-    pub fn new(resolver: Arc<dyn Resolve>, identity: Option<Arc<dyn ResolvesClientCert>>) -> Self {
+    /// Services are found by `resolver` and dialled as `egress` allows; `identity` is the certificate that
+    /// lets remotes believe what this server says about callers.
+    pub fn new(
+        resolver: Arc<dyn Resolve>,
+        egress: Egress,
+        identity: Option<Arc<dyn ResolvesClientCert>>,
+    ) -> Self {
         Self {
             resolver,
+            egress,
             identity,
             table: ArcSwap::default(),
             writing: Mutex::default(),
@@ -169,8 +177,8 @@ impl Remotes {
             }
             return;
         }
-        let remote =
-            Arc::new(Remote::new(name, spec, available, self.resolver.clone(), self.identity.clone()));
+        let client = spec.client(&self.egress, self.identity.clone());
+        let remote = Arc::new(Remote::new(name, spec, client, available, self.resolver.clone()));
         self.replace(|remotes| {
             let old = remotes.insert(remote.name.clone(), remote.clone());
             if let Some(old) = old.filter(|old| old.gv == remote.gv) {
@@ -229,7 +237,7 @@ impl Remotes {
 impl Default for Remotes {
     /// None, and none that could be reached but by its own address.
     fn default() -> Self {
-        Self::new(Arc::new(ClusterDns), None)
+        Self::new(Arc::new(ClusterDns), Egress::default(), None)
     }
 }
 
@@ -237,9 +245,9 @@ impl Remote {
     fn new(
         name: &str,
         spec: Spec,
+        client: Result<legacy::Client<Connector, Outgoing>, ConfigError>,
         available: bool,
         resolver: Arc<dyn Resolve>,
-        identity: Option<Arc<dyn ResolvesClientCert>>,
     ) -> Self {
         Self {
             name: name.into(),
@@ -248,7 +256,7 @@ impl Remote {
             version_priority: spec.version_priority,
             discovery: ArcSwapOption::empty(),
             openapi: ArcSwap::default(),
-            client: spec.client(identity),
+            client,
             spec,
             resolver,
             available: AtomicBool::new(available),
@@ -442,6 +450,7 @@ impl Spec {
     /// reads holds up the others, and a server's limit of streams would be everybody's.
     fn client(
         &self,
+        egress: &Egress,
         identity: Option<Arc<dyn ResolvesClientCert>>,
     ) -> Result<legacy::Client<Connector, Outgoing>, ConfigError> {
         let trust = match (self.skips_verification, self.bundle.as_str()) {
@@ -452,6 +461,8 @@ impl Spec {
         let mut tls = client_tls(trust, identity)?;
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let (namespace, name, _) = &self.service;
+        // An address that the APIService has itself is not the Service's.
+        let via = if self.address.is_some() { Via::Other } else { Via::service(namespace, name) };
         let name = ServerName::try_from(format!("{name}.{namespace}.svc"))
             .map_err(|_| ConfigError::Url("the service is not a name"))?;
         Ok(legacy::Client::builder(TokioExecutor::new())
@@ -460,7 +471,7 @@ impl Spec {
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(MAX_IDLE)
             .http1_max_buf_size(MAX_HEAD_BYTES)
-            .build(Connector::new(tls, name)))
+            .build(Connector::new(tls, name, egress.clone(), via)))
     }
 }
 
@@ -509,7 +520,7 @@ mod tests {
     use serde_json::json;
 
     fn remotes() -> Remotes {
-        Remotes::new(Arc::new(ClusterDns), None)
+        Remotes::new(Arc::new(ClusterDns), Egress::default(), None)
     }
 
     fn service(group: &str, version: &str, priorities: (i64, i64), available: &str) -> Value {

@@ -27,6 +27,7 @@ use sternpost_http::Api;
 use sternpost_meta::{gvk::GroupVersion, status::Status};
 use sternpost_store::BoxFuture;
 use sternpost_verbs::{Part, Registry, Target, Writer};
+use sternpost_webhook::Egress;
 use tokio::sync::watch;
 use tokio_rustls::rustls::{SignatureScheme, client::ResolvesClientCert, sign::CertifiedKey};
 
@@ -89,6 +90,7 @@ impl Aggregation {
         args: &ServeArgs,
         dir: Option<&DataDir>,
         registry: &Arc<Registry>,
+        egress: Egress,
         now: SystemTime,
     ) -> anyhow::Result<Self> {
         let (shown, own) = match args.aggregation.files() {
@@ -113,7 +115,7 @@ impl Aggregation {
             own_authority: own,
         };
         Ok(Self {
-            remotes: Arc::new(Remotes::new(Arc::new(services), Some(identity.clone()))),
+            remotes: Arc::new(Remotes::new(Arc::new(services), egress, Some(identity.clone()))),
             identity,
             told: Arc::new(told),
             args: args.aggregation.clone(),

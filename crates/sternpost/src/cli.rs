@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 use sternpost_http::cors::{Cors, OriginError};
 use sternpost_verbs::admission::{Chain, SwitchError};
+use sternpost_webhook::Network;
 
 use crate::{
     aggregation::AggregationArgs,
@@ -126,6 +127,11 @@ pub struct ServeArgs {
     /// '^https://example\.com$'; each must pin both ends of the host
     #[arg(long, value_name = "REGEX,...", value_parser = parse_origins)]
     pub cors_allowed_origins: Vec<Origins>,
+
+    /// Networks in which webhooks, other API servers and token issuers are dialled though they are
+    /// link-local, metadata, loopback or this server's own addresses
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    pub egress_allow: Vec<Network>,
 
     /// Feature gates to switch: OpenAPIV3=true|false
     #[arg(long, value_name = "GATE=BOOL", value_delimiter = ',', value_parser = parse_gate)]

@@ -15,7 +15,8 @@ use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use sternpost_auth::oidc::Issuer;
 use sternpost_http::IssuerKeys;
-use tokio::{net::TcpStream, sync::watch, time::timeout};
+use sternpost_webhook::{Egress, Via, connect::dial};
+use tokio::{sync::watch, time::timeout};
 use tokio_rustls::{
     TlsConnector,
     rustls::{
@@ -32,8 +33,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
 
 /// Asks each issuer once at a time, whoever waits for it.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 pub struct KeyFetcher {
+    egress: Egress,
     /// Issuers that are being asked, by URL. What is received is that it is over.
     asking: Arc<Mutex<HashMap<String, watch::Receiver<()>>>>,
 }
@@ -49,6 +51,10 @@ impl IssuerKeys for KeyFetcher {
 }
 
 impl KeyFetcher {
+    pub fn new(egress: Egress) -> Self {
+        Self { egress, asking: Arc::default() }
+    }
+
     /// Asks in a task of its own, which ends within its time: a caller who goes
     /// away leaves the others their keys.
     fn begin(&self, issuer: Arc<Issuer>) -> watch::Receiver<()> {
@@ -60,7 +66,7 @@ impl KeyFetcher {
         asking.insert(issuer.url().to_owned(), over.clone());
         let this = self.clone();
         tokio::spawn(async move {
-            let asked = timeout(TIMEOUT, keys(&issuer)).await;
+            let asked = timeout(TIMEOUT, keys(&issuer, &this.egress)).await;
             let asked = asked.unwrap_or_else(|_| Err(anyhow!("no answer within {} s", TIMEOUT.as_secs())));
             let now = SystemTime::now();
             let taken = asked.and_then(|document| Ok(issuer.fetched(&document, now)?));
@@ -81,26 +87,26 @@ impl KeyFetcher {
 }
 
 /// The JSON Web Key Set.
-async fn keys(issuer: &Issuer) -> anyhow::Result<Bytes> {
+async fn keys(issuer: &Issuer, egress: &Egress) -> anyhow::Result<Bytes> {
     let tls = Arc::new(tls_config(issuer.authority())?);
-    let document = get(issuer.discovery_url(), &tls).await?;
+    let document = get(issuer.discovery_url(), &tls, egress).await?;
     let url = issuer.keys_url(&document).context(issuer.discovery_url().to_owned())?;
-    get(&url, &tls).await
+    get(&url, &tls, egress).await
 }
 
 /// Redirects are not followed: an issuer says in its document where its keys are.
-async fn get(url: &str, tls: &Arc<ClientConfig>) -> anyhow::Result<Bytes> {
-    get_once(url, tls).await.with_context(|| url.to_owned())
+async fn get(url: &str, tls: &Arc<ClientConfig>, egress: &Egress) -> anyhow::Result<Bytes> {
+    get_once(url, tls, egress).await.with_context(|| url.to_owned())
 }
 
-async fn get_once(url: &str, tls: &Arc<ClientConfig>) -> anyhow::Result<Bytes> {
+async fn get_once(url: &str, tls: &Arc<ClientConfig>, egress: &Egress) -> anyhow::Result<Bytes> {
     let url: Uri = url.parse().context("this is no URL")?;
     if url.scheme_str() != Some("https") {
         return Err(anyhow!("not an https URL"));
     }
     let host = url.host().context("the URL has no host")?;
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    let tcp = TcpStream::connect((host.as_str(), url.port_u16().unwrap_or(443))).await?;
+    let tcp = dial(egress, Via::Other, &host, url.port_u16().unwrap_or(443)).await?;
     let stream = TlsConnector::from(tls.clone()).connect(ServerName::try_from(host)?, tcp).await?;
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
     let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);

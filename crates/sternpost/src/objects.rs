@@ -17,6 +17,7 @@ use sternpost_store_redb::{OpenError, Options, RedbStore};
 use sternpost_verbs::{
     Registry, admission::Chain, environment::Environment, index::Selectable, served::ServedResources, startup,
 };
+use sternpost_webhook::Egress;
 
 use crate::{
     cli::AuthorizationMode,
@@ -44,6 +45,7 @@ pub async fn open(
     admission: Chain,
     authorization: AuthorizationMode,
     routing: Routing,
+    egress: Egress,
 ) -> anyhow::Result<Objects> {
     let (store, refusing): (Arc<dyn Store>, Box<Refusing>) = match dir {
         Some(dir) => {
@@ -68,7 +70,7 @@ pub async fn open(
         };
         end(&why);
     });
-    let webhooks = Arc::new(Webhooks::new(Arc::new(Services::new(cache.clone(), routing))));
+    let webhooks = Arc::new(Webhooks::new(Arc::new(Services::new(cache.clone(), routing)), egress));
     let authorizer: Arc<dyn Authorizer> = match authorization {
         AuthorizationMode::Rbac => Arc::new(Rbac::new(&cache)),
         AuthorizationMode::AlwaysAllow => Arc::new(AlwaysAllow),

@@ -32,6 +32,7 @@ use sternpost_openapi::{
     publisher::{Options, Publisher},
 };
 use sternpost_verbs::admission::Chain;
+use sternpost_webhook::Egress;
 use tokio::net::TcpListener;
 
 use crate::{
@@ -140,6 +141,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(args.listen, &error))?;
     let address = listener.local_addr().context("cannot read the listening address")?;
     let now = SystemTime::now();
+    let egress = Egress::new(address, args.egress_allow.clone());
 
     let Credentials { token, mut serving, mut trusted } = match &dir {
         Some(dir) => credentials::in_dir(dir, token_rule(args), address.ip(), now)?,
@@ -167,6 +169,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         admission,
         args.authorization_mode,
         args.aggregation.routing(),
+        egress.clone(),
     )
     .await?;
 
@@ -195,14 +198,14 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     if args.authorization_mode == AuthorizationMode::Rbac {
         api.anonymous = Anonymous::AsAnyUser;
     }
-    api.issuer_keys = Some(Arc::new(KeyFetcher::default()));
+    api.issuer_keys = Some(Arc::new(KeyFetcher::new(egress.clone())));
     let origins: Vec<&str> =
         args.cors_allowed_origins.iter().flat_map(|origins| &origins.0).map(String::as_str).collect();
     if !origins.is_empty() {
         api.cors = Some(Cors::new(origins)?);
     }
 
-    let aggregation = Aggregation::open(args, dir.as_ref(), &api.registry, now)?;
+    let aggregation = Aggregation::open(args, dir.as_ref(), &api.registry, egress, now)?;
     api.remotes = aggregation.remotes();
     let (audit_log, audit) = audit::open(&args.audit)?.unzip();
     api.audit = audit;

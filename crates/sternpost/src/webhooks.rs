@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use serde_json::Value;
 use sternpost_verbs::custom::{Called, Callouts};
-use sternpost_webhook::{Client, ClientConfig, ConfigError, Resolve};
+use sternpost_webhook::{Client, ClientConfig, ConfigError, Egress, Resolve};
 
 /// Configurations whose connections are kept. There are as many as there are webhooks; those that
 /// nobody uses any more go when it gets too many.
@@ -19,12 +19,13 @@ const MAX_CONFIGS: usize = 256;
 #[derive(Debug)]
 pub struct Webhooks {
     client: Client,
+    egress: Egress,
     configs: Mutex<HashMap<String, ClientConfig>>,
 }
 
 impl Webhooks {
-    pub fn new(services: Arc<dyn Resolve>) -> Self {
-        Self { client: Client::new(services), configs: Mutex::default() }
+    pub fn new(services: Arc<dyn Resolve>, egress: Egress) -> Self {
+        Self { client: Client::new(services), egress, configs: Mutex::default() }
     }
 
     fn config(&self, config: &Value) -> Result<ClientConfig, ConfigError> {
@@ -33,7 +34,7 @@ impl Webhooks {
         if let Some(found) = configs.get(&key) {
             return Ok(found.clone());
         }
-        let read = ClientConfig::read(config)?;
+        let read = ClientConfig::read(config, &self.egress)?;
         if configs.len() >= MAX_CONFIGS {
             configs.clear();
         }

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::{
     connect::Connector,
+    egress::{Egress, Via},
     verify::{Trust, client_tls},
 };
 
@@ -98,16 +99,18 @@ pub enum ConfigError {
 impl ClientConfig {
     /// Reads `clientConfig`: `url` or `service`, and `caBundle`. Without a bundle the machine's own
     /// roots are trusted.
-    pub fn read(config: &Value) -> Result<Self, ConfigError> {
+    pub fn read(config: &Value, egress: &Egress) -> Result<Self, ConfigError> {
         let present = |name: &str| config.get(name).filter(|value| !value.is_null());
         let (target, host, path) = match (present("url"), present("service")) {
             (Some(url), None) => read_url(url.as_str().unwrap_or_default())?,
             (None, Some(service)) => read_service(service)?,
             _ => return Err(ConfigError::Target),
         };
-        let name = match &target {
-            Target::Url(address) => address.host.clone(),
-            Target::Service { namespace, name, .. } => format!("{name}.{namespace}.svc"),
+        let (name, via) = match &target {
+            Target::Url(address) => (address.host.clone(), Via::Other),
+            Target::Service { namespace, name, .. } => {
+                (format!("{name}.{namespace}.svc"), Via::service(namespace, name))
+            }
         };
         let name = ServerName::try_from(name).map_err(|_| ConfigError::Url("the host is not a name"))?;
         let bundle = present("caBundle").and_then(Value::as_str).filter(|bundle| !bundle.is_empty());
@@ -125,7 +128,7 @@ impl ClientConfig {
             .timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(MAX_IDLE)
-            .build(Connector::new(tls, name));
+            .build(Connector::new(tls, name, egress.clone(), via));
         Ok(Self { inner: Arc::new(Inner { target, host, path, http }) })
     }
 
@@ -260,6 +263,10 @@ mod tests {
 
     use super::*;
 
+    fn read(config: &Value) -> Result<ClientConfig, ConfigError> {
+        ClientConfig::read(config, &Egress::new(([127, 0, 0, 1], 6443).into(), Vec::new()))
+    }
+
     #[test]
     fn urls_are_read_as_upstream_joins_them() {
         for (url, expected) in [
@@ -273,7 +280,7 @@ mod tests {
             ("https://[::1]:1/a", "https://[::1]:1/a"),
             ("https://example.com/ü<>", "https://example.com/%C3%BC%3C%3E"),
         ] {
-            assert_eq!(ClientConfig::read(&json!({"url": url})).unwrap().url(), expected);
+            assert_eq!(read(&json!({"url": url})).unwrap().url(), expected);
         }
     }
 
@@ -307,19 +314,19 @@ mod tests {
                 ConfigError::Roots("unable to parse bytes as PEM block".into()),
             ),
         ] {
-            assert_eq!(ClientConfig::read(&config).unwrap_err(), expected, "{config}");
+            assert_eq!(read(&config).unwrap_err(), expected, "{config}");
         }
         let bundle = STANDARD.encode("-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n");
         for bundle in [bundle.as_str(), "!"] {
-            let read = ClientConfig::read(&json!({"url": "https://a", "caBundle": bundle}));
-            assert!(matches!(read, Err(ConfigError::Roots(_))), "{read:?}");
+            let found = read(&json!({"url": "https://a", "caBundle": bundle}));
+            assert!(matches!(found, Err(ConfigError::Roots(_))), "{found:?}");
         }
     }
 
     #[test]
     fn a_port_that_is_not_given_is_the_usual_one() {
         let service = json!({"service": {"namespace": "ns", "name": "hook", "path": "/p"}});
-        let config = ClientConfig::read(&service).unwrap();
+        let config = read(&service).unwrap();
         assert_eq!(config.url(), "https://hook.ns.svc:443/p");
         assert_eq!(
             ClusterDns.service("ns", "hook", 443),

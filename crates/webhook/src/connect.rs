@@ -4,7 +4,6 @@ use std::{
     fmt,
     future::Future,
     io,
-    net::SocketAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -23,7 +22,10 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tower_service::Service;
 
-use crate::error::Cause;
+use crate::{
+    egress::{Egress, Via},
+    error::Cause,
+};
 
 /// How long a handshake may take, as upstream has it.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -42,6 +44,8 @@ const ALIVE: TcpKeepalive = TcpKeepalive::new()
 pub struct Connector {
     tls: TlsConnector,
     name: ServerName<'static>,
+    egress: Egress,
+    via: Via,
 }
 
 /// A connection that says whether it speaks HTTP/2.
@@ -51,8 +55,8 @@ pub struct Stream {
 }
 
 impl Connector {
-    pub fn new(tls: ClientConfig, name: ServerName<'static>) -> Self {
-        Self { tls: TlsConnector::from(Arc::new(tls)), name }
+    pub fn new(tls: ClientConfig, name: ServerName<'static>, egress: Egress, via: Via) -> Self {
+        Self { tls: TlsConnector::from(Arc::new(tls)), name, egress, via }
     }
 }
 
@@ -72,9 +76,10 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, address: Uri) -> Self::Future {
-        let Self { tls, name } = self.clone();
+        let Self { tls, name, egress, via } = self.clone();
         Box::pin(async move {
-            let tcp = dial(&address).await?;
+            let host = address.host().unwrap_or_default();
+            let tcp = dial(&egress, via, host, address.port_u16().unwrap_or(443)).await?;
             let shake = timeout(HANDSHAKE, tls.connect(name, tcp));
             let stream =
                 shake.await.map_err(|_| Cause::HandshakeTimeout)?.map_err(|error| Cause::of_tls(&error))?;
@@ -126,15 +131,21 @@ impl Write for Stream {
     }
 }
 
-/// Tries the addresses of a host one after the other; the first failure is the one that is told.
-async fn dial(address: &Uri) -> Result<TcpStream, Cause> {
-    let host = address.host().unwrap_or_default();
+/// Tries the addresses of a host one after the other; the first failure is the one that is told. The host
+/// is looked up once, and what is dialled is what was checked.
+pub async fn dial(egress: &Egress, via: Via, host: &str, port: u16) -> Result<TcpStream, Cause> {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let addresses = lookup(host, address.port_u16().unwrap_or(443)).await?;
+    let unknown = || Cause::Lookup { host: host.to_owned(), problem: "no such host".into() };
+    // getaddrinfo's reasons differ from machine to machine.
+    let addresses = egress.lookup(host, port).await.map_err(|_| unknown())?;
     let mut failure = None;
     let mut left = addresses.len();
     for address in addresses {
         left -= 1;
+        if let Err(why) = egress.check(address, via) {
+            failure = failure.or(Some(Cause::Refused { address, why }));
+            continue;
+        }
         let connect = TcpStream::connect(address);
         let connected = if left == 0 {
             connect.await
@@ -153,16 +164,5 @@ async fn dial(address: &Uri) -> Result<TcpStream, Cause> {
             Err(error) => failure = failure.or_else(|| Some(Cause::of_dial(address, &error))),
         }
     }
-    Err(failure.unwrap_or_else(|| Cause::Lookup { host: host.to_owned(), problem: "no such host".into() }))
-}
-
-async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, Cause> {
-    if let Ok(address) = host.parse() {
-        return Ok(vec![SocketAddr::new(address, port)]);
-    }
-    match tokio::net::lookup_host((host, port)).await {
-        Ok(addresses) => Ok(addresses.collect()),
-        // getaddrinfo's reasons differ from machine to machine.
-        Err(_) => Err(Cause::Lookup { host: host.to_owned(), problem: "no such host".into() }),
-    }
+    Err(failure.unwrap_or_else(unknown))
 }

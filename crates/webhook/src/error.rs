@@ -6,6 +6,8 @@ use rustls::{AlertDescription, CertificateError, pki_types::UnixTime};
 use serde_json::Value;
 use sternpost_meta::{field::go_quote, time::Timestamp};
 
+use crate::egress::{Network, Refusal};
+
 /// How much of a failed answer's text an error repeats, in bytes.
 pub const MAX_QUOTED: usize = 2048;
 
@@ -35,6 +37,9 @@ pub enum Cause {
     Service(String),
     #[error("dial tcp: lookup {host}: {problem}")]
     Lookup { host: String, problem: String },
+    /// The address policy; says how to lift it.
+    #[error("dial tcp {address}: refused: {why}; --egress-allow {} allows it", Network::from(address.ip()))]
+    Refused { address: SocketAddr, why: Refusal },
     #[error("dial tcp {address}: {problem}")]
     Dial { address: SocketAddr, problem: String },
     #[error("net/http: TLS handshake timeout")]

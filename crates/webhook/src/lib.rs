@@ -15,16 +15,18 @@
 //! where the server sends objects), proxies are not used and answers are not
 //! compressed. Other API servers are reached with the same parts ([`Connector`],
 //! [`Trust`], [`Cause`]). This crate does not know what services there are: where one is
-//! found is asked through [`Resolve`].
+//! found is asked through [`Resolve`]. Every address is asked about at [`Egress`] before it is dialled.
 
 pub mod client;
 pub mod config;
 pub mod connect;
+pub mod egress;
 pub mod error;
 pub mod verify;
 
 pub use client::Client;
 pub use config::{Address, ClientConfig, ClusterDns, ConfigError, Resolve};
 pub use connect::Connector;
+pub use egress::{Egress, Network, Via};
 pub use error::{CallError, Cause};
 pub use verify::{Trust, client_tls};

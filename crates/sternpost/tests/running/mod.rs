@@ -96,9 +96,10 @@ impl Server {
         fs::create_dir_all(&dir).unwrap();
         let kubeconfig = dir.join("kubeconfig");
         let mut child = Command::new(env!("CARGO_BIN_EXE_sternpost"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--kubeconfig"])
+            .args(["serve", "--kubeconfig"])
             .arg(&kubeconfig)
             .args(keeping)
+            .args(if flags.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] })
             .args(flags)
             .stderr(Stdio::piped())
             .spawn()
