@@ -228,11 +228,9 @@ impl<'a> Build<'a> {
         let root = self.target(loader, directory)?;
         self.metadata = BuildMetadata::of(&root.kustomization);
         self.choose_schema(&root)?;
-        let sort_order = sort::Order::of(&root.kustomization, options.reorder, &mut self.warnings);
 
         let mut accumulated = Accumulated::default();
         self.accumulate(&root, &mut accumulated)?;
-        let sort_order = sort_order?;
         let Accumulated { mut resources, config, vars } = accumulated;
 
         // Names are final only now, so only now can references follow them.
@@ -244,7 +242,8 @@ impl<'a> Build<'a> {
         self.wrote(&mut resources, |_| Cause::Vars);
 
         output::drop_local(&mut resources);
-        sort_order.apply(&mut resources);
+        // Only now: what else is wrong is told first, and without this warning.
+        sort::Order::of(&root.kustomization, options.reorder, &mut self.warnings)?.apply(&mut resources);
         if self.metadata.managed_by || options.managed_by {
             let label = format!("kustomize-{}", options.version);
             for resource in resources.all_mut() {

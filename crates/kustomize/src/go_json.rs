@@ -2,7 +2,7 @@
 //!
 //! [`check`] holds a value against the shape of a Go struct and gives it back
 //! with field names spelled as declared and nulls left out, so that serde can
-//! take it from there without a word of its own.
+//! take it from there without a word of its own. [`check_lenient`] is for what is not decoded strictly.
 
 use serde_json::{Map, Value};
 
@@ -38,7 +38,18 @@ pub(crate) struct Field(pub(crate) &'static str, pub(crate) &'static [&'static s
 
 /// The message is Go's, from `json: ` on.
 pub(crate) fn check(value: Value, root: &'static Struct) -> Result<Value, String> {
-    let mut checker = Checker { path: Vec::new(), inside: None };
+    check_with(value, root, Manner::Strict)
+}
+
+/// As `sigs.k8s.io/yaml` decodes when it is not told to be strict: fields that a struct does not have are
+/// left out at every depth, and numbers and truth values are texts where a text is wanted.
+pub(crate) fn check_lenient(value: Value, root: &'static Struct) -> Result<Value, String> {
+    check_with(value, root, Manner::Lenient)
+        .map_err(|problem| format!("error unmarshaling JSON: while decoding JSON: {problem}"))
+}
+
+fn check_with(value: Value, root: &'static Struct, manner: Manner) -> Result<Value, String> {
+    let mut checker = Checker { manner, path: Vec::new(), inside: None };
     match value {
         Value::Null => Ok(Value::Null),
         Value::Object(object) => checker.fields(object, root),
@@ -58,7 +69,14 @@ pub(crate) fn check_known(value: Value, root: &'static Struct) -> Result<Value, 
     check(known, root)
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    Strict,
+    Lenient,
+}
+
 struct Checker {
+    manner: Manner,
     path: Vec<&'static str>,
     inside: Option<&'static Struct>,
 }
@@ -68,6 +86,11 @@ impl Checker {
         match (shape, value) {
             (_, Value::Null) => Ok(Value::Null),
             (Shape::Text | Shape::NamedText(_), value @ Value::String(_)) => Ok(value),
+            (Shape::Text | Shape::NamedText(_), value @ (Value::Bool(_) | Value::Number(_)))
+                if self.manner == Manner::Lenient =>
+            {
+                Ok(Value::String(value.to_string()))
+            }
             (Shape::Bool, value @ Value::Bool(_)) => Ok(value),
             (Shape::AnyMap, value @ Value::Object(_)) => Ok(value),
             (Shape::Int | Shape::Int64, value @ Value::Number(_)) if value.is_i64() => Ok(value),
@@ -97,6 +120,9 @@ impl Checker {
             let exact = shape.fields.iter().find(|field| field.0 == key);
             let folded = || shape.fields.iter().find(|field| field.0.eq_ignore_ascii_case(&key));
             let Some(field) = exact.or_else(folded) else {
+                if self.manner == Manner::Lenient {
+                    continue;
+                }
                 return Err(format!("json: unknown field {}", go_quoted(&key)));
             };
             let depth = self.path.len();
@@ -104,8 +130,13 @@ impl Checker {
             self.path.push(field.0);
             let value = self.value(value, &field.2)?;
             self.path.truncate(depth);
-            if !value.is_null() {
-                checked.insert(field.0.to_owned(), value);
+            match (checked.get_mut(field.0), value) {
+                (_, Value::Null) => {}
+                // Another spelling of the same field: maps and structs are decoded one over the other.
+                (Some(Value::Object(before)), Value::Object(now)) => before.extend(now),
+                (_, value) => {
+                    checked.insert(field.0.to_owned(), value);
+                }
             }
         }
         self.inside = outer;

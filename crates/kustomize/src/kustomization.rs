@@ -427,7 +427,7 @@ pub(crate) static PATCH: Struct = Struct {
     ],
 };
 
-static PATCH_ARGS: Struct = Struct {
+pub(crate) static PATCH_ARGS: Struct = Struct {
     name: "PatchArgs",
     go_type: "types.PatchArgs",
     fields: &[Field("allowNameChange", &[], Shape::Bool), Field("allowKindChange", &[], Shape::Bool)],
@@ -465,7 +465,7 @@ pub(crate) static REPLICA: Struct = Struct {
     fields: &[Field("name", &[], Shape::Text), Field("count", &[], Shape::Int64)],
 };
 
-static REPLACEMENT_FIELD: Struct = Struct {
+pub(crate) static REPLACEMENT_FIELD: Struct = Struct {
     name: "ReplacementField",
     go_type: "types.ReplacementField",
     fields: &[
@@ -551,7 +551,7 @@ static FIELD_SELECTOR: Struct = Struct {
     fields: &[Field("fieldPath", &[], Shape::Text)],
 };
 
-static CONFIG_MAP_ARGS: Struct = Struct {
+pub(crate) static CONFIG_MAP_ARGS: Struct = Struct {
     name: "ConfigMapArgs",
     go_type: "types.ConfigMapArgs",
     fields: &[
@@ -566,7 +566,7 @@ static CONFIG_MAP_ARGS: Struct = Struct {
     ],
 };
 
-static SECRET_ARGS: Struct = Struct {
+pub(crate) static SECRET_ARGS: Struct = Struct {
     name: "SecretArgs",
     go_type: "types.SecretArgs",
     fields: &[
@@ -593,13 +593,13 @@ static GENERATOR_OPTIONS: Struct = Struct {
     ],
 };
 
-static HELM_GLOBALS: Struct = Struct {
+pub(crate) static HELM_GLOBALS: Struct = Struct {
     name: "HelmGlobals",
     go_type: "types.HelmGlobals",
     fields: &[Field("chartHome", &[], Shape::Text), Field("configHome", &[], Shape::Text)],
 };
 
-static HELM_CHART: Struct = Struct {
+pub(crate) static HELM_CHART: Struct = Struct {
     name: "HelmChart",
     go_type: "types.HelmChart",
     fields: &[

@@ -16,8 +16,10 @@ use crate::error::{Error, Result};
 use crate::field_spec::{Create, FieldSpec};
 use crate::functions::Program;
 use crate::generate;
+use crate::go_json::{self, Field, Shape, Struct};
 use crate::kustomization::{
-    self, FieldSpecArgs, GeneratorArgs, Image, Patch, ReplacementField, Replica, TextMap,
+    self, CONFIG_MAP_ARGS, FIELD_SPEC, FieldSpecArgs, GeneratorArgs, HELM_CHART, HELM_GLOBALS, IMAGE, Image,
+    PATCH_ARGS, Patch, REPLACEMENT_FIELD, REPLICA, ReplacementField, Replica, SECRET_ARGS, SELECTOR, TextMap,
 };
 use crate::resource::{ConfiguredBy, Origin, Resource};
 use crate::resources::Resources;
@@ -128,18 +130,23 @@ fn wrote(target: &Target<'_>, step: Option<StepId>, resources: &mut Resources) {
 
 /// The arguments of a chart among the other fields of its object.
 fn chart_of(config: &Resource) -> Result<Value> {
-    let mut value = config.node.to_json().map_err(|error| Error::new(error.to_string()))?;
-    if let Some(fields) = value.as_object_mut() {
-        for field in ["apiVersion", "kind", "metadata"] {
-            fields.remove(field);
-        }
+    let value = config.node.to_json().map_err(|error| Error::new(error.to_string()))?;
+    let mut chart = go_json::check_lenient(value.clone(), &HELM_CHART).map_err(Error::new)?;
+    let globals = go_json::check_lenient(value, &HELM_GLOBALS).map_err(Error::new)?;
+    if let (Some(chart), Value::Object(globals)) = (chart.as_object_mut(), globals) {
+        chart.extend(globals);
     }
-    Ok(value)
+    Ok(chart)
 }
 
 /// A service account that stands for one of the cloud.
 fn iam_policy(config: &Resource) -> Result<Node> {
-    let text = |path: &[&str]| config.node.at(path).and_then(Node::as_text).unwrap_or_default();
+    let value = config.node.to_json().map_err(|error| Error::new(error.to_string()))?;
+    let value = go_json::check_lenient(value, &IAM_POLICY).map_err(Error::new)?;
+    let text = |path: &[&str]| {
+        let found = path.iter().try_fold(&value, |value, name| value.get(name));
+        found.and_then(Value::as_str).unwrap_or_default()
+    };
     let cloud = text(&["cloud"]);
     if cloud != "gke" {
         return Err(Error::new(format!("cloud provider {cloud} not supported")));
@@ -334,11 +341,134 @@ pub(crate) const KINDS: &[&str] = &[
     "ValueAddTransformer",
 ];
 
-/// Fields that a kind does not know are not looked at.
+/// Fields that a kind does not know are not looked at. Names are matched without regard to case, but by
+/// the kinds that have no shape.
 fn arguments<T: serde::de::DeserializeOwned>(config: &Resource) -> Result<T> {
     let value = config.node.to_json().map_err(|error| Error::new(error.to_string()))?;
-    kustomization::decode(value)
+    kustomization::decode(match shape_of(&config.id().gvk.kind) {
+        Some(shape) => go_json::check_lenient(value, shape).map_err(Error::new)?,
+        None => value,
+    })
 }
+
+const FIELD_SPECS: Field = Field("fieldSpecs", &[], Shape::List(&Shape::Struct(&FIELD_SPEC)));
+
+/// What the configuration of a kind is decoded into. Prefixes and suffixes are read by another library,
+/// to which case matters.
+fn shape_of(kind: &str) -> Option<&'static Struct> {
+    macro_rules! shape {
+        ($name:literal, $fields:expr) => {{
+            static SHAPE: Struct =
+                Struct { name: $name, go_type: concat!("builtins.", $name), fields: $fields };
+            &SHAPE
+        }};
+    }
+    Some(match kind {
+        "AnnotationsTransformer" => {
+            shape!("AnnotationsTransformerPlugin", &[Field("annotations", &[], Shape::TextMap), FIELD_SPECS])
+        }
+        "LabelTransformer" => {
+            shape!("LabelTransformerPlugin", &[Field("labels", &[], Shape::TextMap), FIELD_SPECS])
+        }
+        "NamespaceTransformer" => shape!(
+            "NamespaceTransformerPlugin",
+            &[
+                FIELD_SPECS,
+                Field("unsetOnly", &[], Shape::Bool),
+                Field("setRoleBindingSubjects", &[], Shape::NamedText("namespace.RoleBindingSubjectMode")),
+            ]
+        ),
+        "ImageTagTransformer" => {
+            shape!("ImageTagTransformerPlugin", &[Field("imageTag", &[], Shape::Struct(&IMAGE)), FIELD_SPECS])
+        }
+        "ReplicaCountTransformer" => shape!(
+            "ReplicaCountTransformerPlugin",
+            &[Field("replica", &[], Shape::Struct(&REPLICA)), FIELD_SPECS]
+        ),
+        "PatchTransformer" => shape!(
+            "PatchTransformerPlugin",
+            &[
+                Field("path", &[], Shape::Text),
+                Field("patch", &[], Shape::Text),
+                Field("target", &[], Shape::Struct(&SELECTOR)),
+                Field("options", &[], Shape::Struct(&PATCH_ARGS)),
+            ]
+        ),
+        "PatchJson6902Transformer" => shape!(
+            "PatchJson6902TransformerPlugin",
+            &[
+                Field("target", &[], Shape::Struct(&SELECTOR)),
+                Field("path", &[], Shape::Text),
+                Field("jsonOp", &[], Shape::Text),
+            ]
+        ),
+        "PatchStrategicMergeTransformer" => shape!(
+            "PatchStrategicMergeTransformerPlugin",
+            &[
+                Field("paths", &[], Shape::List(&Shape::NamedText("types.PatchStrategicMerge"))),
+                Field("patches", &[], Shape::Text),
+            ]
+        ),
+        "ReplacementTransformer" => shape!(
+            "ReplacementTransformerPlugin",
+            &[Field("replacements", &[], Shape::List(&Shape::Struct(&REPLACEMENT_FIELD)))]
+        ),
+        "ValueAddTransformer" => shape!(
+            "ValueAddTransformerPlugin",
+            &[
+                Field("value", &[], Shape::Text),
+                Field("targets", &[], Shape::List(&Shape::Struct(&VALUE_TARGET))),
+                Field("targetFilePath", &[], Shape::Text),
+            ]
+        ),
+        "ConfigMapGenerator" => &CONFIG_MAP_ARGS,
+        "SecretGenerator" => &SECRET_ARGS,
+        _ => return None,
+    })
+}
+
+static VALUE_TARGET: Struct = Struct {
+    name: "Target",
+    go_type: "builtins.Target",
+    fields: &[
+        Field("selector", &[], Shape::Struct(&SELECTOR)),
+        Field("fieldPath", &[], Shape::Text),
+        Field("filePathPosition", &[], Shape::Int),
+    ],
+};
+
+/// A file that `targetFilePath` names.
+static VALUE_TARGETS: Struct = Struct {
+    name: "",
+    go_type: "struct { Targets []builtins.Target \"json:\\\"targets,omitempty\\\" yaml:\\\"targets,omitempty\\\"\" }",
+    fields: &[Field("targets", &[], Shape::List(&Shape::Struct(&VALUE_TARGET)))],
+};
+
+static IAM_POLICY: Struct = Struct {
+    name: "IAMPolicyGeneratorPlugin",
+    go_type: "builtins.IAMPolicyGeneratorPlugin",
+    fields: &[
+        Field("cloud", &[], Shape::NamedText("types.Cloud")),
+        Field(
+            "kubernetesService",
+            &[],
+            Shape::Struct(&Struct {
+                name: "KubernetesService",
+                go_type: "types.KubernetesService",
+                fields: &[Field("name", &[], Shape::Text), Field("namespace", &[], Shape::Text)],
+            }),
+        ),
+        Field(
+            "serviceAccount",
+            &[],
+            Shape::Struct(&Struct {
+                name: "ServiceAccount",
+                go_type: "types.ServiceAccount",
+                fields: &[Field("name", &[], Shape::Text), Field("projectId", &[], Shape::Text)],
+            }),
+        ),
+    ],
+};
 
 /// The arguments of all kinds; each uses its own.
 #[derive(Debug, Default, Deserialize)]
@@ -363,6 +493,7 @@ struct Arguments {
     set_role_binding_subjects: String,
     value: String,
     targets: Vec<ValueTarget>,
+    target_file_path: String,
 }
 
 fn texts(map: serde_json::Map<String, Value>) -> TextMap {
@@ -435,7 +566,8 @@ fn transformer<'a>(
             Transformer::Replacements(replacements::load(target, &arguments.replacements)?)
         }
         "ValueAddTransformer" => {
-            Transformer::ValueAdd(ValueAdd { value: arguments.value, targets: arguments.targets })
+            let (value, path) = (arguments.value, arguments.target_file_path);
+            Transformer::ValueAdd(ValueAdd::configure(target, value, arguments.targets, &path)?)
         }
         _ => Transformer::Hash,
     }))
@@ -492,10 +624,51 @@ struct ValueTarget {
     selector: Option<kustomization::Selector>,
     field_path: String,
     /// From 1; 0 sets the whole field.
-    file_path_position: usize,
+    file_path_position: i64,
+}
+
+/// The part of the arguments that a file may have.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ValueTargets {
+    targets: Vec<ValueTarget>,
 }
 
 impl ValueAdd {
+    /// Without a value it is the name of the directory. Targets may be kept in a file, to be shared.
+    fn configure(
+        target: &Target<'_>,
+        mut value: String,
+        mut targets: Vec<ValueTarget>,
+        path: &str,
+    ) -> Result<Self> {
+        if value.is_empty() {
+            let name = target.loader.root().file_name().unwrap_or_default();
+            value = name.to_string_lossy().into_owned();
+        }
+        if !path.is_empty() {
+            let text = target.loader.load_text(path)?;
+            let document = sternpost_yaml::read(&text).map_err(|error| Error::new(error.to_string()))?;
+            let read = go_json::check_lenient(document.value, &VALUE_TARGETS).map_err(Error::new)?;
+            let read: ValueTargets =
+                if read.is_null() { ValueTargets::default() } else { kustomization::decode(read)? };
+            targets.extend(read.targets);
+        }
+        if targets.is_empty() {
+            return Err(Error::new("must specify at least one target"));
+        }
+        for target in &targets {
+            if target.field_path.is_empty() {
+                return Err(Error::new("fieldPath cannot be empty"));
+            }
+            if target.file_path_position < 0 {
+                let position = target.file_path_position;
+                return Err(Error::new(format!("value of FilePathPosition ({position}) cannot be negative")));
+            }
+        }
+        Ok(Self { value, targets })
+    }
+
     fn run(&self, resources: &mut Resources) -> Result<()> {
         for target in &self.targets {
             let field = FieldSpec::new(crate::id::GvkPattern::default(), &target.field_path, true);
@@ -505,11 +678,17 @@ impl ValueAdd {
             };
             for at in selected {
                 let Some(resource) = resources.get_mut(at) else { continue };
+                if target.field_path == "metadata/namespace" {
+                    namespace::set_one(resource, &self.value, &[], namespace::Options::default())?;
+                    continue;
+                }
                 field.apply(resource, Create::Scalar, &mut |node| {
                     let old = node.as_text().unwrap_or_default().to_owned();
                     let new = match target.file_path_position {
                         0 => self.value.clone(),
-                        position => with_part(&old, &self.value, position),
+                        position => {
+                            with_part(&old, &self.value, usize::try_from(position).unwrap_or(usize::MAX))
+                        }
                     };
                     *node = Scalar::string(new).into();
                     Ok(())

@@ -64,7 +64,12 @@ pub(crate) fn set(
     Ok(())
 }
 
-fn set_one(resource: &mut Resource, namespace: &str, fields: &[FieldSpec], options: Options) -> Result<()> {
+pub(crate) fn set_one(
+    resource: &mut Resource,
+    namespace: &str,
+    fields: &[FieldSpec],
+    options: Options,
+) -> Result<()> {
     let keeps = |node: Option<&Node>| {
         options.unset_only && node.and_then(Node::as_text).is_some_and(|text| !text.is_empty())
     };
