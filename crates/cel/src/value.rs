@@ -173,26 +173,26 @@ impl<'a> Value<'a> {
             (Shape::Dyn, _) | (Shape::IntOrString, Json::Number(_) | Json::String(_)) => {
                 Ok(Self::from_json(json))
             }
-            (Shape::IntOrString, _) => wrong("XIntOrString value to be either a string or integer"),
+            (Shape::IntOrString, _) => Err(EvalError::new(
+                "invalid data, expected XIntOrString value to be either a string or integer",
+            )),
             (Shape::String, Json::String(text)) => Ok(Self::String(Text::Borrowed(text))),
-            (Shape::String, _) => wrong("string"),
             (Shape::Bytes, Json::String(text)) => base64::engine::general_purpose::STANDARD
                 .decode(text)
                 .map(|bytes| Self::Bytes(bytes.into()))
                 .map_err(|_| EvalError::new("Invalid base64 bytes")),
-            (Shape::Bytes, _) => wrong("byte"),
             (Shape::DateTime, Json::String(text)) => Timestamp::parse(text)
                 .map(Self::Timestamp)
                 .ok_or_else(|| EvalError::new(format!("Invalid date formatted string {text}"))),
-            (Shape::DateTime, _) => wrong("date-time"),
             (Shape::Date, Json::String(text)) => Timestamp::parse(&format!("{text}T00:00:00Z"))
                 .map(Self::Timestamp)
                 .ok_or_else(|| EvalError::new(format!("Invalid date formatted string {text}"))),
-            (Shape::Date, _) => wrong("date"),
             (Shape::Duration, Json::String(text)) => crate::library::time::schema_duration(text)
                 .map(Self::Duration)
                 .ok_or_else(|| EvalError::new(format!("Invalid duration {text}"))),
-            (Shape::Duration, _) => wrong("duration"),
+            (Shape::String | Shape::Bytes | Shape::DateTime | Shape::Date | Shape::Duration, _) => {
+                wrong("string")
+            }
             (Shape::Int, Json::Number(number)) if number.is_i64() => {
                 Ok(Self::Int(number.as_i64().unwrap_or(0)))
             }
@@ -200,14 +200,18 @@ impl<'a> Value<'a> {
             (Shape::Double, Json::Number(number)) => Ok(Self::Double(number.as_f64().unwrap_or(f64::NAN))),
             (Shape::Double, _) => wrong("float"),
             (Shape::Bool, Json::Bool(value)) => Ok(Self::Bool(*value)),
-            (Shape::Bool, _) => wrong("boolean"),
+            (Shape::Bool, _) => wrong("bool"),
             (Shape::List { items, kind }, Json::Array(array)) => {
                 Ok(Self::List(List(Items::Json(array, items, kind))))
             }
-            (Shape::List { .. }, _) => wrong("array"),
+            (Shape::List { .. }, _) => {
+                Err(EvalError::new("invalid data, expected an array for the provided schema with type=array"))
+            }
             (Shape::Map(values), Json::Object(entries)) => Ok(Self::Map(Map(Entries::Json(entries, values)))),
             (Shape::Object(object), Json::Object(entries)) => Ok(Self::Object(entries, object)),
-            (Shape::Map(_) | Shape::Object(_), _) => wrong("map"),
+            (Shape::Map(_) | Shape::Object(_), _) => {
+                Err(EvalError::new("invalid data, expected a map for the provided schema with type=object"))
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! strings; formats; numbers; lists; enum; objects. Properties are visited in
 //! alphabetical order, where upstream has none.
 
-use std::{collections::HashMap, fmt};
+use std::fmt;
 
 use serde_json::Value;
 use sternpost_meta::{
@@ -12,9 +12,10 @@ use sternpost_meta::{
     status::CauseReason,
 };
 
+use super::correlate::{Keyed, is_unchanged};
 use crate::{
     format,
-    node::{Additional, Limit, ListType, Node},
+    node::{Additional, Limit, Node},
     number,
 };
 
@@ -187,8 +188,7 @@ impl<'a> Old<'a> {
 
 fn walk(node: &Node, value: &Value, old: Option<Old<'_>>, name: Name<'_>, out: &mut Findings) {
     if let Some(Old::Value(old)) = old
-        && old == value
-        && !has_undeclared(node, value)
+        && is_unchanged(node, value, old)
     {
         return;
     }
@@ -449,10 +449,11 @@ fn is_nearly_whole(number: f64) -> bool {
 
 fn check_list(node: &Node, items: &[Value], old: Option<Old<'_>>, name: Name<'_>, out: &mut Findings) {
     if let Some(item_node) = &node.items {
-        let correlated = Correlated::new(node.list(), old);
+        let old_items = old.and_then(|old| Keyed::new(node.list(), old.value()));
         for (index, item) in items.iter().enumerate() {
             let place = Name { parent: Some(&name), step: Step::Index(index) };
-            walk(item_node, item, correlated.find(item), place, out);
+            let old = old_items.as_ref().and_then(|items| items.find(item)).map(Old::Value);
+            walk(item_node, item, old, place, out);
         }
     }
     let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
@@ -465,34 +466,6 @@ fn check_list(node: &Node, items: &[Value], old: Option<Old<'_>>, name: Name<'_>
         && length > most
     {
         out.too_many(name, items.len(), most);
-    }
-}
-
-/// The old items of a list, found by their keys.
-struct Correlated<'a> {
-    keys: &'a [Box<str>],
-    by_key: HashMap<String, &'a Value>,
-}
-
-impl<'a> Correlated<'a> {
-    fn new(list: &'a ListType, old: Option<Old<'a>>) -> Self {
-        let keys: &[Box<str>] = match list {
-            ListType::Map(keys) => keys,
-            _ => &[],
-        };
-        let items = old.filter(|_| !keys.is_empty()).and_then(|old| old.value().as_array());
-        let mut by_key = HashMap::new();
-        for item in items.into_iter().flatten() {
-            by_key.entry(key_of(item, keys)).or_insert(item);
-        }
-        Self { keys, by_key }
-    }
-
-    fn find(&self, item: &Value) -> Option<Old<'a>> {
-        if self.by_key.is_empty() {
-            return None;
-        }
-        self.by_key.get(&key_of(item, self.keys)).map(|old| Old::Value(old))
     }
 }
 
@@ -567,7 +540,10 @@ fn check_object(node: &Node, value: &Value, old: Option<Old<'_>>, name: Name<'_>
     {
         out.too_many(name, fields.len(), most);
     }
-    let old_field = |key: &str| old.and_then(|old| old.value().get(key)).map(Old::Value);
+    // To upstream the type at the start is that of the request and not of what stood there.
+    let is_own_type = |key: &str| matches!(name.step, Step::Root) && matches!(key, "apiVersion" | "kind");
+    let old_field =
+        |key: &str| old.filter(|_| !is_own_type(key)).and_then(|old| old.value().get(key)).map(Old::Value);
     for (key, field) in fields {
         if let Some(property) = node.properties.get(key.as_str()) {
             let place = Name { parent: Some(&name), step: Step::Property(key) };
@@ -600,21 +576,5 @@ fn check_object(node: &Node, value: &Value, old: Option<Old<'_>>, name: Name<'_>
                 detail: String::new(),
             });
         }
-    }
-}
-
-/// Whether the value holds fields that no schema speaks of; such a value never counts as unchanged.
-pub fn has_undeclared(node: &Node, value: &Value) -> bool {
-    match value {
-        Value::Object(fields) => fields.iter().any(|(key, field)| {
-            match node.properties.get(key.as_str()).or_else(|| node.additional_schema()) {
-                Some(schema) => has_undeclared(schema, field),
-                None => !matches!(node.additional, Some(Additional::Allowed(true))),
-            }
-        }),
-        Value::Array(items) => {
-            node.items.as_deref().is_some_and(|schema| items.iter().any(|item| has_undeclared(schema, item)))
-        }
-        _ => false,
     }
 }

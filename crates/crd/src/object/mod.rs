@@ -4,6 +4,7 @@
 //! it, then [`settle`]. A read of another version's object: [`convert`].
 
 mod check;
+mod correlate;
 mod decode;
 mod fill;
 mod lists;
@@ -22,8 +23,9 @@ pub use decode::{Json, MAX_DUPLICATES, read_json};
 pub use meta::{MetaError, finalizer_warnings};
 pub use prune::MAX_UNKNOWN;
 
-pub(crate) use check::{check, has_undeclared, key_of, shown_scalar};
-pub(crate) use meta::{MAX_ANNOTATIONS, coerce_default};
+pub(crate) use check::{check, key_of, shown_scalar};
+pub(crate) use correlate::{Keyed, is_unchanged};
+pub(crate) use meta::{MAX_ANNOTATIONS, check_embedded, coerce_default};
 pub(crate) use prune::has_unknown;
 
 use crate::{
@@ -186,7 +188,7 @@ fn validate_more(version: &Version, object: &Value, old: Option<&Value>, mut err
     if let Some(scale) = &version.scale {
         scale::check_scale(scale, object, &mut errors);
     }
-    meta::check_embedded(node, object, "", &mut errors);
+    check_embedded(node, object, "", &mut errors);
     let old_is_unique = old.is_none_or(|old| {
         let mut errors = Errors::default();
         lists::check_unique(node, old, "", &mut errors);

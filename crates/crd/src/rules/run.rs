@@ -1,6 +1,6 @@
 //! Rules on an object: at each place its own, in their order, then those below.
 
-use std::{collections::HashMap, fmt};
+use std::fmt;
 
 use serde_json::Value;
 use sternpost_cel::{Activation, Budget, ErrorKind, EvalError};
@@ -14,8 +14,8 @@ use super::{
     compile::{OldSelf, Rule, RuleTree},
 };
 use crate::{
-    node::{ListType, Node},
-    object::{MAX_ERRORS, has_undeclared, key_of, shown_scalar},
+    node::Node,
+    object::{Keyed, MAX_ERRORS, is_unchanged, shown_scalar},
 };
 
 /// Longer messages of an expression are not told.
@@ -36,7 +36,7 @@ pub(crate) fn run(tree: &RuleTree, node: &Node, value: &Value, old: Option<&Valu
 /// What stood here before.
 #[derive(Clone, Copy)]
 enum Old<'a> {
-    /// The object as a whole: its metadata changes all the time, so it always counts as changed.
+    /// The object as a whole, whose metadata changes all the time, or its type: always counts as changed.
     Root(&'a Value),
     Value(&'a Value),
     New,
@@ -58,6 +58,10 @@ impl<'a> Old<'a> {
 
     fn child(self, key: &str) -> Self {
         match self {
+            // The type is that of the request, whatever stood there.
+            Self::Root(old) if matches!(key, "apiVersion" | "kind") => {
+                old.get(key).map_or(Self::New, Self::Root)
+            }
             Self::Root(old) | Self::Value(old) => old.get(key).map_or(Self::New, Self::Value),
             other => other,
         }
@@ -66,8 +70,8 @@ impl<'a> Old<'a> {
     fn is_unchanged(self, node: &Node, value: &Value) -> bool {
         match self {
             Self::Root(_) | Self::New => false,
-            Self::Value(old) => old == value && !has_undeclared(node, value),
-            Self::Within { node, new, old } => new == old && !has_undeclared(node, new),
+            Self::Value(old) => is_unchanged(node, value, old),
+            Self::Within { node, new, old } => is_unchanged(node, new, old),
         }
     }
 }
@@ -314,7 +318,7 @@ fn usable(text: &str) -> Option<String> {
 
 /// The old items of a list.
 enum OldItems<'a> {
-    ByKey(&'a [Box<str>], HashMap<String, &'a Value>),
+    ByKey(Keyed<'a>),
     All(Old<'a>),
 }
 
@@ -324,22 +328,15 @@ impl<'a> OldItems<'a> {
             Old::Root(old) | Old::Value(old) => old,
             other => return Self::All(other),
         };
-        let ListType::Map(keys) = node.list() else {
-            return Self::All(Old::Within { node, new: list, old: old_list });
-        };
-        let mut by_key = HashMap::new();
-        for item in old_list.as_array().into_iter().flatten() {
-            by_key.entry(key_of(item, keys)).or_insert(item);
+        match Keyed::new(node.list(), old_list) {
+            Some(items) => Self::ByKey(items),
+            None => Self::All(Old::Within { node, new: list, old: old_list }),
         }
-        Self::ByKey(keys, by_key)
     }
 
     fn find(&self, item: &Value) -> Old<'a> {
         match self {
-            Self::ByKey(_, items) if items.is_empty() => Old::New,
-            Self::ByKey(keys, items) => {
-                items.get(&key_of(item, keys)).map_or(Old::New, |old| Old::Value(old))
-            }
+            Self::ByKey(items) => items.find(item).map_or(Old::New, Old::Value),
             Self::All(old) => *old,
         }
     }
