@@ -319,13 +319,10 @@ fn read_map(
     }
     let mut errors = Errors::default();
     check(entries, &mut errors);
-    let problems: Vec<String> =
-        errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-    match problems.as_slice() {
-        [] => Ok(Some(entries.clone()).filter(|entries| !entries.is_empty())),
-        [problem] => Err(problem.clone()),
-        several => Err(format!("[{}]", several.join(", "))),
+    if !errors.is_empty() {
+        return Err(errors.to_string());
     }
+    Ok(Some(entries.clone()).filter(|entries| !entries.is_empty()))
 }
 
 fn check_labels(labels: &Map<String, Value>, errors: &mut Errors) {

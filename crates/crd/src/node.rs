@@ -4,9 +4,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::pattern::Pattern;
+use crate::{object::coerce_default, pattern::Pattern};
 
 /// One schema, made by [`Node::compile`] from its canonical JSON.
 #[derive(Debug, Default)]
@@ -92,6 +92,11 @@ impl Properties {
         let index = self.0.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
         self.0.get(index).map(|(_, node)| node)
     }
+
+    fn get_mut(&mut self, name: &str) -> Option<&mut Node> {
+        let index = self.0.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
+        self.0.get_mut(index).map(|(_, node)| node)
+    }
 }
 
 impl FromIterator<(Box<str>, Node)> for Properties {
@@ -145,24 +150,53 @@ impl Node {
             }),
             keywords: Keyword::all(schema, purpose).into(),
         };
-        if node.embedded_resource {
-            node.make_embedded();
+        if purpose == Purpose::Objects {
+            node.settle_defaults();
         }
         node
     }
 
-    /// Makes this an object of its own, which must say what it is.
-    pub fn make_embedded(&mut self) {
-        self.embedded_resource = true;
-        let mut required = self.required().to_vec();
-        for name in ["apiVersion", "kind"] {
-            if !required.iter().any(|required| **required == *name) {
-                required.push(name.into());
+    /// Drops from defaults what the metadata of embedded objects has no room for: nobody would read
+    /// it once the default is in an object.
+    fn settle_defaults(&mut self) {
+        if let Some(default) =
+            self.default_value().filter(|default| default.is_object() || default.is_array())
+            && let Ok(settled) = coerce_default(self, default)
+        {
+            self.set_default(Some(settled));
+        }
+        if !self.embedded_resource {
+            return;
+        }
+        let Some(metadata) = self.properties.get("metadata") else { return };
+        let settled = |default: Value| coerce_default(self, &json!({"metadata": default})).ok();
+        let own = metadata.default_value().and_then(|default| settled(default.clone()));
+        let own = own.and_then(|object| object.get("metadata").cloned());
+        let unknown: Vec<Box<str>> = metadata
+            .properties
+            .into_iter()
+            .filter(|(name, property)| {
+                let default = property.default_value().cloned();
+                let object = default.and_then(|default| settled(json!({&**name: default})));
+                object.is_some_and(|object| object.pointer(&format!("/metadata/{name}")).is_none())
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        let Some(metadata) = self.properties.get_mut("metadata") else { return };
+        if own.is_some() {
+            metadata.set_default(own);
+        }
+        for name in &unknown {
+            if let Some(property) = metadata.properties.get_mut(name) {
+                property.set_default(None);
             }
         }
+    }
+
+    fn set_default(&mut self, default: Option<Value>) {
         let mut keywords = std::mem::take(&mut self.keywords).into_vec();
-        keywords.retain(|keyword| !matches!(keyword, Keyword::Required(_)));
-        keywords.push(Keyword::Required(required.into()));
+        keywords.retain(|keyword| !matches!(keyword, Keyword::Default(_)));
+        keywords.extend(default.map(|default| Keyword::Default(Box::new(default))));
         self.keywords = keywords.into();
     }
 

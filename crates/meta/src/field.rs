@@ -127,6 +127,19 @@ impl fmt::Display for BadValue {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Errors(Vec<Cause>);
 
+/// As Go prints errors within another text: one as it is, several in brackets.
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let several = self.0.len() > 1;
+        f.write_str(if several { "[" } else { "" })?;
+        for (index, cause) in self.0.iter().enumerate() {
+            let separator = if index > 0 { ", " } else { "" };
+            write!(f, "{separator}{}: {}", cause.field, cause.message)?;
+        }
+        f.write_str(if several { "]" } else { "" })
+    }
+}
+
 impl Errors {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

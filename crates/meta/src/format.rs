@@ -191,6 +191,11 @@ pub fn path_segment(value: &str) -> Problems {
     if matches!(value, "." | "..") {
         return vec![format!("may not be '{value}'")];
     }
+    path_segment_prefix(value)
+}
+
+/// What a name that stands in a URL may begin with
+pub fn path_segment_prefix(value: &str) -> Problems {
     ['/', '%']
         .into_iter()
         .filter(|char| value.contains(*char))

@@ -47,11 +47,16 @@ pub fn coerce_default(node: &Node, value: &Value) -> Result<Value, MetaError> {
 pub fn check_embedded(node: &Node, value: &Value, path: &str, errors: &mut Errors) {
     let step = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     if node.embedded_resource && value.is_object() {
-        if let Some(kind) = value.get("kind").and_then(Value::as_str) {
-            check_kind(kind, &step("kind"), errors);
+        for name in ["apiVersion", "kind"] {
+            if value.get(name).is_none() {
+                errors.required(step(name), "");
+            }
         }
         if let Some(api_version) = value.get("apiVersion").and_then(Value::as_str) {
             check_api_version(api_version, &step("apiVersion"), errors);
+        }
+        if let Some(kind) = value.get("kind").and_then(Value::as_str) {
+            check_kind(kind, &step("kind"), errors);
         }
         if let Some(metadata) = value.get("metadata") {
             check_metadata(metadata, &step("metadata"), errors);
@@ -114,11 +119,21 @@ fn check_api_version(api_version: &str, path: &str, errors: &mut Errors) {
 
 fn check_metadata(metadata: &Value, path: &str, errors: &mut Errors) {
     let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
-    let namespace = text("namespace");
-    if !namespace.is_empty() {
-        for problem in format::dns_label(namespace) {
-            errors.invalid(format!("{path}.namespace"), namespace, &problem);
+    for (field, problems) in [
+        ("generateName", format::path_segment_prefix as fn(&str) -> format::Problems),
+        ("name", format::path_segment),
+        ("namespace", format::dns_label),
+    ] {
+        let value = text(field);
+        if !value.is_empty() {
+            for problem in problems(value) {
+                errors.invalid(format!("{path}.{field}"), value, &problem);
+            }
         }
+    }
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|number| *number < 0)
+    {
+        errors.invalid(format!("{path}.generation"), generation, "must be greater than or equal to 0");
     }
     let entries = |name: &str| metadata.get(name).and_then(Value::as_object).into_iter().flatten();
     for (key, value) in entries("labels") {

@@ -96,10 +96,10 @@ fn check_node(schema: &Value, level: Level, path: &str, errors: &mut Found) {
     }
     if is_set(EMBEDDED) {
         let detail = "must not be used if x-kubernetes-embedded-resource is set";
-        if additional.is_some() && level != Level::Root {
+        if additional.is_some() {
             errors.forbidden(format!("{path}.additionalProperties"), detail);
         }
-        if properties.is_none() && !is_set(PRESERVE) {
+        if properties.is_none_or(serde_json::Map::is_empty) && !is_set(PRESERVE) {
             let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
             errors.required(format!("{path}.properties"), detail);
         }
@@ -120,7 +120,7 @@ fn check_node(schema: &Value, level: Level, path: &str, errors: &mut Found) {
 fn check_type(schema: &Value, kind: &str, level: Level, path: &str, errors: &mut Found) {
     let is_set = |name: &str| schema.get(name) == Some(&Value::Bool(true));
     let path = format!("{path}.type");
-    if is_set(EMBEDDED) && kind != "object" && level != Level::Root {
+    if is_set(EMBEDDED) && kind != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
         if kind.is_empty() {
             errors.required(&path, detail);

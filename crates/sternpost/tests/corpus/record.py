@@ -168,7 +168,7 @@ class Scenario:
 
     def mask_metadata(self, owner, metadata):
         masked = self.mask({k: v for k, v in metadata.items() if k not in ("resourceVersion", "continue", "name")})
-        collection = "items" in owner or "rows" in owner or owner.get("kind", "").endswith(("List", "Table"))
+        collection = "items" in owner or "rows" in owner or str(owner.get("kind", "")).endswith(("List", "Table"))
         bookmark = "name" not in metadata
         if "resourceVersion" in metadata:
             version = metadata["resourceVersion"]
