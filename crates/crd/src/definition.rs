@@ -204,10 +204,10 @@ pub fn is_established(crd: &Value) -> bool {
     condition_is_true(crd.get("status").unwrap_or(&Value::Null), "Established")
 }
 
-/// Whether a definition is going away.
+/// Whether the objects of a definition are being cleared up. One that waits for somebody else behind
+/// that takes new ones, as upstream.
 pub fn is_terminating(crd: &Value) -> bool {
-    crd.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
-        || condition_is_true(crd.get("status").unwrap_or(&Value::Null), "Terminating")
+    condition_is_true(crd.get("status").unwrap_or(&Value::Null), "Terminating")
 }
 
 impl Names {
