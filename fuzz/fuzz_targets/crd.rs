@@ -168,7 +168,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(again, crd, "defaults of a definition are settled");
     prepare::create(&mut crd);
     let errors = validate::create(&crd);
-    let _ = (validate::warnings(&crd), validate::update(&crd, &crd));
+    let _ = (validate::warnings(&crd), validate::update(&crd, &crd, |_| Err(String::new())));
     if !errors.is_empty() {
         // What is not accepted is never served, but reading it must not hurt.
         let _ = Definition::read(&crd);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::definition::Names;
+use crate::{definition::Names, validate::CheckBundle};
 
 /// What becomes of a definition's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +48,25 @@ pub struct OutlineMetadata {
 pub struct OutlineSpec {
     group: String,
     pub names: Names,
+    conversion: Option<OutlineConversion>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct OutlineConversion {
+    webhook: Option<OutlineWebhook>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct OutlineWebhook {
+    client_config: Option<OutlineClientConfig>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct OutlineClientConfig {
+    ca_bundle: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -85,6 +104,13 @@ impl Outline {
         })
     }
 
+    /// The certificates of its conversion webhook, in base64.
+    fn ca_bundle(&self) -> Option<&str> {
+        let webhook = self.spec.conversion.as_ref()?.webhook.as_ref()?;
+        let bundle = webhook.client_config.as_ref()?.ca_bundle.as_deref()?;
+        Some(bundle).filter(|bundle| !bundle.is_empty())
+    }
+
     fn is_established(&self) -> bool {
         let conditions = self.status.conditions.iter().flatten();
         conditions.into_iter().any(|found| found.kind == "Established" && found.status == "True")
@@ -97,7 +123,7 @@ impl Outline {
 /// Names that are taken stay with who has them; the others are accepted one by one. Once
 /// established, a definition remains so. Repeat until nothing changes: what was accepted
 /// counts in the next round, as upstream does it.
-pub fn decide(crd: &Outline, taken: &Taken) -> Verdict {
+pub fn decide(crd: &Outline, taken: &Taken, bundle: CheckBundle) -> Verdict {
     let (wanted, current) = (&crd.spec.names, &crd.status.accepted_names);
     let mut accepted = current.clone();
     // The last conflict is the one that is told.
@@ -133,11 +159,14 @@ pub fn decide(crd: &Outline, taken: &Taken) -> Verdict {
     let good = conflict.is_none();
     let (reason, message) =
         conflict.map_or(("NoConflicts", "no conflicts found".to_owned()), |conflict| conflict);
-    let established = good || crd.is_established();
-    let (why, text) = if established {
-        ("InitialNamesAccepted", "the initial names have been accepted")
+    // Certificates that turn bad later are refused when they are written.
+    let has_bad_bundle = || crd.ca_bundle().is_some_and(|given| bundle(given).is_err());
+    let (established, why, text) = if crd.is_established() || (good && !has_bad_bundle()) {
+        (true, "InitialNamesAccepted", "the initial names have been accepted")
+    } else if good {
+        (false, "InvalidCABundle", "The conversion webhook CABundle is invalid")
     } else {
-        ("NotAccepted", "not all names are accepted")
+        (false, "NotAccepted", "not all names are accepted")
     };
     Verdict {
         accepted,

@@ -176,11 +176,12 @@ fn any_json_in_place_of_a_definition_is_answered() {
             prepare::default(&mut crd);
             prepare::update(&mut crd, &before);
             let _ = validate::create(&crd);
-            let _ = validate::update(&crd, &before);
+            let _ = validate::update(&crd, &before, |_| Ok(()));
             let _ = validate::warnings(&crd);
             let _ = sternpost_crd::names::decide(
                 &sternpost_crd::names::Outline::of(&crd),
                 &sternpost_crd::names::Taken::of([&before]),
+                |_| Ok(()),
             );
             if let Ok(definition) = Definition::read(&crd) {
                 for version in &definition.versions {

@@ -108,7 +108,7 @@ fn create(input: &Value) -> Result<Definition, String> {
     prepare::default(&mut crd);
     prepare::create(&mut crd);
     explain(&validate::create(&crd))?;
-    names::decide(&names::Outline::of(&crd), &names::Taken::default())
+    names::decide(&names::Outline::of(&crd), &names::Taken::default(), |_| Ok(()))
         .apply(&mut crd, "2026-01-01T00:00:00Z");
     let definition = Definition::read(&crd).map_err(|error| error.to_string())?;
     if definition.established { Ok(definition) } else { Err("not established".into()) }

@@ -6,7 +6,7 @@ use sternpost_crd::{
     prepare, validate,
 };
 use sternpost_registry::{
-    kinds::Rules,
+    kinds::{Rules, ca_bundle},
     object::{Fields, FieldsMut},
 };
 
@@ -27,7 +27,7 @@ pub const RULES: Rules = Rules {
     prepare_update: prepare::update,
     prepare_status_update: prepare::update_status,
     validate: |crd, errors| errors.extend(validate::create(crd)),
-    validate_update: |crd, old, errors| errors.extend(validate::update(crd, old)),
+    validate_update: |crd, old, errors| errors.extend(validate::update(crd, old, ca_bundle::check)),
     validate_status_update: |crd, _old, errors| errors.extend(validate::update_status(crd)),
     warnings: |crd, _old| validate::warnings(crd),
     ..Rules::NONE

@@ -11,6 +11,7 @@ use sternpost_crd::{
     names::{self, Outline, Taken},
 };
 use sternpost_meta::status::Status;
+use sternpost_registry::kinds::ca_bundle;
 use sternpost_verbs::{Registry, Writer, served::Served};
 use tokio::task::JoinSet;
 
@@ -150,7 +151,7 @@ impl Naming {
         let mut decided = crd.clone();
         let before = group.accepted.get(name).cloned().unwrap_or_default();
         decided.status.accepted_names = before.clone();
-        let verdict = names::decide(&decided, &group.taken);
+        let verdict = names::decide(&decided, &group.taken, ca_bundle::check);
         if verdict.names_accepted.status {
             group.wanting.remove(name);
         } else {

@@ -1,17 +1,17 @@
 //! `spec.conversion`, at the paths of the internal type.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use sternpost_meta::{field::Errors, format};
 
-use super::{enumerated, field, items};
-use crate::definition::text;
+use super::{CheckBundle, enumerated, field, items};
+use crate::definition::{is_established, text};
 
 const CONFIG: &str = "spec.conversion.webhookClientConfig";
 const REVIEWS: &str = "spec.conversion.conversionReviewVersions";
 const SCHEME: &str = "desired format: https://host[/path]";
 
-pub(super) fn check(conversion: &Value, preserve: bool, errors: &mut Errors) {
+/// `bundle` is asked where the certificates have to be good.
+pub(super) fn check(conversion: &Value, preserve: bool, bundle: Option<CheckBundle>, errors: &mut Errors) {
     let strategy = text(conversion, "strategy");
     enumerated("spec.conversion.strategy", &strategy, &["None", "Webhook"], errors);
     let webhook = field(conversion, "webhook");
@@ -24,7 +24,13 @@ pub(super) fn check(conversion: &Value, preserve: bool, errors: &mut Errors) {
         }
         match config {
             None => errors.required(CONFIG, "required when strategy is set to Webhook"),
-            Some(config) => check_config(config, errors),
+            Some(config) => {
+                check_config(config, errors);
+                let given = text(config, "caBundle");
+                if let Some(Err(problem)) = bundle.filter(|_| !given.is_empty()).map(|check| check(&given)) {
+                    errors.invalid(format!("{CONFIG}.caBundle"), given, &problem);
+                }
+            }
         }
         check_reviews(reviews, errors);
         return;
@@ -41,23 +47,12 @@ pub(super) fn check(conversion: &Value, preserve: bool, errors: &mut Errors) {
     }
 }
 
-/// The certificates of an established definition must not become unreadable.
-pub(super) fn check_bundle(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let bundle = |spec: &Value| {
-        let bundle = spec.pointer("/conversion/webhook/clientConfig/caBundle").and_then(Value::as_str);
-        bundle.unwrap_or_default().to_owned()
-    };
-    let new = bundle(spec);
-    if !is_pem(&new) && old.is_none_or(|old| is_pem(&bundle(old))) {
-        let detail = "unable to load root certificates: unable to parse bytes as PEM block";
-        errors.invalid(format!("{CONFIG}.caBundle"), new, detail);
-    }
-}
-
-/// No certificates at all are fine.
-fn is_pem(bundle: &str) -> bool {
-    let begins = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).contains("-----BEGIN CERTIFICATE-----");
-    bundle.is_empty() || STANDARD.decode(bundle).is_ok_and(begins)
+/// Whether an update of this definition may bring bad certificates: while it does not serve, and if it
+/// has such already.
+pub(super) fn may_be_bad(old: &Value, check: CheckBundle) -> bool {
+    let bundle = old.pointer("/spec/conversion/webhook/clientConfig/caBundle").and_then(Value::as_str);
+    let is_bad = bundle.is_some_and(|bundle| !bundle.is_empty() && check(bundle).is_err());
+    is_bad || !is_established(old)
 }
 
 fn check_reviews(reviews: &[Value], errors: &mut Errors) {

@@ -11,6 +11,7 @@ pub mod admission_rule;
 pub mod api_service;
 pub mod binding;
 pub mod bounds;
+pub mod ca_bundle;
 pub mod certificate_signing_request;
 pub mod cluster_role;
 pub mod cluster_role_binding;

@@ -10,7 +10,7 @@ mod der;
 mod key;
 mod request;
 
-pub use certificate::check_certificates;
+pub use certificate::{check_certificate, check_certificates};
 pub use request::{check_request, organizations};
 
 #[cfg(test)]

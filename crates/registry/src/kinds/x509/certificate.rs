@@ -19,6 +19,13 @@ pub fn check_certificates(der: &[u8]) -> Result<usize, Problem> {
     Ok(count)
 }
 
+/// What is wrong with one certificate and nothing else.
+pub fn check_certificate(der: &[u8]) -> Result<(), Problem> {
+    let mut rest = Reader::new(der);
+    check(take(&mut rest, SEQUENCE, "malformed certificate")?)?;
+    if rest.is_empty() { Ok(()) } else { Err(problem("trailing data")) }
+}
+
 fn check(certificate: Element<'_>) -> Result<(), Problem> {
     let mut outer = certificate.inside();
     let mut fields = take(&mut outer, SEQUENCE, "malformed tbs certificate")?.inside();
