@@ -185,9 +185,10 @@ impl Discovery {
         Some(encode(&legacy::SingleApiGroup::new(&group)))
     }
 
-    /// `GET /api/VERSION` or `/apis/GROUP/VERSION`, if it is served here.
+    /// `GET /api/VERSION` or `/apis/GROUP/VERSION`, if it is served here. Of what came later in one of
+    /// the first groups only the lists of groups tell, as upstream.
     pub fn api_resource_list(&self, gv: &GroupVersion) -> Option<Bytes> {
-        let group = self.group(&gv.group)?;
+        let group = self.first(&gv.group).or_else(|| self.group(&gv.group))?;
         let version = group.versions.iter().find(|version| version.name == gv.version)?;
         Some(encode(&legacy::ApiResourceList::new(gv, version)))
     }

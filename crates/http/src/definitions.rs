@@ -7,7 +7,10 @@ use sternpost_meta::{
     resource::{Group, Resource, Version},
 };
 use sternpost_openapi::custom::{CustomResource, Facts};
-use sternpost_verbs::{custom::Change, served::Served};
+use sternpost_verbs::{
+    custom::Change,
+    served::{Served, is_built_in},
+};
 
 use crate::Api;
 
@@ -17,11 +20,16 @@ impl Api {
     pub fn publish_definition(&self, name: &str, group: &str, change: Change) {
         self.discovery.rcu(|discovery| {
             let first = discovery.first(group);
-            let served = self.registry.served.customs.in_group(group);
-            if served.is_empty() {
+            let customs = &self.registry.served.customs;
+            let resources: Vec<Arc<Resource>> = if is_built_in(group) {
+                customs.told_in(group)
+            } else {
+                customs.in_group(group).iter().map(|served| served.resource.clone()).collect()
+            };
+            if resources.is_empty() {
                 discovery.without(group)
             } else {
-                discovery.with(with_custom(group, first, &served))
+                discovery.with(with_custom(group, first, &resources))
             }
         });
         // Documents do not tell what may be done to a definition that is going away.
@@ -35,13 +43,12 @@ impl Api {
 }
 
 /// A group with the custom resources in it.
-fn with_custom(name: &str, first: Option<&Group>, served: &[Arc<Served>]) -> Group {
+fn with_custom(name: &str, first: Option<&Group>, resources: &[Arc<Resource>]) -> Group {
     let mut versions: BTreeMap<Arc<str>, Vec<Arc<Resource>>> = BTreeMap::new();
     for version in first.into_iter().flat_map(|group| &group.versions) {
         versions.entry(version.name.clone()).or_default().extend(version.resources.iter().cloned());
     }
-    for served in served {
-        let resource = &served.resource;
+    for resource in resources {
         versions.entry(resource.gv.version.clone()).or_default().push(resource.clone());
     }
     let mut versions: Vec<Version> =

@@ -236,6 +236,18 @@ pub fn is_known_kind(gvk: &GroupVersionKind) -> bool {
     is_old || sternpost_builtin::definition_name(gvk).is_some()
 }
 
+/// Whether a group is built in. To upstream all paths below it belong to what is: definitions in it are
+/// hidden.
+pub fn is_built_in(group: &str) -> bool {
+    sternpost_builtin::groups().iter().any(|built_in| *built_in.name == *group)
+}
+
+/// What upstream says of a field of every object's metadata.
+pub fn metadata_description(field: &str) -> Option<&'static str> {
+    let metadata = sternpost_builtin::definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")?;
+    metadata.properties.get(field)?.description.as_deref()
+}
+
 /// Where a CustomResourceDefinition is in the store.
 pub(crate) fn definition_key(name: &str) -> Bytes {
     object_key(&ResourceId::new(definitions::GROUP, definitions::PLURAL), "", name)

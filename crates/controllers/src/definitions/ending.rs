@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
-use sternpost_crd::names::Condition;
+use sternpost_crd::{definition::is_established, names::Condition};
 use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{DeleteOptions, Registry, Selection, Target, Writer, definitions, served::Served};
@@ -31,6 +31,10 @@ pub(super) async fn run(registry: Arc<Registry>, served: Arc<Served>, name: Stri
         tokio::time::sleep(pause).await;
     }
 }
+
+/// Built-in resources that upstream keeps where it would keep the objects of a definition of this name.
+const OVERLAPPING: [(&str, &str); 2] =
+    [("apiregistration.k8s.io", "apiservices"), (definitions::GROUP, definitions::PLURAL)];
 
 enum Unfinished {
     /// Nothing is left to do.
@@ -71,7 +75,16 @@ async fn step(registry: &Registry, served: &Served, name: &str) -> Result<(), Un
     };
     if !others(&crd).is_empty() {
         // It stays for somebody else, and so does what became of its objects.
-        set(registry, served, name, "InstanceDeletionCompleted", false, "removed all instances").await?;
+        let (group, plural) =
+            (crd.field("spec").text("group"), crd.field("spec").field("names").text("plural"));
+        let (reason, message) = if OVERLAPPING.contains(&(group, plural)) {
+            ("OverlappingBuiltInResource", "instances overlap with built-in resources in storage")
+        } else if is_established(&crd) {
+            ("InstanceDeletionCompleted", "removed all instances")
+        } else {
+            ("NeverEstablished", "resource was never established")
+        };
+        set(registry, served, name, reason, false, message).await?;
     }
     let let_go = |crd: &mut Value| {
         let others = others(crd);

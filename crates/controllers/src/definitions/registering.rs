@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 use sternpost_cache::Object;
 use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
-use sternpost_verbs::{DeleteOptions, Part, Registry, Target, Writer, served::Served};
+use sternpost_verbs::{
+    DeleteOptions, Part, Registry, Target, Writer,
+    served::{Served, is_built_in},
+};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::follow::{Follow, News, Seen};
@@ -78,9 +81,12 @@ async fn settle(
     group: &str,
     registered: &mut BTreeSet<String>,
 ) -> Result<(), Status> {
-    let served = registry.served.customs.in_group(group);
-    let wanted: BTreeSet<String> =
-        served.iter().map(|served| served.resource.gv.version.to_string()).collect();
+    let customs = &registry.served.customs;
+    let wanted: BTreeSet<String> = if is_built_in(group) {
+        customs.told_in(group).iter().map(|resource| resource.gv.version.to_string()).collect()
+    } else {
+        customs.in_group(group).iter().map(|served| served.resource.gv.version.to_string()).collect()
+    };
     for version in &wanted {
         let name = format!("{version}.{group}");
         keep(registry, Target { served: services, namespace: "", name: &name }, service(group, version))

@@ -23,7 +23,7 @@ use sternpost_store::Revision;
 use tokio::sync::watch;
 
 use super::{Custom, Life};
-use crate::served::{Served, definition_key, key};
+use crate::served::{Served, definition_key, is_built_in, key};
 
 /// How long a write of a definition waits until it serves.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -54,6 +54,9 @@ pub struct Installed {
     pub served: Vec<Arc<Served>>,
     /// The storage version, served or not: whoever has to reach all objects.
     pub stored: Option<Arc<Served>>,
+    /// Of a definition in a built-in group, which hides it: there are no objects, but discovery tells of the
+    /// versions that are not built in.
+    pub told: Vec<Arc<Resource>>,
     life: Arc<Life>,
     identity: Identity,
 }
@@ -118,6 +121,15 @@ impl Customs {
     pub fn in_group(&self, group: &str) -> Vec<Arc<Served>> {
         let table = self.table.load();
         table.groups.get(group).into_iter().flat_map(|served| served.values().cloned()).collect()
+    }
+
+    /// What discovery tells of definitions in a built-in group, beside what is built in.
+    pub fn told_in(&self, group: &str) -> Vec<Arc<Resource>> {
+        let all = self.installed.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_group = all.values().filter(|installed| installed.definition.group == group);
+        let mut told: Vec<_> = of_group.flat_map(|installed| installed.told.iter().cloned()).collect();
+        told.sort_by(|a, b| a.plural.cmp(&b.plural));
+        told
     }
 
     /// The groups that have any.
@@ -268,14 +280,16 @@ impl Installed {
         };
         let served = self.served.iter().filter_map(again).collect();
         let stored = self.stored.as_ref().and_then(again);
-        Self { definition, served, stored, life, identity }
+        let told = told(&definition);
+        Self { definition, served, stored, told, life, identity }
     }
 
     fn new(definition: Definition, identity: Identity, revision: Revision, before: Option<&Self>) -> Self {
         let definition = Arc::new(definition);
         let life = Arc::new(Life::new(definition_key(&definition.name), revision));
         let (mut served, mut stored) = (Vec::new(), None);
-        if let Some(storage) = definition.storage_version() {
+        let told = told(&definition);
+        if let Some(storage) = definition.storage_version().filter(|_| !is_built_in(&definition.group)) {
             for version in definition.versions.iter().filter(|version| version.served || version.storage) {
                 // A version whose schema prunes and fills in the same has shown what it shows
                 // now for as long as before.
@@ -306,8 +320,18 @@ impl Installed {
                 }
             }
         }
-        Self { definition, served, stored, life, identity }
+        Self { definition, served, stored, told, life, identity }
     }
+}
+
+/// What discovery tells of a definition that a built-in group hides.
+fn told(definition: &Definition) -> Vec<Arc<Resource>> {
+    let mut groups = sternpost_builtin::groups().iter();
+    let Some(group) = groups.find(|group| *group.name == *definition.group) else { return Vec::new() };
+    let Some(storage) = definition.storage_version() else { return Vec::new() };
+    let is_own = |version: &Version| group.versions.iter().any(|own| *own.name == *version.name);
+    let told = definition.versions.iter().filter(|version| version.served && !is_own(version));
+    told.map(|version| Arc::new(resource(definition, version, storage))).collect()
 }
 
 /// A version of a definition as discovery shows it.
