@@ -104,6 +104,8 @@ pub struct Column {
     pub format: String,
     pub description: String,
     pub priority: i64,
+    /// The path as its author wrote it.
+    pub json_path: String,
     pub path: JsonPath,
 }
 
@@ -268,6 +270,7 @@ impl Version {
                     description: text(column, "description"),
                     priority: column.get("priority").and_then(Value::as_i64).unwrap_or_default(),
                     path: JsonPath::parse(&text(column, "jsonPath")).ok()?,
+                    json_path: text(column, "jsonPath"),
                 })
             })
             .collect();

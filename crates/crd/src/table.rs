@@ -8,7 +8,7 @@ use sternpost_meta::{
 
 use crate::{definition::Version, number};
 
-/// What a column tells of itself; descriptions are the author's.
+/// What a column tells of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
     pub name: String,
@@ -35,7 +35,10 @@ pub fn headings(version: &Version) -> Vec<Heading> {
         name: column.name.clone(),
         kind: column.kind.clone(),
         format: column.format.clone(),
-        description: column.description.clone(),
+        description: match column.description.as_str() {
+            "" => format!("Custom resource definition column (in JSONPath format): {}", column.json_path),
+            description => description.to_owned(),
+        },
         priority: column.priority,
     }));
     all
@@ -80,5 +83,30 @@ fn age(text: &str, now: Timestamp) -> Value {
     match Timestamp::parse_time(text) {
         Ok(time) => human_duration(now.seconds_since(time)).into(),
         Err(_) => "<invalid>".into(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::definition::Definition;
+
+    #[test]
+    fn a_column_without_a_description_tells_its_path() {
+        let definition = Definition::read(&json!({"spec": {"versions": [{
+            "name": "v1",
+            "additionalPrinterColumns": [
+                {"name": "Alpha", "type": "string", "jsonPath": ".spec.alpha"},
+                {"name": "Beta", "type": "integer", "jsonPath": ".spec.beta", "description": "the beta"},
+            ],
+        }]}}));
+        let definition = definition.unwrap();
+        let headings = headings(definition.version("v1").unwrap());
+        let descriptions: Vec<&str> = headings.iter().skip(1).map(|heading| &*heading.description).collect();
+        assert_eq!(
+            descriptions,
+            ["Custom resource definition column (in JSONPath format): .spec.alpha", "the beta"]
+        );
     }
 }

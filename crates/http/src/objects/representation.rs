@@ -13,7 +13,10 @@ use sternpost_registry::{
     table::{self, Definitions, IncludeObject, ListMeta},
 };
 use sternpost_store::Revision;
-use sternpost_verbs::{Listed, Registry, served::Served};
+use sternpost_verbs::{
+    Listed, Registry,
+    served::{Served, metadata_description},
+};
 
 use super::{
     Answer,
@@ -423,12 +426,19 @@ pub fn tabulated<'a>(
         Definitions::Omit => Value::Null,
         Definitions::Send => sternpost_crd::table::headings(&custom.version)
             .into_iter()
-            .map(|heading| {
+            .enumerate()
+            .map(|(index, heading)| {
+                // The columns that upstream adds itself tell of metadata.
+                let own = match (index, custom.version.columns.is_empty()) {
+                    (0, _) => metadata_description("name"),
+                    (1, true) => metadata_description("creationTimestamp"),
+                    _ => None,
+                };
                 json!({
                     "name": heading.name,
                     "type": heading.kind,
                     "format": heading.format,
-                    "description": heading.description,
+                    "description": own.unwrap_or(&heading.description),
                     "priority": heading.priority,
                 })
             })
