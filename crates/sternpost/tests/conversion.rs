@@ -846,3 +846,161 @@ async fn certificates_and_services_that_do_not_fit_are_told_apart() {
     assert_eq!(server.get(&format!("{}/a", widgets("v1"))).await.expect(200)["spec"]["color"], "red");
     server.stop();
 }
+
+/// The widgets of a webhook that also says in a label what it has converted to.
+async fn selectable(name: &str) -> (Server, Hook) {
+    let (server, hook) = (Server::start(name).await, Hook::start().await);
+    hook.does(|review| {
+        let mut answer = answered(review);
+        let wanted = review["request"]["desiredAPIVersion"].as_str().unwrap();
+        let version = wanted.rsplit('/').next().unwrap();
+        for object in answer["response"]["convertedObjects"].as_array_mut().unwrap() {
+            object["metadata"]["labels"]["converted-to"] = version.into();
+        }
+        Reply::ok(answer.to_string())
+    });
+    let mut crd = crd("widgets", &hook.server.config("/convert"));
+    for version in crd["spec"]["versions"].as_array_mut().unwrap() {
+        let field = if version["name"] == "v2" { "colour" } else { "color" };
+        version["selectableFields"] = json!([{"jsonPath": format!(".spec.{field}")}]);
+    }
+    server.define(&crd).await;
+    (server, hook)
+}
+
+async fn selected(server: &Server, path: &str) -> Vec<String> {
+    let list = server.get(path).await.expect(200);
+    let items = list["items"].as_array().unwrap().iter();
+    items.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn selectors_of_lists_see_what_the_webhook_made() {
+    let (server, hook) = selectable("conversion-selectors").await;
+    for (name, color) in [("a", "red"), ("b", "blue"), ("c", "red")] {
+        server.post(&widgets("v1"), &widget("v1", name, &json!({"color": color}))).await.expect(201);
+    }
+    for (version, query, expected) in [
+        ("v2", "fieldSelector=spec.colour%3Dred", vec!["a", "c"]),
+        ("v2", "fieldSelector=spec.colour%21%3Dred", vec!["b"]),
+        ("v2", "fieldSelector=spec.colour%3Dred,metadata.name%3Dc", vec!["c"]),
+        ("v2", "fieldSelector=metadata.name%3Dc", vec!["c"]),
+        ("v1", "fieldSelector=spec.color%3Dred", vec!["a", "c"]),
+        ("v2", "labelSelector=converted-to%3Dv2", vec!["a", "b", "c"]),
+        ("v2", "labelSelector=%21converted-to", vec![]),
+        ("v1", "labelSelector=converted-to", vec![]),
+        ("v1", "labelSelector=%21converted-to", vec!["a", "b", "c"]),
+        ("v2", "labelSelector=converted-to%3Dv2&fieldSelector=spec.colour%3Dblue", vec!["b"]),
+        ("v2", "fieldSelector=spec.colour%3Dred&resourceVersion=0", vec!["a", "c"]),
+    ] {
+        let path = format!("{}?{query}", widgets(version));
+        assert_eq!(selected(&server, &path).await, expected, "{version} {query}");
+    }
+    let other = server.get(&format!("{}?fieldSelector=spec.color%3Dred", widgets("v2"))).await;
+    assert_eq!((other.code, other.message()), (400, "field label not supported: spec.color"));
+
+    // Pages are of what is selected.
+    let path = format!("{}?fieldSelector=spec.colour%3Dred&limit=1", widgets("v2"));
+    let first = server.get(&path).await.expect(200);
+    assert_eq!(first["items"][0]["metadata"]["name"], "a");
+    assert_eq!(first["metadata"].get("remainingItemCount"), None);
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let second = server.get(&format!("{path}&continue={token}")).await.expect(200);
+    assert_eq!(second["items"][0]["metadata"]["name"], "c");
+    assert_eq!(second["metadata"]["continue"], "");
+
+    // Whoever asks by name does not wait for others, and whoever asks for what is stored for nobody.
+    hook.does(|_| Reply::code(503, "text/plain", "away"));
+    assert_eq!(selected(&server, &format!("{}?labelSelector=x", widgets("v1"))).await, Vec::<String>::new());
+    let none = format!("{}?fieldSelector=metadata.name%3Dnone,spec.colour%3Dred", widgets("v2"));
+    assert_eq!(selected(&server, &none).await, Vec::<String>::new());
+    assert_eq!(server.get(&path).await.code, 500);
+    server.stop();
+}
+
+#[tokio::test]
+async fn selectors_of_deletions_see_what_the_webhook_made() {
+    let (server, _hook) = selectable("conversion-selected-deletions").await;
+    for (name, color) in [("a", "blue"), ("b", "red"), ("d", "blue")] {
+        server.post(&widgets("v1"), &widget("v1", name, &json!({"color": color}))).await.expect(201);
+    }
+    let all = |query: &str| format!("{}?{query}", widgets("v2"));
+    let deleted = server.delete(&all("fieldSelector=spec.colour%3Dblue")).await.expect(200);
+    assert_eq!(deleted["items"].as_array().unwrap().len(), 2);
+    assert_eq!(selected(&server, &widgets("v1")).await, ["b"]);
+    server.delete(&all("labelSelector=%21converted-to")).await.expect(200);
+    assert_eq!(selected(&server, &widgets("v1")).await, ["b"]);
+    server.delete(&all("labelSelector=converted-to%3Dv2")).await.expect(200);
+    assert_eq!(selected(&server, &widgets("v1")).await, Vec::<String>::new());
+    server.stop();
+}
+
+#[tokio::test]
+async fn selectors_of_watches_see_what_the_webhook_made() {
+    let (server, _hook) = selectable("conversion-selected-watches").await;
+    let v1 = widgets("v1");
+    for (name, color) in [("a", "red"), ("b", "blue"), ("c", "red")] {
+        server.post(&v1, &widget("v1", name, &json!({"color": color}))).await.expect(201);
+    }
+    let mut watches = Vec::new();
+    for (version, query, expected) in [
+        (
+            "v2",
+            "fieldSelector=spec.colour%3Dred",
+            "+a red, +c red, -a red, +b red, ~c red, -c red, -b red, +e red, +end red",
+        ),
+        (
+            "v1",
+            "fieldSelector=spec.color%3Dred",
+            "+a red, +c red, -a red, +b red, ~c red, -c red, -b red, +e red, +end red",
+        ),
+        (
+            "v2",
+            "labelSelector=converted-to%3Dv2",
+            "+a red, +b blue, +c red, ~a blue, ~b red, ~c red, -c red, +d blue, -b red, +e red, +end red",
+        ),
+        ("v1", "labelSelector=converted-to", "+e red, +end red"),
+        ("v2", "fieldSelector=metadata.name%3Da", "+a red, ~a blue"),
+        ("v2", "labelSelector=%21converted-to", ""),
+    ] {
+        let path = format!("{}?watch=1&timeoutSeconds=600&{query}", widgets(version));
+        let mut watch = server.watch(&path).await;
+        // What is there is told before anything changes.
+        let expected: Vec<&str> = expected.split(", ").filter(|told| !told.is_empty()).collect();
+        let mut told = Vec::new();
+        let there = expected.iter().take_while(|told| told.starts_with('+') && !told.contains("+e")).count();
+        for _ in 0..there {
+            told.push(shortly(&mut watch).await);
+        }
+        watches.push((watch, expected, told, format!("{version} {query}")));
+    }
+    server.patch(&format!("{v1}/a"), MERGE, &json!({"spec": {"color": "blue"}})).await.expect(200);
+    server.patch(&format!("{v1}/b"), MERGE, &json!({"spec": {"color": "red"}})).await.expect(200);
+    server.patch(&format!("{v1}/c"), MERGE, &json!({"spec": {"size": 1}})).await.expect(200);
+    server.delete(&format!("{v1}/c")).await.expect(200);
+    server.post(&v1, &widget("v1", "d", &json!({"color": "blue"}))).await.expect(201);
+    server.delete(&format!("{v1}/b")).await.expect(200);
+    for name in ["e", "end"] {
+        server.post(&widgets("v2"), &widget("v2", name, &json!({"colour": "red"}))).await.expect(201);
+    }
+    for (watch, expected, told, of) in &mut watches {
+        while told.len() < expected.len() {
+            told.push(shortly(watch).await);
+        }
+        assert_eq!(told, expected, "{of}");
+    }
+    server.stop();
+}
+
+/// `+a red`: what the next event is, of which widget, and its colour.
+async fn shortly(watch: &mut running::Watch) -> String {
+    let (kind, name, spec) = watch.told().await.unwrap();
+    let sign = match kind.as_str() {
+        "ADDED" => "+",
+        "MODIFIED" => "~",
+        "DELETED" => "-",
+        other => panic!("{other}"),
+    };
+    let colour = spec.get("colour").or(spec.get("color")).unwrap();
+    format!("{sign}{name} {}", colour.as_str().unwrap())
+}

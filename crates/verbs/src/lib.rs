@@ -39,10 +39,11 @@ mod watch;
 
 pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use list::{
-    FUTURE_PATIENCE, ListQuery, Listed, Selection, VersionMatch, parse_exact_version, parse_version,
+    FUTURE_PATIENCE, ListQuery, Listed, MAX_CONVERTED, Selection, VersionMatch, parse_exact_version,
+    parse_version,
 };
 pub use patch::{Patch, PatchRequest, Validation, to_stored};
 pub use registry::{DryRun, InEffect, Registry, SentOptions, Target, Writer, Written, deleted_status};
 pub use scale::ScaleChange;
 pub use update::Part;
-pub use watch::{Told, Watch, WatchQuery};
+pub use watch::{StateChange, Told, Watch, WatchQuery};

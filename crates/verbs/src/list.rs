@@ -6,17 +6,18 @@ use base64::{DecodeError, Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use sternpost_cache::{Labelled, Object, ResourceCache};
 use sternpost_crd::{
-    definition::{Definition, Version},
+    definition::{Conversion, Definition, Version},
     object::convert,
 };
 use sternpost_meta::{
     field::go_quote,
-    selector::{FieldSelector, LabelSelector, Test},
+    selector::{Comparison, FieldSelector, LabelSelector, Term, Test},
     status::Status,
 };
 use sternpost_store::Revision;
 
 use crate::{
+    custom::Custom,
     registry::{Registry, Target},
     served::Served,
 };
@@ -31,6 +32,9 @@ pub const FUTURE_PATIENCE: Duration = Duration::from_secs(3);
 /// From this many objects on, a selection by label goes by an index. Fewer are
 /// looked at faster than an index is kept.
 const INDEXED_FROM: usize = 256;
+
+/// How many objects a webhook converts in one call, or a few more.
+pub const MAX_CONVERTED: usize = 500;
 
 /// Which objects of a collection are asked for.
 #[derive(Debug, Clone)]
@@ -51,6 +55,15 @@ pub struct CustomFields {
 }
 
 impl CustomFields {
+    /// Whether a webhook decides what an object is in this version.
+    fn asks_for(&self, object: &Object) -> bool {
+        self.calls_webhook() && object.stored_version() != Some(&self.version.name)
+    }
+
+    fn calls_webhook(&self) -> bool {
+        matches!(self.definition.conversion, Conversion::Webhook(_))
+    }
+
     fn of(&self, object: &Object) -> Value {
         let mut value = object.value();
         let version = object.stored_version().unwrap_or(&self.version.name);
@@ -82,10 +95,12 @@ impl Selection {
     /// Of objects of this kind.
     #[must_use]
     pub fn on(mut self, served: &Served) -> Self {
-        self.custom =
-            served.custom().filter(|custom| !custom.version.selectable_fields.is_empty()).map(|custom| {
-                CustomFields { definition: custom.definition.clone(), version: custom.version.clone() }
-            });
+        let has_own_fields =
+            |custom: &&Custom| custom.calls_webhook() || !custom.version.selectable_fields.is_empty();
+        self.custom = served.custom().filter(has_own_fields).map(|custom| CustomFields {
+            definition: custom.definition.clone(),
+            version: custom.version.clone(),
+        });
         self
     }
 
@@ -99,13 +114,48 @@ impl Selection {
             && self.fields_match(object)
     }
 
+    /// Whether it may take a webhook to say which objects are selected: one may change all of an object
+    /// but where it stands.
+    pub(crate) fn asks_webhook(&self) -> bool {
+        let beyond_place =
+            || !self.labels.is_everything() || self.fields.terms().iter().any(|term| !is_place(&term.field));
+        self.custom.as_ref().is_some_and(CustomFields::calls_webhook) && beyond_place()
+    }
+
+    /// As [`Selection::matches`]; `None` if the object has to be converted by a webhook first.
+    pub(crate) fn judge(&self, object: &Object) -> Option<bool> {
+        let is_asked =
+            self.asks_webhook() && self.custom.as_ref().is_some_and(|custom| custom.asks_for(object));
+        if !is_asked {
+            return Some(self.matches(object));
+        }
+        let stands = self.name.as_deref().is_none_or(|name| name == object.name());
+        let terms = self.fields.terms().iter().filter(|term| is_place(&term.field));
+        let fits =
+            |term: &Term| (object.field(&term.field) == term.value) == (term.comparison == Comparison::Equal);
+        (!stands || !terms.clone().all(fits)).then_some(false)
+    }
+
+    /// As [`Selection::matches`], of an object that was converted.
+    pub(crate) fn matches_shown(&self, object: &Object, shown: &Value) -> bool {
+        let Some(custom) = &self.custom else { return self.matches(object) };
+        self.name.as_deref().is_none_or(|name| name == object.name())
+            && self.labels.matches(shown.field("metadata").field("labels"))
+            && self.fields.matches_with(|name| -> Cow<'_, str> {
+                if is_place(name) {
+                    return object.field(name).into();
+                }
+                custom.version.selectable_value(shown, name).unwrap_or_default().into()
+            })
+    }
+
     fn fields_match(&self, object: &Object) -> bool {
         let Some(custom) = &self.custom else {
             return self.fields.matches_with(|name| object.field(name));
         };
         let value = OnceCell::new();
         self.fields.matches_with(|name| -> Cow<'_, str> {
-            if name.starts_with("metadata.") {
+            if is_place(name) {
                 return object.field(name).into();
             }
             let value = value.get_or_init(|| custom.of(object));
@@ -126,6 +176,11 @@ impl Selection {
         });
         indexed.collect()
     }
+}
+
+/// Whether a field says where an object stands, which is the same in all versions.
+fn is_place(field: &str) -> bool {
+    field.starts_with("metadata.")
 }
 
 /// Which state of the collection, and how much of it.
@@ -174,20 +229,76 @@ impl Registry {
                 Some(token) => expired_token(token),
                 None => Status::expired("The resourceVersion for the provided list is too old."),
             })?;
-            return Ok(page(snapshot.iter(target.scope(), behind), selection, query.limit, revision));
+            return self
+                .page(target, snapshot.iter(target.scope(), behind), selection, query.limit, revision)
+                .await;
         }
 
         // The latest too, unless labels leave less of it. The revision to call it
         // by is looked up first: the state is not older.
         let seen = self.cache.revision();
         let labels = selection.labelled();
-        if !labels.is_empty() && is_large(&cache) {
+        // What the index knows are the labels that are stored.
+        if !labels.is_empty() && !selection.asks_webhook() && is_large(&cache) {
             let (snapshot, found) = cache.labelled(&labels, target.scope(), behind);
             return Ok(page(found.iter(), selection, query.limit, seen.max(snapshot.revision)));
         }
         let snapshot = cache.snapshot();
         let objects = snapshot.iter(target.scope(), behind);
-        Ok(page(objects, selection, query.limit, seen.max(snapshot.revision)))
+        self.page(target, objects, selection, query.limit, seen.max(snapshot.revision)).await
+    }
+
+    /// What is selected of the objects, up to the limit.
+    async fn page<'a>(
+        &self,
+        target: Target<'_>,
+        objects: impl Iterator<Item = &'a Arc<Object>>,
+        selection: &Selection,
+        limit: usize,
+        revision: Revision,
+    ) -> Result<Listed, Status> {
+        match target.served.custom() {
+            Some(custom) if selection.asks_webhook() => {
+                let candidates = objects.filter(|object| selection.judge(object) != Some(false)).cloned();
+                self.converted_page(custom, candidates.collect(), selection, limit, revision).await
+            }
+            _ => Ok(page(objects, selection, limit, revision)),
+        }
+    }
+
+    /// As [`page`], of objects that a webhook converts before it is known which are selected. They are
+    /// converted once more when they are shown, which a webhook answers alike.
+    async fn converted_page(
+        &self,
+        custom: &Custom,
+        candidates: Vec<Arc<Object>>,
+        selection: &Selection,
+        limit: usize,
+        revision: Revision,
+    ) -> Result<Listed, Status> {
+        let enough = if limit == 0 { usize::MAX } else { limit.saturating_add(1) };
+        let mut selected: Vec<Arc<Object>> = Vec::new();
+        for some in candidates.chunks(MAX_CONVERTED) {
+            let asked = |object: &&Arc<Object>| selection.judge(object).is_none();
+            let converted: Vec<Arc<Object>> = some.iter().filter(asked).cloned().collect();
+            let shown = self.shown(custom, &converted).await?;
+            let mut shown = shown.iter();
+            selected.extend(
+                some.iter()
+                    .filter(|object| match selection.judge(object) {
+                        Some(matches) => matches,
+                        None => shown.next().is_some_and(|shown| selection.matches_shown(object, shown)),
+                    })
+                    .cloned(),
+            );
+            if selected.len() >= enough {
+                break;
+            }
+        }
+        let everything = Selection::default();
+        let mut listed = page(selected.iter(), &everything, limit, revision);
+        listed.remaining = None;
+        Ok(listed)
     }
 
     /// The revision of which exactly the query wants the state; `None` for the latest.

@@ -5,11 +5,13 @@ use std::{
     task::{Context, Poll},
 };
 
+use serde_json::Value;
 use sternpost_cache::{Event, EventKind, Expired, Object, Reading, ResourceCache, Waiter};
 use sternpost_meta::status::Status;
 use sternpost_store::Revision;
 
 use crate::{
+    custom::Custom,
     list::{Selection, parse_exact_version},
     registry::{Registry, Target},
 };
@@ -43,6 +45,119 @@ pub struct Told<'a> {
     pub shared: Option<&'a Event>,
 }
 
+/// A change before it is known what a watcher is told of it.
+#[derive(Debug, Clone)]
+pub struct StateChange {
+    pub kind: EventKind,
+    /// What is there now; for a deletion what was there, under the deletion's revision.
+    pub object: Arc<Object>,
+    pub previous: Option<Arc<Object>>,
+}
+
+impl StateChange {
+    /// An object to begin with.
+    pub fn first(object: Arc<Object>) -> Self {
+        Self { kind: EventKind::Added, object, previous: None }
+    }
+
+    /// The last state before it, under the revision at which it ended.
+    fn last(&self) -> Option<Arc<Object>> {
+        match self.kind {
+            EventKind::Added => None,
+            EventKind::Deleted => Some(self.object.clone()),
+            EventKind::Modified => {
+                self.previous.as_ref().map(|previous| Arc::new(previous.at(self.object.revision)))
+            }
+        }
+    }
+}
+
+/// A change seen through a selector: an object that begins to match is added, one that ends to is
+/// deleted.
+fn seen(matched: bool, matches: bool) -> Option<EventKind> {
+    match (matched, matches) {
+        (false, false) => None,
+        (false, true) => Some(EventKind::Added),
+        (true, true) => Some(EventKind::Modified),
+        (true, false) => Some(EventKind::Deleted),
+    }
+}
+
+impl Selection {
+    /// What a watcher is told of a change, if anything; `None` if a webhook has to convert its states first.
+    pub fn seen(&self, change: &StateChange) -> Option<Option<(EventKind, Arc<Object>)>> {
+        let last = change.last();
+        let matched = match &last {
+            Some(last) => self.judge(last)?,
+            None => false,
+        };
+        let matches = change.kind != EventKind::Deleted && self.judge(&change.object)?;
+        Some(seen(matched, matches).and_then(|kind| {
+            let object = if kind == EventKind::Deleted { last? } else { change.object.clone() };
+            Some((kind, object))
+        }))
+    }
+}
+
+impl Registry {
+    /// What a watcher of a custom resource is told of changes, as its version shows the objects.
+    pub async fn told(
+        &self,
+        custom: &Custom,
+        selection: &Selection,
+        changes: &[StateChange],
+    ) -> Result<Vec<(EventKind, Value)>, Status> {
+        // What has to be shown: what is told, or the states on which it depends whether it is.
+        let mut objects = Vec::new();
+        let mut asked = Vec::new();
+        for change in changes {
+            match selection.seen(change) {
+                Some(None) => {}
+                Some(Some((kind, object))) => {
+                    asked.push(Asked::Told(kind));
+                    objects.push(object);
+                }
+                None => {
+                    let last = change.last();
+                    let now = Some(change.object.clone()).filter(|_| change.kind != EventKind::Deleted);
+                    asked.push(Asked::Depends { last: last.is_some(), now: now.is_some() });
+                    objects.extend(last.into_iter().chain(now));
+                }
+            }
+        }
+        let values = self.shown(custom, &objects).await?;
+        let mut shown = objects.iter().zip(values);
+        let mut told = Vec::with_capacity(asked.len());
+        for asked in asked {
+            match asked {
+                Asked::Told(kind) => told.extend(shown.next().map(|(_, value)| (kind, value))),
+                Asked::Depends { last, now } => {
+                    let mut state = || {
+                        let (object, value) = shown.next()?;
+                        Some((selection.matches_shown(object, &value), value))
+                    };
+                    let last = if last { state() } else { None };
+                    let now = if now { state() } else { None };
+                    let matches =
+                        |state: &Option<(bool, Value)>| state.as_ref().is_some_and(|(matches, _)| *matches);
+                    let kind = seen(matches(&last), matches(&now));
+                    let value = if kind == Some(EventKind::Deleted) { last } else { now };
+                    told.extend(kind.zip(value).map(|(kind, (_, value))| (kind, value)));
+                }
+            }
+        }
+        Ok(told)
+    }
+}
+
+/// What is shown for a change.
+enum Asked {
+    /// What is told of it.
+    Told(EventKind),
+    /// The states that decide what is told.
+    Depends { last: bool, now: bool },
+}
+
 impl Registry {
     /// The objects to begin with, if any, and the watch that goes on behind them.
     pub async fn watch(
@@ -70,8 +185,9 @@ impl Registry {
         if initial {
             let snapshot = cache.snapshot();
             place = place.max(snapshot.revision);
-            let objects =
-                snapshot.iter(namespace.as_deref(), None).filter(|object| selection.matches(object));
+            // What a webhook has to say is asked when they are told.
+            let may_match = |object: &&Arc<Object>| selection.judge(object) != Some(false);
+            let objects = snapshot.iter(namespace.as_deref(), None).filter(may_match);
             begin = Some(objects.cloned().collect());
         }
         Ok((begin, Watch { cache, waiter, selection, namespace, place }))
@@ -102,25 +218,47 @@ impl Watch {
         Ok(())
     }
 
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    /// As [`Watch::read`], of all changes in the namespace, whatever is selected.
+    pub fn read_changes(&mut self, mut tell: impl FnMut(StateChange) -> Reading) -> Result<(), Expired> {
+        let mut place = self.place;
+        let mut stop = false;
+        self.cache.read_events(self.place, |event| {
+            if stop && event.revision != place {
+                return Reading::Stop;
+            }
+            place = event.revision;
+            if self.is_elsewhere(event) {
+                return Reading::GoOn;
+            }
+            let Event { kind, object, previous, .. } = &**event;
+            let change = StateChange { kind: *kind, object: object.clone(), previous: previous.clone() };
+            stop |= tell(change) == Reading::Stop;
+            Reading::GoOn
+        })?;
+        self.place = place;
+        Ok(())
+    }
+
+    fn is_elsewhere(&self, event: &Event) -> bool {
+        self.namespace.as_deref().is_some_and(|namespace| namespace != event.object.namespace())
+    }
+
     /// Ready when there may be something to read.
     pub fn poll_changed(&self, context: &mut Context<'_>) -> Poll<()> {
         self.waiter.poll(self.place, context)
     }
 
-    /// A change seen through a selector: an object that begins to match is
-    /// added, one that ends to is deleted.
     fn tell(&self, event: &Event, tell: &mut impl FnMut(Told<'_>) -> Reading) -> Reading {
-        if self.namespace.as_deref().is_some_and(|namespace| namespace != event.object.namespace()) {
+        if self.is_elsewhere(event) {
             return Reading::GoOn;
         }
         let matches = event.kind != EventKind::Deleted && self.selection.matches(&event.object);
         let matched = event.previous.as_ref().is_some_and(|previous| self.selection.matches(previous));
-        let kind = match (matched, matches) {
-            (false, false) => return Reading::GoOn,
-            (false, true) => EventKind::Added,
-            (true, true) => EventKind::Modified,
-            (true, false) => EventKind::Deleted,
-        };
+        let Some(kind) = seen(matched, matches) else { return Reading::GoOn };
         if kind == event.kind {
             return tell(Told { kind, object: &event.object, shared: Some(event) });
         }

@@ -20,7 +20,9 @@ use sternpost_registry::{
     object::{Fields, FieldsMut},
     table::{self, Definitions, ListMeta},
 };
-use sternpost_verbs::{Registry, Target, Told, Watch, WatchQuery, custom::Custom, served::Served};
+use sternpost_verbs::{
+    MAX_CONVERTED, Registry, StateChange, Target, Told, Watch, WatchQuery, custom::Custom, served::Served,
+};
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
 
 use super::{
@@ -143,10 +145,12 @@ impl WatchBody {
                 return Poll::Ready(None);
             }
             if let Some(converting) = &mut self.converting {
-                if let Poll::Ready(values) = converting.values.as_mut().poll(context) {
-                    let kinds = std::mem::take(&mut converting.kinds);
+                if let Poll::Ready(told) = converting.as_mut().poll(context) {
                     self.converting = None;
-                    return Poll::Ready(Some(self.converted(&kinds, values)));
+                    match self.converted(told) {
+                        piece if piece.is_empty() => continue,
+                        piece => return Poll::Ready(Some(piece)),
+                    }
                 }
                 if self.end.as_mut().poll(context).is_pending() {
                     return Poll::Pending;
@@ -191,8 +195,7 @@ impl WatchBody {
 
     fn first_objects(&mut self) -> Bytes {
         if self.writer.calls_webhook() {
-            let some = self.begin.by_ref().take(MAX_CONVERTED);
-            let some: Vec<_> = some.map(|object| (EventKind::Added, object)).collect();
+            let some = self.begin.by_ref().take(MAX_CONVERTED).map(StateChange::first).collect();
             return self.convert(some);
         }
         let mut piece = Vec::new();
@@ -208,8 +211,8 @@ impl WatchBody {
     fn changes(&mut self) -> Result<Bytes, Expired> {
         if self.writer.calls_webhook() {
             let mut some = Vec::new();
-            self.watch.read(|told| {
-                some.push((told.kind, Arc::new(told.object.at(told.object.revision))));
+            self.watch.read_changes(|change| {
+                some.push(change);
                 if some.len() < MAX_CONVERTED { Reading::GoOn } else { Reading::Stop }
             })?;
             return Ok(self.convert(some));
@@ -224,14 +227,8 @@ impl WatchBody {
     }
 }
 
-/// How many events a webhook converts in one call, or a few more.
-const MAX_CONVERTED: usize = 500;
-
 /// Events of which a webhook makes those of the version that is watched.
-struct Converting {
-    kinds: Vec<EventKind>,
-    values: Pin<Box<dyn Future<Output = Vec<Value>> + Send>>,
-}
+type Converting = Pin<Box<dyn Future<Output = Vec<(EventKind, Value)>> + Send>>;
 
 /// How long a watch waits before it asks a webhook again that has failed. As upstream, nothing is
 /// told meanwhile: what comes later must not come before.
@@ -239,33 +236,37 @@ const CONVERSION_PAUSE: Duration = Duration::from_secs(1);
 
 impl WatchBody {
     /// Bytes of the events if they need no conversion; else nothing yet.
-    fn convert(&mut self, events: Vec<(EventKind, Arc<Object>)>) -> Bytes {
-        let mut piece = Vec::new();
-        if events.iter().all(|(_, object)| self.writer.sends_stored_bytes(object)) {
-            for (kind, object) in &events {
+    fn convert(&mut self, changes: Vec<StateChange>) -> Bytes {
+        let selection = self.watch.selection();
+        let seen: Option<Vec<_>> = changes.iter().map(|change| selection.seen(change)).collect();
+        let told = seen.map(|seen| seen.into_iter().flatten().collect::<Vec<_>>());
+        let stored =
+            told.filter(|told| told.iter().all(|(_, object)| self.writer.sends_stored_bytes(object)));
+        if let Some(told) = stored {
+            let mut piece = Vec::new();
+            for (kind, object) in &told {
                 self.writer.write_json(&mut piece, *kind, object);
             }
             return piece.into();
         }
-        let (registry, served) = (self.registry.clone(), self.writer.served.clone());
-        let (kinds, objects): (Vec<EventKind>, Vec<Arc<Object>>) = events.into_iter().unzip();
-        let values = async move {
+        let (registry, served, selection) =
+            (self.registry.clone(), self.writer.served.clone(), selection.clone());
+        self.converting = Some(Box::pin(async move {
             let Some(custom) = served.custom() else { return Vec::new() };
             loop {
-                match registry.shown(custom, &objects).await {
-                    Ok(values) => return values,
+                match registry.told(custom, &selection, &changes).await {
+                    Ok(told) => return told,
                     Err(status) => tracing::debug!(%status, "a watch waits for a conversion"),
                 }
                 sleep(CONVERSION_PAUSE).await;
             }
-        };
-        self.converting = Some(Converting { kinds, values: Box::pin(values) });
+        }));
         Bytes::new()
     }
 
-    fn converted(&mut self, kinds: &[EventKind], values: Vec<Value>) -> Bytes {
+    fn converted(&mut self, told: Vec<(EventKind, Value)>) -> Bytes {
         let mut piece = Vec::new();
-        for (kind, value) in kinds.iter().zip(values) {
+        for (kind, value) in told {
             piece.extend_from_slice(&self.writer.value_frame(kind.as_str(), value));
         }
         piece.into()
