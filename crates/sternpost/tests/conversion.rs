@@ -162,6 +162,53 @@ async fn started(name: &str) -> (Server, Hook) {
     (server, hook)
 }
 
+/// Upstream fills in defaults when it reads a body or a stored object, not on the way to the store. What
+/// is expected here is what kube-apiserver 1.36.4 sent to the same webhook.
+#[tokio::test]
+async fn a_write_of_the_status_stores_no_defaults_of_its_version() {
+    let (server, hook) = started("conversion-status-defaults").await;
+    let (v1, v2) = (widgets("v1"), widgets("v2"));
+    // In v2 nobody has said anything about `d`, which has a default there.
+    hook.does(|review| {
+        let mut answer = answered(review);
+        for object in answer["response"]["convertedObjects"].as_array_mut().unwrap() {
+            if let Some(spec) = object["spec"].as_object_mut() {
+                spec.remove("d");
+            }
+        }
+        Reply::ok(answer.to_string())
+    });
+    let mut body = widget("v1", "a", &json!({"color": "red"}));
+    body["metadata"]["finalizers"] = json!(["example.com/f"]);
+    server.post(&v1, &body).await.expect(201);
+    let sent_to_storage = |seen: usize| {
+        let calls = hook.server.calls();
+        let requests = calls
+            .iter()
+            .skip(seen)
+            .map(|call| serde_json::from_slice::<Value>(&call.body).unwrap()["request"].clone());
+        let to_v1 = requests.filter(|request| request["desiredAPIVersion"] == format!("{GROUP}/v1"));
+        to_v1.last().unwrap()["objects"][0]["spec"].clone()
+    };
+
+    let seen = hook.count();
+    let status = json!({"status": {"seen": "x"}});
+    server.patch(&format!("{v2}/a/status"), MERGE, &status).await.expect(200);
+    assert_eq!(sent_to_storage(seen), json!({"colour": "red"}), "merge patch");
+
+    let seen = hook.count();
+    let mut applied = widget("v2", "a", &json!({}));
+    applied["status"] = json!({"seen": "y"});
+    let path = format!("{v2}/a/status?fieldManager=m&force=true");
+    server.patch(&path, APPLY, &applied).await.expect(200);
+    assert_eq!(sent_to_storage(seen), json!({"colour": "red"}), "apply");
+
+    let seen = hook.count();
+    assert_eq!(server.send("DELETE", &format!("{v2}/a"), "application/json", "").await.code, 200);
+    assert_eq!(sent_to_storage(seen), json!({"colour": "red"}), "delete");
+    server.stop();
+}
+
 #[tokio::test]
 async fn every_verb_works_in_every_version() {
     let (server, hook) = started("conversion-verbs").await;
