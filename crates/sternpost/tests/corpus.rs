@@ -546,7 +546,7 @@ fn is_age(text: &str) -> bool {
     text == "<invalid>"
         || (!text.is_empty()
             && parts.into_iter().all(|part| {
-                let digits = part.trim_end_matches(['s', 'm', 'h', 'd']);
+                let digits = part.trim_end_matches(['s', 'm', 'h', 'd', 'y']);
                 digits.len() + 1 == part.len()
                     && !digits.is_empty()
                     && digits.bytes().all(|byte| byte.is_ascii_digit())

@@ -68,7 +68,7 @@ GENERATED = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 # Seconds for what a server does later.
 PATIENCE = 40
 RETRIES = 8
-AGE = re.compile(r"^(\d+[smhd])+$|^<invalid>$")
+AGE = re.compile(r"^(\d+[smhdy])+$|^<invalid>$")
 
 
 def without_owners(text):
