@@ -53,6 +53,11 @@ impl Follow {
         self.watch.place().get()
     }
 
+    /// Waits until the cache has of every resource what happened before the last that was told here.
+    pub async fn others_follow(&self) {
+        self.registry.cache.reaches(self.watch.place(), AGAIN).await;
+    }
+
     /// Waits until something changed, or, if something is left to do, until that can be tried again.
     pub async fn changed(&mut self, is_left: bool) {
         tokio::select! {
@@ -65,25 +70,28 @@ impl Follow {
     pub async fn next(&mut self) -> News {
         loop {
             poll_fn(|context| self.watch.poll_changed(context)).await;
-            let mut seen = Vec::new();
-            let read = self.watch.read(|told| {
-                let object = Arc::new(told.object.at(told.object.revision));
-                seen.push(if told.kind == EventKind::Deleted {
-                    Seen::Gone(object)
-                } else {
-                    Seen::Now(object)
-                });
-                Reading::GoOn
-            });
-            match read {
-                Ok(()) if seen.is_empty() => {}
-                Ok(()) => return News::Changes(seen),
-                // Too far behind: from the beginning.
-                Err(_) => {
-                    let (objects, watch) = begin(&self.registry, &self.served, &self.selection).await;
-                    self.watch = watch;
-                    return News::All(objects);
-                }
+            if let Some(news) = self.now().await {
+                return news;
+            }
+        }
+    }
+
+    /// What the cache has beyond what was told, without waiting for more.
+    pub async fn now(&mut self) -> Option<News> {
+        let mut seen = Vec::new();
+        let read = self.watch.read(|told| {
+            let object = Arc::new(told.object.at(told.object.revision));
+            seen.push(if told.kind == EventKind::Deleted { Seen::Gone(object) } else { Seen::Now(object) });
+            Reading::GoOn
+        });
+        match read {
+            Ok(()) if seen.is_empty() => None,
+            Ok(()) => Some(News::Changes(seen)),
+            // Too far behind: from the beginning.
+            Err(_) => {
+                let (objects, watch) = begin(&self.registry, &self.served, &self.selection).await;
+                self.watch = watch;
+                Some(News::All(objects))
             }
         }
     }

@@ -20,6 +20,10 @@ pub(crate) static SERVICE_ACCOUNTS: LazyLock<User> = LazyLock::new(|| account("s
 pub(crate) static ROOT_CERTIFICATES: LazyLock<User> = LazyLock::new(|| account("root-ca-cert-publisher"));
 pub(crate) static QUOTAS: LazyLock<User> = LazyLock::new(|| account("resourcequota-controller"));
 pub(crate) static TOKENS: LazyLock<User> = LazyLock::new(|| account("token-controller"));
+pub(crate) static CLAIM_PROTECTION: LazyLock<User> = LazyLock::new(|| account("pvc-protection-controller"));
+pub(crate) static VOLUME_PROTECTION: LazyLock<User> = LazyLock::new(|| account("pv-protection-controller"));
+pub(crate) static ATTRIBUTES_CLASS_PROTECTION: LazyLock<User> =
+    LazyLock::new(|| account("volumeattributesclass-protection-controller"));
 
 pub(crate) fn writer(user: &'static User) -> Writer<'static> {
     Writer { manager: MANAGER, user, ..Writer::server() }

@@ -4,7 +4,7 @@
 //! definitions, gives definitions their names and clears up behind them. [`start`]
 //! runs what upstream has in its controller manager: the end of namespaces, garbage
 //! collection, what every namespace has, quotas, aggregated roles, tokens in
-//! secrets, and the end of events. Each can be switched off ([`switches`]).
+//! secrets, storage that is in use, and the end of events. Each can be switched off ([`switches`]).
 //!
 //! Invariants: a controller learns of the world by watching the cache and changes
 //! it by the same verbs as everybody else; it writes only on condition that what it
@@ -23,6 +23,7 @@ mod identity;
 mod namespaces;
 mod per_namespace;
 mod policies_status;
+mod protection;
 mod quotas;
 mod streams;
 pub mod switches;
@@ -84,6 +85,15 @@ pub fn start(registry: &Arc<Registry>, options: Options) {
     }
     if switches.is_on(switches::POLICY_STATUS) {
         tokio::spawn(policies_status::run(registry()));
+    }
+    if switches.is_on(switches::CLAIM_PROTECTION) {
+        tokio::spawn(protection::claims(registry()));
+    }
+    if switches.is_on(switches::VOLUME_PROTECTION) {
+        tokio::spawn(protection::volumes(registry()));
+    }
+    if switches.is_on(switches::ATTRIBUTES_CLASS_PROTECTION) {
+        tokio::spawn(protection::attributes_classes(registry()));
     }
     if switches.is_on(switches::EVENT_TTL) {
         tokio::spawn(event_ttl::run(registry(), event_lifetime));

@@ -25,12 +25,33 @@ pub const POLICY_STATUS: Controller = Controller {
     name: "validatingadmissionpolicy-status-controller",
     alias: "validatingadmissionpolicy-status",
 };
+pub const CLAIM_PROTECTION: Controller =
+    Controller { name: "persistentvolumeclaim-protection-controller", alias: "pvc-protection" };
+pub const VOLUME_PROTECTION: Controller =
+    Controller { name: "persistentvolume-protection-controller", alias: "pv-protection" };
+/// Too young to have had another name.
+pub const ATTRIBUTES_CLASS_PROTECTION: Controller = Controller {
+    name: "volumeattributesclass-protection-controller",
+    alias: "volumeattributesclass-protection-controller",
+};
 /// Upstream's API server does this by itself, and its flag is `--event-ttl`.
 pub const EVENT_TTL: Controller = Controller { name: "event-ttl-controller", alias: "event-ttl" };
 
 /// All of them, in the order in which help shows them.
-pub const CONTROLLERS: [Controller; 9] =
-    [NAMESPACE, GARBAGE, SERVICE_ACCOUNT, TOKEN, ROOT_CA, QUOTA, AGGREGATION, POLICY_STATUS, EVENT_TTL];
+pub const CONTROLLERS: [Controller; 12] = [
+    NAMESPACE,
+    GARBAGE,
+    SERVICE_ACCOUNT,
+    TOKEN,
+    ROOT_CA,
+    QUOTA,
+    AGGREGATION,
+    POLICY_STATUS,
+    CLAIM_PROTECTION,
+    VOLUME_PROTECTION,
+    ATTRIBUTES_CLASS_PROTECTION,
+    EVENT_TTL,
+];
 
 /// The controllers that are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

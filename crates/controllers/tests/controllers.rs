@@ -465,3 +465,162 @@ async fn a_namespace_of_the_same_name_is_not_touched() {
         assert!(running.names("configmaps", "again").is_empty());
     }
 }
+
+fn claim(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    })
+}
+
+/// A pod that uses a claim, on a node or on none.
+fn pod_with_claim(name: &str, claim: &str, node: Option<&str>) -> Value {
+    let mut pod = pod(name, &[], &json!({}));
+    pod["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]);
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = node.into();
+    }
+    pod
+}
+
+#[tokio::test]
+async fn a_claim_goes_when_no_pod_on_a_node_uses_it() {
+    let running = Running::start(&["pvc-protection"]).await;
+    for name in ["free", "used", "unscheduled"] {
+        let made = running.create("persistentvolumeclaims", "default", claim(name)).await;
+        assert_eq!(made["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
+    }
+    running.create("pods", "default", pod_with_claim("p", "used", Some("n"))).await;
+    running.create("pods", "default", pod_with_claim("q", "used", Some("n"))).await;
+    running.create("pods", "default", pod_with_claim("r", "unscheduled", None)).await;
+    // One of the same name elsewhere is no business of theirs.
+    running.namespace("other").await;
+    running.create("persistentvolumeclaims", "other", claim("used")).await;
+    for name in ["free", "used", "unscheduled"] {
+        running.delete("persistentvolumeclaims", "default", name, None).await;
+    }
+    running.delete("persistentvolumeclaims", "other", "used", None).await;
+    let left = |it: &Running| {
+        [it.names("persistentvolumeclaims", "default"), it.names("persistentvolumeclaims", "other")]
+    };
+    running.until("two are gone", |it| left(it) == [vec!["used"], vec![]]).await;
+    running.remove_pod("default", "p").await;
+    running.quiet().await;
+    assert_eq!(running.names("persistentvolumeclaims", "default"), ["used"]);
+    running.remove_pod("default", "q").await;
+    running.until("the last is gone", |it| left(it) == [Vec::<String>::new(), vec![]]).await;
+}
+
+#[tokio::test]
+async fn a_claim_made_for_a_pod_goes_with_the_pod_it_was_made_for() {
+    let running = Running::start(&["pvc-protection"]).await;
+    let mut with_volume = pod("p", &["a.test/x"], &json!({}));
+    with_volume["spec"]["nodeName"] = "n".into();
+    let template = json!({"spec": claim("v")["spec"]});
+    with_volume["spec"]["volumes"] = json!([{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]);
+    let made = running.create("pods", "default", with_volume).await;
+    let owner = |uid: &Value| json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": true}]);
+    // Of the pod, and of that name for another: only the first is in use.
+    let mut its_own = claim("p-v");
+    its_own["metadata"]["ownerReferences"] = owner(&made["metadata"]["uid"]);
+    running.create("persistentvolumeclaims", "default", its_own).await;
+    running.delete("persistentvolumeclaims", "default", "p-v", None).await;
+    running.quiet().await;
+    assert_eq!(running.names("persistentvolumeclaims", "default"), ["p-v"]);
+    // Deleted with no grace period it is done with the claim, whoever still holds it.
+    running.remove_pod("default", "p").await;
+    running.until("it is gone", |it| it.names("persistentvolumeclaims", "default").is_empty()).await;
+    assert_eq!(running.names("pods", "default"), ["p"]);
+
+    let mut of_another = claim("p-v");
+    of_another["metadata"]["ownerReferences"] = owner(&"another".into());
+    running.create("persistentvolumeclaims", "default", of_another).await;
+    running.delete("persistentvolumeclaims", "default", "p-v", None).await;
+    running.until("it is gone", |it| it.names("persistentvolumeclaims", "default").is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_volume_goes_when_it_is_not_bound() {
+    let running = Running::start(&["pv-protection"]).await;
+    let volume = |name: &str| {
+        json!({"metadata": {"name": name}, "spec": {"capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/tmp"}}})
+    };
+    for name in ["bound", "free"] {
+        let made = running.create("persistentvolumes", "", volume(name)).await;
+        assert_eq!(made["metadata"]["finalizers"], json!(["kubernetes.io/pv-protection"]));
+    }
+    let phase = |phase: &str| json!({"status": {"phase": phase}});
+    running.patch_part("persistentvolumes", "", "bound", phase("Bound"), Part::Status).await;
+    running.delete("persistentvolumes", "", "bound", None).await;
+    running.delete("persistentvolumes", "", "free", None).await;
+    running.until("one is gone", |it| it.names("persistentvolumes", "") == ["bound"]).await;
+    running.patch_part("persistentvolumes", "", "bound", phase("Released"), Part::Status).await;
+    running.until("both are gone", |it| it.names("persistentvolumes", "").is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_class_goes_when_neither_a_claim_nor_a_volume_names_it() {
+    let running = Running::start(&["volumeattributesclass-protection-controller"]).await;
+    const CLASSES: &str = "storage.k8s.io/volumeattributesclasses";
+    for name in ["claimed", "free", "of-volume"] {
+        let class = json!({"metadata": {"name": name}, "driverName": "d.test", "parameters": {"a": "b"}});
+        let made = running.create(CLASSES, "", class).await;
+        assert_eq!(made["metadata"]["finalizers"], json!(["kubernetes.io/vac-protection"]));
+    }
+    let mut claims = claim("c");
+    claims["spec"]["volumeAttributesClassName"] = "claimed".into();
+    running.create("persistentvolumeclaims", "default", claims).await;
+    let volume = json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"], "csi": {"driver": "d.test", "volumeHandle": "h"},
+        "volumeAttributesClassName": "of-volume"}});
+    running.create("persistentvolumes", "", volume).await;
+    for name in ["claimed", "free", "of-volume"] {
+        running.delete(CLASSES, "", name, None).await;
+    }
+    running.until("one is gone", |it| it.names(CLASSES, "") == ["claimed", "of-volume"]).await;
+    let unheld = json!({"metadata": {"finalizers": null}});
+    running.patch("persistentvolumeclaims", "default", "c", unheld.clone()).await;
+    running.delete("persistentvolumeclaims", "default", "c", None).await;
+    running.until("two are gone", |it| it.names(CLASSES, "") == ["of-volume"]).await;
+    running.patch("persistentvolumes", "", "v", unheld).await;
+    running.delete("persistentvolumes", "", "v", None).await;
+    running.until("all are gone", |it| it.names(CLASSES, "").is_empty()).await;
+}
+
+#[tokio::test]
+async fn what_has_lost_its_protection_gets_it_again() {
+    let running = Running::start(&["pvc-protection", "pv-protection"]).await;
+    running.create("persistentvolumeclaims", "default", claim("c")).await;
+    let unprotected = json!({"metadata": {"finalizers": ["a.test/x"]}});
+    running.patch("persistentvolumeclaims", "default", "c", unprotected).await;
+    let finalizers = |it: &Running| {
+        it.get("persistentvolumeclaims", "default", "c").map(|claim| claim["metadata"]["finalizers"].clone())
+    };
+    let both = json!(["a.test/x", "kubernetes.io/pvc-protection"]);
+    running.until("it is protected", |it| finalizers(it) == Some(both.clone())).await;
+    // Whoever deletes it and holds it is waited for, unprotected.
+    running.delete("persistentvolumeclaims", "default", "c", None).await;
+    running.until("only its own is left", |it| finalizers(it) == Some(json!(["a.test/x"]))).await;
+    running.quiet().await;
+    assert_eq!(finalizers(&running), Some(json!(["a.test/x"])));
+}
+
+#[tokio::test]
+async fn protection_goes_on_where_it_ended() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let before = Running::start_on(&store, &["-*"], sternpost_controllers::EVENT_LIFETIME).await;
+    before.create("persistentvolumeclaims", "default", claim("free")).await;
+    before.create("persistentvolumeclaims", "default", claim("used")).await;
+    before.create("pods", "default", pod_with_claim("p", "used", Some("n"))).await;
+    for name in ["free", "used"] {
+        before.delete("persistentvolumeclaims", "default", name, None).await;
+    }
+    before.quiet().await;
+    // As kube-apiserver alone: protected, and nobody ends that.
+    assert_eq!(before.names("persistentvolumeclaims", "default"), ["free", "used"]);
+    let after = Running::start_on(&store, &["*"], sternpost_controllers::EVENT_LIFETIME).await;
+    after.until("one is gone", |it| it.names("persistentvolumeclaims", "default") == ["used"]).await;
+    after.remove_pod("default", "p").await;
+    after.until("both are gone", |it| it.names("persistentvolumeclaims", "default").is_empty()).await;
+}

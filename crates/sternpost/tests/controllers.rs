@@ -155,3 +155,29 @@ async fn controllers_that_are_off_do_nothing() {
     server.get(&format!("{maps}/child")).await.expect(200);
     server.stop();
 }
+
+/// With no flags at all: nothing that admission protects is left behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn storage_that_nobody_uses_ends_when_it_is_deleted() {
+    let server = Server::start("controllers-storage").await;
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    let volume = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+        "hostPath": {"path": "/tmp"}});
+    for (path, object) in [
+        (
+            "/api/v1/namespaces/default/persistentvolumeclaims",
+            json!({"metadata": {"name": "it"}, "spec": spec}),
+        ),
+        ("/api/v1/persistentvolumes", json!({"metadata": {"name": "it"}, "spec": volume})),
+        (
+            "/apis/storage.k8s.io/v1/volumeattributesclasses",
+            json!({"metadata": {"name": "it"}, "driverName": "d.test", "parameters": {"a": "b"}}),
+        ),
+    ] {
+        let made = server.post(path, &object).await.expect(201);
+        assert_eq!(made["metadata"]["finalizers"].as_array().map(Vec::len), Some(1), "{path}");
+        server.delete(&format!("{path}/it")).await.expect(200);
+        server.gone(&format!("{path}/it")).await;
+    }
+    server.stop();
+}

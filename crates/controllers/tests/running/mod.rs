@@ -121,6 +121,15 @@ impl Running {
         self.registry.delete(target, &options, Writer::server()).await.unwrap();
     }
 
+    /// At once, as its kubelet would.
+    #[allow(dead_code, reason = "not every test has pods on nodes")]
+    pub async fn remove_pod(&self, namespace: &str, name: &str) {
+        let served = self.of("pods");
+        let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+        let target = Target { served: &served, namespace, name };
+        self.registry.delete(target, &options, Writer::server()).await.unwrap();
+    }
+
     pub async fn patch(&self, kind: &str, namespace: &str, name: &str, patch: Value) -> Value {
         self.patch_part(kind, namespace, name, patch, Part::Main).await
     }
