@@ -7,11 +7,12 @@ use std::{
 
 use http::{HeaderMap, HeaderName, header};
 
-/// The clauses of an `Accept` header, best first: by `q`, then the concrete
-/// before the wildcards, then as written.
+/// The clauses of an `Accept` header, best first, in upstream's order, which is
+/// not quite by `q`: see [`sort`].
 ///
-/// As upstream, `q=0` only means "last". A header that is absent or blank
-/// stands for `*/*`; one without any usable clause accepts nothing.
+/// As upstream, `q=0` excludes nothing, and only the first of several headers
+/// counts. One that is absent or blank stands for `*/*`; one without any usable
+/// clause accepts nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accept(Arc<[Clause]>);
 
@@ -35,8 +36,8 @@ pub struct Clause {
     kind: String,
     subtype: String,
     params: Vec<(String, String)>,
-    /// In thousandths.
-    q: u16,
+    /// In millionths, also beyond what HTTP allows.
+    q: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +48,12 @@ pub enum Encoding {
 
 impl Accept {
     pub fn of(headers: &HeaderMap) -> Self {
-        let mut sent = headers.get_all(header::ACCEPT).iter();
-        let first = sent.next().map_or(b"".as_slice(), |value| value.as_bytes());
-        let common =
-            COMMON.iter().find(|(text, _)| text.as_bytes() == first).filter(|_| sent.next().is_none());
+        let sent = headers.get(header::ACCEPT).map_or(b"".as_slice(), |value| value.as_bytes());
+        let common = COMMON.iter().find(|(text, _)| text.as_bytes() == sent);
         match common {
             Some((_, accept)) => accept.clone(),
-            None => Self::parse(&joined(headers, &header::ACCEPT)),
+            // Present but not text: must not read as absent.
+            None => Self::parse(std::str::from_utf8(sent).unwrap_or(",")),
         }
     }
 
@@ -63,7 +63,7 @@ impl Accept {
         }
         let mut clauses: Vec<Clause> =
             split_outside_quotes(text, ',').into_iter().filter_map(Clause::parse).collect();
-        clauses.sort_by_key(|clause| (Reverse(clause.q), clause.wildcards()));
+        sort(&mut clauses);
         Self(clauses.into())
     }
 
@@ -105,12 +105,13 @@ impl Clause {
         if kind.is_empty() || subtype.is_empty() || (kind == "*" && subtype != "*") {
             return None;
         }
-        let mut clause = Self { kind: kind.into(), subtype: subtype.into(), params: vec![], q: 1000 };
+        let mut clause = Self { kind: kind.into(), subtype: subtype.into(), params: vec![], q: 1_000_000 };
         for part in parts {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().trim_matches('"'));
             if name == "q" {
-                clause.q = parse_q(value).unwrap_or(1000);
+                // What is no number is none, and beyond what can be told apart all is alike.
+                clause.q = (value.parse::<f64>().unwrap_or(0.0) * 1e6) as i64;
             } else if !name.is_empty() {
                 clause.params.push((name, value.to_owned()));
             }
@@ -167,6 +168,33 @@ impl Encoding {
         }
         let gzip = gzip.or(any).unwrap_or(0);
         if gzip > 0 && gzip >= identity.unwrap_or(0) { Self::Gzip } else { Self::Identity }
+    }
+}
+
+/// As upstream sorts, which asks of two neighbours whether the second belongs before the first: by a
+/// higher quality, or else, whatever its quality is, because the first is a wildcard. So a concrete
+/// type behind a wildcard goes before it even with `q=0`.
+fn sort(clauses: &mut [Clause]) {
+    // Go sorts more than that in another way, which depends on what comes where.
+    const SORTED_BY_INSERTION: usize = 12;
+    if clauses.len() > SORTED_BY_INSERTION {
+        clauses.sort_by_key(|clause| (Reverse(clause.q), clause.wildcards()));
+        return;
+    }
+    let goes_before = |this: &Clause, other: &Clause| {
+        this.q > other.q
+            || (this.kind != "*" && other.kind == "*")
+            || (this.subtype != "*" && other.subtype == "*")
+    };
+    for end in 1..clauses.len() {
+        for place in (1..=end).rev() {
+            let is_next =
+                matches!(clauses.get(place - 1..=place), Some([other, this]) if goes_before(this, other));
+            if !is_next {
+                break;
+            }
+            clauses.swap(place - 1, place);
+        }
     }
 }
 
@@ -266,20 +294,39 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.append(header::ACCEPT, text.parse().unwrap());
             assert_eq!(Accept::of(&headers), Accept::parse(text));
-            headers.append(header::ACCEPT, "text/html".parse().unwrap());
-            assert_eq!(Accept::of(&headers), Accept::parse(&format!("{text},text/html")));
         }
         assert_eq!(Accept::of(&HeaderMap::new()), Accept::parse(""));
     }
 
     #[test]
-    fn several_accept_headers_are_one_list() {
+    fn only_the_first_accept_header_counts() {
         let mut headers = HeaderMap::new();
         assert_eq!(Accept::of(&headers).choose(&[JSON]), Some(JSON));
         headers.append(header::ACCEPT, "text/html".parse().unwrap());
         assert_eq!(Accept::of(&headers).choose(&[JSON]), None);
         headers.append(header::ACCEPT, JSON.parse().unwrap());
-        assert_eq!(Accept::of(&headers).choose(&[JSON]), Some(JSON));
+        assert_eq!(Accept::of(&headers).choose(&[JSON]), None);
+    }
+
+    /// As kube-apiserver 1.36.4 answered with JSON or YAML.
+    #[test]
+    fn a_quality_counts_less_than_being_concrete() {
+        const YAML: &str = "application/yaml";
+        for (accept, expected) in [
+            ("application/json;q=0", JSON),
+            ("*/*;q=0", JSON),
+            ("application/yaml;q=0,application/json;q=0", YAML),
+            ("application/json;q=0, application/yaml", YAML),
+            ("application/json;q=0.5, application/yaml;q=0.6", YAML),
+            ("*/*, application/yaml;q=0", YAML),
+            ("application/yaml;q=0, */*", JSON),
+            ("application/*, application/yaml;q=0.1", YAML),
+            ("application/json;q=abc, application/yaml;q=0.001", YAML),
+            ("application/json;q=1, application/yaml;q=2", YAML),
+            ("application/yaml;q=-1, application/json;q=0", JSON),
+        ] {
+            assert_eq!(Accept::parse(accept).choose(&[JSON, YAML]), Some(expected), "{accept}");
+        }
     }
 
     #[test]

@@ -113,12 +113,36 @@ where
     let subject = route.subject(api);
     let failed =
         |response, user| Answer { response: objects::whole(response), user, subject: subject.clone() };
-    // There is one kind of path that says too little.
     let info = path.as_deref().map(|path| match route {
         Route::OpenApi(_) => Ok(RequestInfo::of_path(&parts.method, path)),
         _ => RequestInfo::of(&parts.method, path, &query),
     });
+    // There is one kind of path that says too little.
+    let info = match info.transpose() {
+        Ok(info) => info,
+        Err(unclear) => {
+            discard(&parts.headers, body).await;
+            let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+            let text = unclear.text(target);
+            return failed(response::plain_text(StatusCode::INTERNAL_SERVER_ERROR, text), None);
+        }
+    };
     let audit_id = audit_id.to_str().unwrap_or_default();
+
+    // How long the request may take, unless it is one that goes on: whoever asks for what is no time
+    // is told so before anybody looks who asks, and for what.
+    let nobody = User::default();
+    if let Some(attributes) = info.as_ref().map(|info| info.attributes(&nobody))
+        && !flow::goes_on(&attributes)
+        && let Err(status) = objects::options::allotted(&query)
+    {
+        discard(&parts.headers, body).await;
+        let mut refused = failed(response::error(&parts.headers, spacing, &status), None);
+        if let Some(audited) = audit::begin(api, &attributes, &parts, audit_id).await {
+            refused.response = audited.refused(refused.response).await;
+        }
+        return refused;
+    }
 
     // Authentication, before anything is told about what exists. A credential
     // that is wrong is refused on public paths too, as upstream does.
@@ -132,9 +156,8 @@ where
         Err(_) => {
             discard(&parts.headers, body).await;
             let mut refused = failed(response::error(&parts.headers, spacing, &Status::unauthorized()), None);
-            if let Some(Ok(info)) = &info
-                && let Some(audited) =
-                    audit::begin(api, &info.attributes(&User::default()), &parts, audit_id).await
+            if let Some(info) = &info
+                && let Some(audited) = audit::begin(api, &info.attributes(&nobody), &parts, audit_id).await
             {
                 refused.response = audited.refused(refused.response).await;
             }
@@ -144,15 +167,6 @@ where
     let (Some(path), Some(info)) = (path.as_deref(), info) else {
         let status = Status::bad_request("the path of the request URL is not valid");
         return failed(response::error(&parts.headers, spacing, &status), Some(user));
-    };
-    let info = match info {
-        Ok(info) => info,
-        Err(unclear) => {
-            return failed(
-                response::plain_text(StatusCode::INTERNAL_SERVER_ERROR, unclear.to_string()),
-                Some(user),
-            );
-        }
     };
 
     // What the audit log is told, of whoever sent the credential.

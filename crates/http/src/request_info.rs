@@ -35,13 +35,17 @@ enum Subject<'a> {
 }
 
 /// A path that begins like that of a resource and names none.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "Internal Server Error: {quoted}: failed to create RequestInfo: unable to determine kind and namespace from url, {path}\n"
-)]
-pub struct Unclear {
-    path: String,
-    quoted: String,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unclear;
+
+impl Unclear {
+    /// What is answered; `target` is path and query as they were sent.
+    pub fn text(self, target: &str) -> String {
+        let quoted = go_quote(target);
+        format!(
+            "Internal Server Error: {quoted}: failed to create RequestInfo: unable to determine kind and namespace from url, {target}\n"
+        )
+    }
 }
 
 impl<'a> RequestInfo<'a> {
@@ -66,7 +70,7 @@ impl<'a> RequestInfo<'a> {
             rest => ("", rest),
         };
         let Some(resource) = rest.first() else {
-            return Err(Unclear { path: path.to_owned(), quoted: go_quote(path) });
+            return Err(Unclear);
         };
         let part = |index: usize| rest.get(index).copied().unwrap_or_default();
         let subresource = if special == Some("proxy") { "" } else { part(2) };
@@ -122,7 +126,7 @@ mod tests {
     fn asked(method: &str, target: &str) -> String {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         match RequestInfo::of(&method.parse().unwrap(), path, &Query::parse(Some(query))) {
-            Err(error) => error.to_string(),
+            Err(unclear) => unclear.text(target),
             Ok(RequestInfo { verb, subject: Subject::Path(path) }) => format!("{verb} path {path}"),
             Ok(RequestInfo { verb, subject }) => {
                 let Subject::Resource { group, version, resource, subresource, namespace, name } = subject

@@ -2,6 +2,18 @@
 
 use std::{cmp::Ordering, fmt, sync::Arc};
 
+/// An `apiVersion` with too many slashes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnexpectedGroupVersion(String);
+
+impl fmt::Display for UnexpectedGroupVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unexpected GroupVersion string: {}", self.0)
+    }
+}
+
+impl std::error::Error for UnexpectedGroupVersion {}
+
 /// `apps/v1`; the core group is the empty group and prints as `v1`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersion {
@@ -19,6 +31,16 @@ impl GroupVersion {
         match api_version.split_once('/') {
             Some((group, version)) => Self::new(group, version),
             None => Self::new("", api_version),
+        }
+    }
+
+    /// Reads the `apiVersion` that somebody wrote: nothing and a mere slash are no version, and
+    /// the core group may be written as what it is, as in `/v1`.
+    pub fn read(api_version: &str) -> Result<Option<Self>, UnexpectedGroupVersion> {
+        match api_version {
+            "" | "/" => Ok(None),
+            text if text.matches('/').count() > 1 => Err(UnexpectedGroupVersion(text.to_owned())),
+            text => Ok(Some(Self::parse(text))),
         }
     }
 

@@ -236,6 +236,11 @@ impl Status {
         Self::failure(403, Reason::Forbidden, message).with_details(Details::default())
     }
 
+    /// A name in a path that no object can have.
+    pub fn invalid_name_parameter(name: &str, problems: &[String]) -> Self {
+        Self::bad_request(format!("Name parameter invalid: {}: {}", go_quote(name), problems.join(";")))
+    }
+
     pub fn not_found(resource: ResourceName<'_>, name: &str) -> Self {
         Self::failure(404, Reason::NotFound, format!("{resource} {name:?} not found"))
             .with_details(Details::of(resource, name))

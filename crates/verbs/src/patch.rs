@@ -7,6 +7,7 @@ use sternpost_apply::{ApplyError, Conflict};
 use sternpost_cache::Object;
 use sternpost_meta::{
     field::go_quote,
+    gvk::GroupVersion,
     status::{Cause, CauseReason, Reason, Status},
 };
 use sternpost_patch::{json_patch, merge_patch, strategic};
@@ -64,6 +65,7 @@ impl Registry {
                 if !matches!(part, Part::Main) {
                     return Err(target.not_found());
                 }
+                target.check_name()?;
                 match self.apply_new(target, config, *force, request, writer).await {
                     // Somebody else has created it: apply to that.
                     Err(status) if status.code == 409 && status.reason == Some(Reason::AlreadyExists) => {
@@ -220,7 +222,10 @@ fn retyped(served: &Served, patched: &Value, request: &PatchRequest) -> Result<(
         Status::invalid("", "", "", vec![cause])
     };
     if served.custom().is_none() {
-        check_type(patched, served).map_err(|why| invalid(&why))?;
+        // A strategic patch is applied to an object of the kind, which it stays whatever is said.
+        if !matches!(request.patch, Patch::Strategic(_)) {
+            check_type(patched, served).map_err(|why| invalid(&why))?;
+        }
     } else if patched.text("kind").is_empty() {
         return Err(invalid(&format!("Object 'Kind' is missing in '{patched}'")));
     }
@@ -251,14 +256,15 @@ pub fn to_stored(served: &Served, mut object: Value) -> Value {
 
 /// A patch may not make an object of another kind.
 fn check_type(patched: &Value, served: &Served) -> Result<(), String> {
-    let version = served.resource.gv.to_string();
-    let found_version = Some(patched.text("apiVersion")).filter(|text| !text.is_empty()).unwrap_or(&version);
+    let expected = &served.resource.gv;
+    let found = GroupVersion::read(patched.text("apiVersion")).map_err(|error| error.to_string())?;
+    let found = found.as_ref().unwrap_or(expected);
     let kind = served.kind();
     let found_kind = Some(patched.text("kind")).filter(|text| !text.is_empty()).unwrap_or(kind);
-    if (found_version, found_kind) == (version.as_str(), kind) {
+    if (found, found_kind) == (expected, kind) {
         return Ok(());
     }
-    Err(no_kind(found_kind, found_version))
+    Err(no_kind(found_kind, &found.to_string()))
 }
 
 fn strategic_status(error: &strategic::Error) -> Status {

@@ -8,6 +8,7 @@ use sternpost_meta::{
     audit::Annotations,
     authorize::{AlwaysAllow, Authorizer},
     field::Errors,
+    format,
     status::{ResourceName, Status},
     time::Timestamp,
     user::User,
@@ -65,7 +66,14 @@ impl<'a> Target<'a> {
     }
 
     pub(crate) fn not_found(&self) -> Status {
-        Status::not_found(self.resource_name(), self.name)
+        self.check_name().err().unwrap_or_else(|| Status::not_found(self.resource_name(), self.name))
+    }
+
+    /// Whether an object of this name could be stored at all.
+    pub(crate) fn check_name(&self) -> Result<(), Status> {
+        let problems = format::path_segment(self.name);
+        if problems.is_empty() { Ok(()) } else { Err(Status::invalid_name_parameter(self.name, &problems)) }
+    /// Of a name that no object can have, that is what is wrong.
     }
 
     /// The namespace to list: all if none is named.

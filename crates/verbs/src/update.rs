@@ -92,6 +92,7 @@ impl Registry {
                 if !may_create {
                     return Err(target.not_found());
                 }
+                target.check_name()?;
                 // There is nothing that a version could disagree with.
                 object.object_mut("metadata").remove("resourceVersion");
                 let request = Request::CreateOnUpdate;

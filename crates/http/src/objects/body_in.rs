@@ -4,7 +4,7 @@ use http::header;
 use serde_json::Value;
 use sternpost_meta::{
     field::{Errors, Path, go_quote},
-    gvk::GroupVersionKind,
+    gvk::GroupVersion,
     status::Status,
 };
 use sternpost_registry::{
@@ -45,7 +45,7 @@ pub fn object(
             let expected = served.resource.gvk();
             let value = sternpost_wire::object::decode(&request.body, Some(&expected))
                 .map_err(|error| unreadable(served, &protobuf_text(&error), &request.body))?;
-            check_kind(&value, served)?;
+            check_kind(&value, served, &request.body)?;
             (value, Vec::new())
         }
     };
@@ -73,11 +73,11 @@ fn decode_json(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), St
     if let Ok(decoded) = served.decode(bytes)
         && decoded.object.is_object()
     {
-        check_kind(&decoded.object, served)?;
+        check_kind(&decoded.object, served, bytes)?;
         return Ok((decoded.object, decoded.complaints));
     }
     let type_meta = type_meta(bytes).map_err(|why| unreadable(served, &why, bytes))?;
-    check_type(type_meta.api_version.as_deref(), type_meta.kind.as_deref(), served)?;
+    check_type(type_meta.api_version.as_deref(), type_meta.kind.as_deref(), served, bytes)?;
     // To Go `null` is an object without fields.
     let bytes = if bytes.trim_ascii() == b"null" { b"{}".as_slice() } else { bytes };
     let decoded = served.decode(bytes).map_err(|error| unfit(served, &error.0))?;
@@ -92,21 +92,18 @@ fn decode_custom(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), 
         let why = format!("Object 'Kind' is missing in '{text}'");
         return Err(unreadable(served, &why, bytes));
     }
-    let api_version = type_meta.api_version.unwrap_or_default();
-    if api_version.matches('/').count() > 1 {
-        let why = format!("unexpected GroupVersion string: {api_version}");
-        return Err(unreadable(served, &why, bytes));
-    }
-    check_custom_version(&api_version, served)?;
+    check_custom_version(&type_meta.api_version.unwrap_or_default(), served, bytes)?;
     let decoded = served.decode(bytes).map_err(|error| unfit(served, &error.0))?;
     Ok((decoded.object, decoded.complaints))
 }
 
-fn check_custom_version(found: &str, served: &Served) -> Result<(), Status> {
-    let expected = served.resource.gv.to_string();
-    if found == expected {
+fn check_custom_version(found: &str, served: &Served, body: &[u8]) -> Result<(), Status> {
+    let found = GroupVersion::read(found).map_err(|error| unreadable(served, &error.to_string(), body))?;
+    let expected = &served.resource.gv;
+    if found.as_ref() == Some(expected) {
         return Ok(());
     }
+    let found = found.map(|found| found.to_string()).unwrap_or_default();
     Err(Status::bad_request(format!(
         "the API version in the data ({found}) does not match the expected API version ({expected})"
     )))
@@ -163,12 +160,12 @@ fn decode_yaml(
         return Err(unreadable(served, &format!("yaml: {place}found unknown escape character"), bytes));
     }
     if served.custom().is_none() {
-        check_kind(&document.value, served)?;
+        check_kind(&document.value, served, bytes)?;
     } else if document.value.text("kind").is_empty() {
         let why = format!("Object 'Kind' is missing in '{}'", document.value);
         return Err(unreadable(served, &why, bytes));
     } else {
-        check_custom_version(document.value.text("apiVersion"), served)?;
+        check_custom_version(document.value.text("apiVersion"), served, bytes)?;
     }
     let mut complaints: Vec<String> = document.repeated.iter().map(repeated_key).collect();
     if validation == Validation::Strict && !complaints.is_empty() {
@@ -191,21 +188,34 @@ pub fn repeated_key(error: &sternpost_yaml::Error) -> String {
 }
 
 /// What a body says of itself must be what the URL says.
-fn check_kind(value: &Value, served: &Served) -> Result<(), Status> {
+fn check_kind(value: &Value, served: &Served, body: &[u8]) -> Result<(), Status> {
     let text = |name: &str| value.get(name).and_then(Value::as_str);
-    check_type(text("apiVersion"), text("kind"), served)
+    check_type(text("apiVersion"), text("kind"), served, body)
 }
 
-fn check_type(api_version: Option<&str>, kind: Option<&str>, served: &Served) -> Result<(), Status> {
-    let expected = served.resource.gv.to_string();
-    let found = api_version.filter(|found| !found.is_empty()).unwrap_or(&expected);
+fn check_type(
+    api_version: Option<&str>,
+    kind: Option<&str>,
+    served: &Served,
+    body: &[u8],
+) -> Result<(), Status> {
+    let expected = &served.resource.gv;
+    let found = GroupVersion::read(api_version.unwrap_or_default())
+        .map_err(|error| unreadable(served, &error.to_string(), body))?;
+    let found = found.as_ref().unwrap_or(expected);
     let wanted = served.kind();
     let kind = kind.filter(|kind| !kind.is_empty()).unwrap_or(wanted);
-    if (found, kind) == (expected.as_str(), wanted) {
+    if (found, kind) == (expected, wanted) {
         return Ok(());
     }
-    let (group, version) = found.rsplit_once('/').unwrap_or(("", found));
-    let gvk = GroupVersionKind::new(group, version, kind);
+    let GroupVersion { group, version } = found;
+    if version.is_empty() {
+        let body = String::from_utf8_lossy(body);
+        return Err(Status::bad_request(format!(
+            "{kind} in version \"\" cannot be handled as a {wanted}: Object 'apiVersion' is missing in '{body}'"
+        )));
+    }
+    let gvk = found.kind(kind);
     let known = is_known_kind(&gvk);
     // Versions of one kind, and the two groups of events, are one thing to upstream.
     let family = |group: &str| if group == "events.k8s.io" { String::new() } else { group.to_owned() };
@@ -218,7 +228,7 @@ fn check_type(api_version: Option<&str>, kind: Option<&str>, served: &Served) ->
         let package = go_package(served.group());
         format!("converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion")
     } else {
-        no_kind(kind, found)
+        no_kind(kind, &found.to_string())
     };
     Err(Status::bad_request(format!(
         "{kind} in version {} cannot be handled as a {wanted}: {why}",

@@ -38,6 +38,7 @@ pub fn respond(
     match verb {
         Verb::Get => {
             let shape = Shape::negotiate(request, served)?;
+            options::check_export(request)?;
             let found = COMPONENTS.iter().find(|probe| probe.component == target.name);
             let found = found.ok_or_else(|| {
                 // Upstream calls them by the singular here.

@@ -50,10 +50,8 @@ pub async fn handle(api: &Api, request: &Request, group: &str, version: &str) ->
     let place = path::parse(&request.path, group)?;
     let mut attempts = 0;
     // A watch has a time of its own.
-    let allotted = match options::time_allotted(request) {
-        Ok(allotted) if verb_of(request, &place) != Some(Verb::Watch) => allotted,
-        _ => REQUEST_TIMEOUT,
-    };
+    let is_watch = verb_of(request, &place) == Some(Verb::Watch);
+    let allotted = if is_watch { REQUEST_TIMEOUT } else { options::time_allotted(request) };
     let end = Instant::now() + allotted;
     let (mut warnings, answer) = loop {
         let served = registry.served.get(group, version, place.resource)?;
@@ -165,9 +163,6 @@ async fn respond(
         let resource = ResourceName { group: served.group(), resource: &served.resource.plural };
         return Err(Status::verb_not_supported(resource, "watch"));
     }
-    if verb != Verb::Watch {
-        options::time_allotted(request)?;
-    }
     if verb == Verb::Patch {
         patch::media_type(request, served)?;
     }
@@ -180,6 +175,7 @@ async fn respond(
     match verb {
         Verb::Get => {
             let shape = Shape::negotiate(request, served)?;
+            options::check_export(request)?;
             let version = request.query.first("resourceVersion").unwrap_or_default();
             if !matches!(version, "" | "0") {
                 registry.await_revision(parse_exact_version(version)?).await?;

@@ -127,9 +127,9 @@ fn write_checked<'a>(
     })
 }
 
-/// When a request that has been read must be done. A timeout that is wrong has been refused.
+/// When a request that has been read must be done.
 fn deadline(request: &Request) -> Instant {
-    Instant::now() + time_allotted(request).unwrap_or(REQUEST_TIMEOUT)
+    Instant::now() + time_allotted(request)
 }
 
 pub fn check_dry_run(values: &[&str], errors: &mut Errors) {
@@ -154,6 +154,16 @@ pub fn selection(request: &Request, served: &Served) -> Result<Selection, Status
     };
     let fields = fields.map_err(|error| bad(&error))?;
     Ok(Selection { labels, fields, name: None, custom: None }.on(served))
+}
+
+/// Of a get nothing is left to choose but what was taken away.
+pub fn check_export(request: &Request) -> Result<(), Status> {
+    if flag(request, "export") {
+        return Err(Status::bad_request(
+            "the export parameter, deprecated since v1.14, is no longer supported",
+        ));
+    }
+    Ok(())
 }
 
 pub fn list(request: &Request) -> Result<ListQuery, Status> {
@@ -210,12 +220,12 @@ pub fn integer(request: &Request, name: &str) -> Result<Option<i64>, Status> {
     })
 }
 
-/// How long a request may take: `timeout`, a duration as Go writes it, or less.
-pub fn time_allotted(request: &Request) -> Result<Duration, Status> {
-    allotted(&request.query)
+/// How long a request may take that has been read. A timeout that is wrong has been refused.
+pub fn time_allotted(request: &Request) -> Duration {
+    allotted(&request.query).unwrap_or(REQUEST_TIMEOUT)
 }
 
-/// As [`time_allotted`], before there is a request.
+/// How long a request may take: `timeout`, a duration as Go writes it, or less.
 pub fn allotted(query: &Query) -> Result<Duration, Status> {
     let text = query.first("timeout").unwrap_or_default();
     if text.is_empty() {

@@ -2,12 +2,15 @@
 
 use http::header;
 use serde_json::Value;
-use sternpost_meta::{go::json_type, status::Status};
+use sternpost_meta::{go::json_type, gvk::GroupVersion, status::Status};
 use sternpost_patch::{
     body::{self, BodyError, Reading},
     json_patch,
 };
-use sternpost_registry::{kinds::json_syntax, object::Fields};
+use sternpost_registry::{
+    kinds::json_syntax,
+    object::{Fields, FieldsMut},
+};
 use sternpost_verbs::{Part, Patch, PatchRequest, Registry, ScaleChange, Target, Validation, served::Served};
 
 use super::{Answer, body_in::repeated_key, options, representation::Shape, write_answer};
@@ -146,13 +149,17 @@ fn configuration(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), 
 }
 
 /// Says what the URL says, and not who owns what.
-fn checked(config: Value, served: &Served) -> Result<Value, Status> {
-    let (api_version, kind) = (config.text("apiVersion"), config.text("kind"));
-    let expected = served.resource.gv.to_string();
-    if (api_version, kind) != (expected.as_str(), served.kind()) {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+fn checked(mut config: Value, served: &Served) -> Result<Value, Status> {
+    // What cannot be read as a version is of no type at all.
+    let (found, kind) = match GroupVersion::read(config.text("apiVersion")) {
+        Ok(found) => (found.unwrap_or_else(|| GroupVersion::new("", "")), config.text("kind")),
+        Err(_) => (GroupVersion::new("", ""), ""),
+    };
+    if (&found, kind) != (&served.resource.gv, served.kind()) {
+        let GroupVersion { group, version } = found;
         return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
     }
+    config.set("apiVersion", found.to_string());
     if config.field("metadata").get_field("managedFields").is_some_and(|fields| !fields.is_null()) {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }

@@ -358,8 +358,9 @@ fn find(
     if name.is_empty() {
         return Err(Status::bad_request("Name parameter required."));
     }
-    if let Some(why) = format::path_segment(name).first() {
-        return Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {why}")));
+    let problems = format::path_segment(name);
+    if !problems.is_empty() {
+        return Err(Status::invalid_name_parameter(name, &problems));
     }
     let snapshot = registry.cache.resource(&ResourceId::new("", resource)).snapshot();
     snapshot

@@ -33,6 +33,7 @@ pub async fn respond(
         ("scale", Verb::Get) => {
             let own = of_kind(served, subresource)?;
             let shape = Shape::negotiate(request, &own)?;
+            options::check_export(request)?;
             Ok(shape.object(request, &own, &registry.scale(target).await?, StatusCode::OK))
         }
         ("scale", Verb::Update) => {
@@ -50,6 +51,7 @@ pub async fn respond(
         }
         ("status" | "approval" | "ephemeralcontainers" | "resize", Verb::Get) => {
             let shape = Shape::negotiate(request, served)?;
+            options::check_export(request)?;
             shape.stored(registry, request, served, &registry.get(target)?).await
         }
         ("status" | "approval" | "ephemeralcontainers" | "resize", Verb::Update) => {

@@ -52,8 +52,17 @@ pub async fn serve(
         shape => shape?,
     };
     let selection = options::selection(request, served)?;
-    let selection = if target.name.is_empty() { selection } else { selection.named(target.name) };
     let query = query(request)?;
+    let selection = if target.name.is_empty() {
+        selection
+    } else {
+        // Whoever names an object in the path may select by no other name, nor by something else alone.
+        let selects = !selection.fields.is_everything();
+        if selects && selection.fields.exact("metadata.name") != Some(target.name) {
+            return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
+        }
+        selection.named(target.name)
+    };
     let bookmarks = options::flag(request, "allowWatchBookmarks");
     let deadline = Instant::now() + timeout(request);
     let writer = Writer {
