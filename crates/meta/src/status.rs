@@ -448,6 +448,11 @@ impl Status {
         }
     }
 
+    /// What upstream's store says of a write, which it passes on without a reason.
+    pub fn storage_error(why: &str) -> Self {
+        Self { reason: None, ..Self::failure(500, Reason::InternalError, why) }
+    }
+
     /// The object is larger than the store takes.
     pub fn request_too_large_for_storage(why: &str) -> Self {
         Self::failure(413, Reason::RequestEntityTooLarge, format!("Request entity too large: {why}"))

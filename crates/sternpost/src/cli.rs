@@ -115,6 +115,10 @@ pub struct ServeArgs {
     #[arg(long, value_enum, default_value_t = AuthorizationMode::Rbac)]
     pub authorization_mode: AuthorizationMode,
 
+    /// How large an object may be: as large as etcd would let it be (about 1.5 MiB), or as a request
+    #[arg(long, value_enum, default_value_t = ObjectSizeLimit::Etcd)]
+    pub object_size_limit: ObjectSizeLimit,
+
     /// Admission plugins to have on; all that are available are on by default
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_enabled_plugin)]
     pub enable_admission_plugins: Vec<String>,
@@ -195,6 +199,14 @@ pub enum AuthorizationMode {
     /// Whoever has a credential may do everything
     #[value(name = "AlwaysAllow")]
     AlwaysAllow,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ObjectSizeLimit {
+    /// What etcd would refuse is refused, in the same words
+    Etcd,
+    /// No limit but that of a request
+    None,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -15,12 +15,13 @@ use sternpost_meta::authorize::{AlwaysAllow, Authorizer};
 use sternpost_store::{Stopped, Store, WatchError, memory::MemoryStore};
 use sternpost_store_redb::{OpenError, Options, RedbStore};
 use sternpost_verbs::{
-    Registry, admission::Chain, environment::Environment, index::Selectable, served::ServedResources, startup,
+    ObjectSize, Registry, admission::Chain, environment::Environment, index::Selectable,
+    served::ServedResources, startup,
 };
 use sternpost_webhook::Egress;
 
 use crate::{
-    cli::AuthorizationMode,
+    cli::{AuthorizationMode, ObjectSizeLimit},
     error::Hinted,
     services::{Routing, Services},
     webhooks::Webhooks,
@@ -44,6 +45,7 @@ pub async fn open(
     port: u16,
     admission: Chain,
     authorization: AuthorizationMode,
+    object_size: ObjectSizeLimit,
     routing: Routing,
     egress: Egress,
 ) -> anyhow::Result<Objects> {
@@ -76,6 +78,10 @@ pub async fn open(
         AuthorizationMode::AlwaysAllow => Arc::new(AlwaysAllow),
     };
     let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), Arc::new(System));
+    let registry = registry.with_object_size(match object_size {
+        ObjectSizeLimit::Etcd => ObjectSize::AsInEtcd,
+        ObjectSizeLimit::None => ObjectSize::Unlimited,
+    });
     let registry =
         Arc::new(registry.with_admission(admission).with_callouts(webhooks).with_authorizer(authorizer));
     startup::ensure(&registry, port)

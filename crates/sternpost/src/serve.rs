@@ -168,6 +168,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         address.port(),
         admission,
         args.authorization_mode,
+        args.object_size_limit,
         args.aggregation.routing(),
         egress.clone(),
     )

@@ -163,7 +163,8 @@ impl Registry {
             return Err(Status::version_on_create().with_warnings(warnings).into());
         }
         let key = object_key(&served.id, target.namespace, &name);
-        let (kept, object) = self.kept(served, object).await?;
+        let whole = self.kept(served, object).await?;
+        let (kept, object) = self.within_limit(served, (target.namespace, &name), whole, None).await?;
         match self.commit_for(served, claimed, Transaction::create(key, kept)).await {
             Ok(revision) => {
                 let stored = self.written(target, &name, revision);

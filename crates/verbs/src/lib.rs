@@ -18,6 +18,7 @@ pub mod definitions;
 mod delete;
 pub mod environment;
 mod escalation;
+mod etcd_limit;
 pub mod index;
 mod list;
 mod object_meta;
@@ -38,6 +39,7 @@ mod update;
 mod watch;
 
 pub use delete::{DeleteOptions, Deleted, Propagation};
+pub use etcd_limit::{MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES, ObjectSize};
 pub use list::{
     FUTURE_PATIENCE, ListQuery, Listed, MAX_CONVERTED, Selection, VersionMatch, parse_exact_version,
     parse_version,

@@ -23,6 +23,7 @@ use crate::{
     custom::{Callouts, NoCallouts},
     definitions,
     environment::Environment,
+    etcd_limit::ObjectSize,
     served::{Served, ServedResources},
 };
 
@@ -41,6 +42,7 @@ pub struct Registry {
     store: Arc<dyn Store>,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) admission: Chain,
+    pub(crate) object_size: ObjectSize,
     pub(crate) webhooks: Webhooks,
     /// Of those who are charged to quotas.
     pub(crate) charges: Charges,
@@ -65,6 +67,7 @@ impl<'a> Target<'a> {
         ResourceName { group: &self.served.resource.gv.group, resource: &self.served.resource.plural }
     }
 
+    /// Of a name that no object can have, that is what is wrong.
     pub(crate) fn not_found(&self) -> Status {
         self.check_name().err().unwrap_or_else(|| Status::not_found(self.resource_name(), self.name))
     }
@@ -73,7 +76,6 @@ impl<'a> Target<'a> {
     pub(crate) fn check_name(&self) -> Result<(), Status> {
         let problems = format::path_segment(self.name);
         if problems.is_empty() { Ok(()) } else { Err(Status::invalid_name_parameter(self.name, &problems)) }
-    /// Of a name that no object can have, that is what is wrong.
     }
 
     /// The namespace to list: all if none is named.
@@ -164,6 +166,7 @@ impl Registry {
             store,
             environment,
             admission: Chain::default(),
+            object_size: ObjectSize::default(),
             charges: Charges::default(),
             callouts: Arc::new(NoCallouts),
             authorizer: Arc::new(AlwaysAllow),
@@ -174,6 +177,12 @@ impl Registry {
     #[must_use]
     pub fn with_admission(self, admission: Chain) -> Self {
         Self { admission, ..self }
+    }
+
+    /// With objects of another size than etcd would let them have.
+    #[must_use]
+    pub fn with_object_size(self, object_size: ObjectSize) -> Self {
+        Self { object_size, ..self }
     }
 
     /// With somebody who calls webhooks.

@@ -312,6 +312,14 @@ impl Registry {
             let stored = unchanged.then(|| old.clone());
             return Ok(Some(Written { object, stored, created: false, warnings }));
         }
+        // Whatever is stored can be deleted, though it grows by that.
+        let begins_to_end = object.field("metadata").has("deletionTimestamp") && !old.terminating;
+        let (encoded, object) = if begins_to_end {
+            (encoded, object)
+        } else {
+            let place = (target.namespace, target.name);
+            self.within_limit(served, place, (encoded, object), Some(old)).await?
+        };
         let key = object_key(&served.id, target.namespace, target.name);
         let metadata = object.field("metadata");
         let done = metadata.has("deletionTimestamp")
