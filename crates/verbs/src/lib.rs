@@ -41,8 +41,8 @@ mod watch;
 pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use etcd_limit::{MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES, ObjectSize};
 pub use list::{
-    FUTURE_PATIENCE, ListQuery, Listed, MAX_CONVERTED, Selection, VersionMatch, parse_exact_version,
-    parse_version,
+    COMPACTION_SECONDS, FUTURE_PATIENCE, ListQuery, Listed, MAX_CONVERTED, Selection, VersionMatch,
+    parse_exact_version, parse_version,
 };
 pub use patch::{Patch, PatchRequest, Validation, to_stored};
 pub use registry::{DryRun, InEffect, Registry, SentOptions, Target, Writer, Written, deleted_status};

@@ -220,6 +220,10 @@ impl Registry {
         query: &ListQuery,
     ) -> Result<Listed, Status> {
         let token = Token::parse(&query.continue_token)?;
+        let period = self.environment.now().div_euclid(COMPACTION_SECONDS);
+        if let Some(token) = token.as_ref().filter(|token| token.is_compacted(period)) {
+            return Err(expired_token(token));
+        }
         let cache = self.cache.resource(&target.served.id);
         let behind = token.as_ref().map(|token| token.behind.as_str());
 
@@ -229,9 +233,11 @@ impl Registry {
                 Some(token) => expired_token(token),
                 None => Status::expired("The resourceVersion for the provided list is too old."),
             })?;
-            return self
-                .page(target, snapshot.iter(target.scope(), behind), selection, query.limit, revision)
-                .await;
+            // A list that goes on ends with the period that it began in.
+            let period = token.as_ref().map_or(Some(period), |token| token.period);
+            let state = State { revision, period };
+            let objects = snapshot.iter(target.scope(), behind);
+            return self.page(target, objects, selection, query.limit, state).await;
         }
 
         // The latest too, unless labels leave less of it. The revision to call it
@@ -241,11 +247,13 @@ impl Registry {
         // What the index knows are the labels that are stored.
         if !labels.is_empty() && !selection.asks_webhook() && is_large(&cache) {
             let (snapshot, found) = cache.labelled(&labels, target.scope(), behind);
-            return Ok(page(found.iter(), selection, query.limit, seen.max(snapshot.revision)));
+            let state = State { revision: seen.max(snapshot.revision), period: Some(period) };
+            return Ok(page(found.iter(), selection, query.limit, state));
         }
         let snapshot = cache.snapshot();
         let objects = snapshot.iter(target.scope(), behind);
-        self.page(target, objects, selection, query.limit, seen.max(snapshot.revision)).await
+        let state = State { revision: seen.max(snapshot.revision), period: Some(period) };
+        self.page(target, objects, selection, query.limit, state).await
     }
 
     /// What is selected of the objects, up to the limit.
@@ -255,14 +263,14 @@ impl Registry {
         objects: impl Iterator<Item = &'a Arc<Object>>,
         selection: &Selection,
         limit: usize,
-        revision: Revision,
+        state: State,
     ) -> Result<Listed, Status> {
         match target.served.custom() {
             Some(custom) if selection.asks_webhook() => {
                 let candidates = objects.filter(|object| selection.judge(object) != Some(false)).cloned();
-                self.converted_page(custom, candidates.collect(), selection, limit, revision).await
+                self.converted_page(custom, candidates.collect(), selection, limit, state).await
             }
-            _ => Ok(page(objects, selection, limit, revision)),
+            _ => Ok(page(objects, selection, limit, state)),
         }
     }
 
@@ -274,7 +282,7 @@ impl Registry {
         candidates: Vec<Arc<Object>>,
         selection: &Selection,
         limit: usize,
-        revision: Revision,
+        state: State,
     ) -> Result<Listed, Status> {
         let enough = if limit == 0 { usize::MAX } else { limit.saturating_add(1) };
         let mut selected: Vec<Arc<Object>> = Vec::new();
@@ -296,7 +304,7 @@ impl Registry {
             }
         }
         let everything = Selection::default();
-        let mut listed = page(selected.iter(), &everything, limit, revision);
+        let mut listed = page(selected.iter(), &everything, limit, state);
         listed.remaining = None;
         Ok(listed)
     }
@@ -331,13 +339,21 @@ impl Registry {
     }
 }
 
+/// What is listed: all as it was at a revision, and when that was first listed.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    revision: Revision,
+    period: Option<i64>,
+}
+
 /// What is selected of the objects, up to the limit.
 fn page<'a>(
     objects: impl Iterator<Item = &'a Arc<Object>>,
     selection: &Selection,
     limit: usize,
-    revision: Revision,
+    state: State,
 ) -> Listed {
+    let State { revision, period } = state;
     // One more than asked for tells whether there is another page.
     let wanted = if limit == 0 { usize::MAX } else { limit };
     let mut matching = objects.filter(|object| selection.matches(object));
@@ -345,7 +361,7 @@ fn page<'a>(
     let mut listed = Listed { items, revision, continue_token: String::new(), remaining: None };
     if let (Some(_), Some(last)) = (matching.next(), listed.items.last()) {
         let behind = last.place().to_owned();
-        listed.continue_token = Token { revision: Some(revision), behind }.to_string();
+        listed.continue_token = Token { revision: Some(revision), behind, period }.to_string();
         // As upstream: counting what a selector leaves is too dear.
         listed.remaining = selection.is_everything().then(|| 1 + matching.count());
     }
@@ -385,15 +401,26 @@ pub(crate) fn version_number(text: &str) -> Result<Revision, String> {
 /// What upstream's tokens call their form.
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
+/// Upstream forgets every five minutes what was five minutes ago, so that a list can be continued for five
+/// to ten minutes, also of what never changes. Clients count on being told.
+pub const COMPACTION_SECONDS: i64 = 5 * 60;
+
 /// Where a list goes on: at which revision, behind which object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Token {
     /// `None` goes on with the latest state, whatever was listed before.
     revision: Option<Revision>,
     behind: String,
+    /// When the list began, in periods of [`COMPACTION_SECONDS`]; tokens of other servers do not say.
+    period: Option<i64>,
 }
 
 impl Token {
+    /// Whether the state that was listed is one that upstream would have forgotten by now.
+    fn is_compacted(&self, now: i64) -> bool {
+        self.revision.is_some() && self.period.is_some_and(|period| now.saturating_sub(period) > 1)
+    }
+
     fn parse(text: &str) -> Result<Option<Self>, Status> {
         if text.is_empty() {
             return Ok(None);
@@ -429,20 +456,23 @@ impl Token {
         let Some(behind) = json.text("start").strip_suffix('\0').filter(|place| place.contains('/')) else {
             return Err(bad(&format!("encoded start key empty (version {TOKEN_VERSION})")));
         };
-        Ok(Some(Self { revision, behind: behind.into() }))
+        Ok(Some(Self { revision, behind: behind.into(), period: json.int("period") }))
     }
 }
 
 impl std::fmt::Display for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let revision = self.revision.map_or(-1, |revision| i64::try_from(revision.get()).unwrap_or(-1));
-        let json = json!({"v": TOKEN_VERSION, "rv": revision, "start": format!("{}\0", self.behind)});
+        let mut json = json!({"v": TOKEN_VERSION, "rv": revision, "start": format!("{}\0", self.behind)});
+        if let Some(period) = self.period {
+            json.set("period", period);
+        }
         f.write_str(&URL_SAFE_NO_PAD.encode(json.to_string()))
     }
 }
 
 /// The pages listed so far can not be continued, but the list can, at the latest state.
 fn expired_token(token: &Token) -> Status {
-    let inconsistent = Token { revision: None, behind: token.behind.clone() };
+    let inconsistent = Token { revision: None, behind: token.behind.clone(), period: None };
     Status::expired_continue(&inconsistent.to_string())
 }
