@@ -69,6 +69,8 @@ struct Event {
     user: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     impersonated_user: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authentication_metadata: Option<AuthenticationMetadata>,
     #[serde(rename = "sourceIPs", skip_serializing_if = "Vec::is_empty")]
     source_ips: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -85,6 +87,14 @@ struct Event {
     stage_timestamp: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     annotations: BTreeMap<String, String>,
+}
+
+/// How the requester came to be who it is taken for.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AuthenticationMetadata {
+    /// The verb that allowed it.
+    impersonation_constraint: &'static str,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -136,6 +146,7 @@ impl Audit {
             verb: attributes.verb.into(),
             user: attributes.user.to_json(),
             impersonated_user: None,
+            authentication_metadata: None,
             source_ips: subject.source.map(|source| source.to_string()).into_iter().collect(),
             user_agent: subject.user_agent.into(),
             object_ref,
@@ -156,8 +167,10 @@ impl Record {
     }
 
     /// In whose place the rest is done.
-    pub fn impersonates(&mut self, user: &User) {
+    pub fn impersonates(&mut self, user: &User, constraint: Option<&'static str>) {
         self.event.impersonated_user = Some(user.to_json());
+        self.event.authentication_metadata =
+            constraint.map(|constraint| AuthenticationMetadata { impersonation_constraint: constraint });
     }
 
     /// Tells that the request is there.

@@ -16,12 +16,12 @@ use sternpost_meta::{
     audit::Annotations,
     authorize::{Attributes, Decision},
     time::Timestamp,
-    user::User,
 };
 
 use crate::{
     Api,
     body::{Body, Noted},
+    impersonation::Impersonated,
     objects::Answer,
     response::JSON,
 };
@@ -40,6 +40,8 @@ pub(crate) struct Peer(pub IpAddr);
 pub(crate) struct Audited {
     record: Record,
     notes: Arc<Annotations>,
+    /// Whether what goes on does so in another protocol.
+    switches: bool,
 }
 
 /// Tells that a request is there, if the policy wants it told.
@@ -60,7 +62,7 @@ pub(crate) async fn begin(
         received: now(),
     };
     let record = audit.begin(attributes, &subject)?;
-    Some(Audited { record, notes: Arc::default() })
+    Some(Audited { record, notes: Arc::default(), switches: false })
 }
 
 impl Audited {
@@ -73,8 +75,13 @@ impl Audited {
         self.notes.clone()
     }
 
-    pub fn impersonates(&mut self, user: &User) {
-        self.record.impersonates(user);
+    pub fn impersonates(&mut self, impersonated: &Impersonated) {
+        self.record.impersonates(&impersonated.user, impersonated.constraint);
+    }
+
+    /// A watch that is sent goes on in another protocol.
+    pub fn switches(&mut self) {
+        self.switches = true;
     }
 
     pub fn decided(&self, decision: &Decision) {
@@ -112,7 +119,8 @@ impl Audited {
     }
 
     fn seen(&self, request: Option<(&HeaderMap, &Bytes)>, answer: &Answer) -> Seen {
-        let code = answer.status();
+        let switches = self.switches && answer.body().goes_on();
+        let code = if switches { StatusCode::SWITCHING_PROTOCOLS } else { answer.status() };
         let is_error = code.is_client_error() || code.is_server_error();
         let response = (is_error || self.wants_answer()).then(|| sent(answer)).flatten();
         let is_status = |value: &&Value| value.get("kind").is_some_and(|kind| kind == "Status");

@@ -78,6 +78,15 @@ impl Body {
         }
     }
 
+    /// Whether it is events as they happen, noted or not.
+    pub fn is_watch(&self) -> bool {
+        match self {
+            Body::Watch(_) | Body::Stream(_) => true,
+            Body::Noted(noted) => noted.body.is_watch(),
+            Body::Whole(_) | Body::List(_) | Body::Gzip(_) | Body::Remote(_) => false,
+        }
+    }
+
     /// Whether it ends when somebody else says so.
     pub fn goes_on(&self) -> bool {
         match self {

@@ -31,6 +31,14 @@ const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
+/// Whom a requester is taken for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Impersonated {
+    pub user: User,
+    /// The verb of the constrained way that allowed it; `None` for the old one.
+    pub constraint: Option<&'static str>,
+}
+
 /// Whom `requester` is to be taken for, or `None` if the headers say nothing of it.
 /// The headers are gone afterwards.
 pub fn impersonated(
@@ -38,7 +46,7 @@ pub fn impersonated(
     requester: &User,
     headers: &mut HeaderMap,
     info: &RequestInfo<'_>,
-) -> Result<Option<User>, Status> {
+) -> Result<Option<Impersonated>, Status> {
     let Some(wanted) = wanted(headers) else { return Ok(None) };
     if wanted.name.is_empty() {
         let what = go_syntax(&wanted);
@@ -48,7 +56,10 @@ pub fn impersonated(
     let mut first_refusal = None;
     for mode in modes(requester, &wanted) {
         match asking.check(&mode) {
-            Ok(groups) => return Ok(Some(User { groups: complete(&wanted, groups), ..wanted.clone() })),
+            Ok(groups) => {
+                let user = User { groups: complete(&wanted, groups), ..wanted.clone() };
+                return Ok(Some(Impersonated { user, constraint: mode.constraint() }));
+            }
             Err(refusal) => first_refusal = first_refusal.or(Some(refusal)),
         }
     }
@@ -90,12 +101,16 @@ fn unescaped(key: &str) -> String {
     decoded.ok().filter(|_| is_whole).map_or_else(|| key.to_owned(), Into::into)
 }
 
+const OF_ACCOUNT: &str = "impersonate:serviceaccount";
+const OF_USER_INFO: &str = "impersonate:user-info";
+
 /// One way to be allowed.
 enum Mode<'a> {
     /// A node, by an account of that node; this says whether any other will do.
     Node {
         name: &'a str,
         mode: &'static str,
+        verb: &'static str,
     },
     Account {
         namespace: &'a str,
@@ -103,6 +118,18 @@ enum Mode<'a> {
     },
     UserInfo,
     Legacy,
+}
+
+impl Mode<'_> {
+    /// What the audit log calls it.
+    fn constraint(&self) -> Option<&'static str> {
+        match *self {
+            Mode::Node { verb, .. } => Some(verb),
+            Mode::Account { .. } => Some(OF_ACCOUNT),
+            Mode::UserInfo => Some(OF_USER_INFO),
+            Mode::Legacy => None,
+        }
+    }
 }
 
 fn modes<'a>(requester: &User, wanted: &'a User) -> Vec<Mode<'a>> {
@@ -114,9 +141,11 @@ fn modes<'a>(requester: &User, wanted: &'a User) -> Vec<Mode<'a>> {
         (Some(name), _) if is_bare => {
             let bound = requester.extra.get(NODE_NAME).is_some_and(|nodes| nodes.as_slice() == [name]);
             if bound && self::account(&requester.name).is_some() {
-                modes.push(Mode::Node { name: "*", mode: "associated-node" });
+                let (mode, verb) = ("associated-node", "impersonate:associated-node");
+                modes.push(Mode::Node { name: "*", mode, verb });
             }
-            modes.push(Mode::Node { name, mode: "arbitrary-node" });
+            let (mode, verb) = ("arbitrary-node", "impersonate:arbitrary-node");
+            modes.push(Mode::Node { name, mode, verb });
         }
         (None, Some((namespace, name))) if is_bare => modes.push(Mode::Account { namespace, name }),
         (None, None) => modes.push(Mode::UserInfo),
@@ -144,20 +173,19 @@ impl Asking<'_> {
     /// The groups that come with it, or why not.
     fn check(&self, mode: &Mode<'_>) -> Result<Vec<String>, Status> {
         match *mode {
-            Mode::Node { name, mode } => {
+            Mode::Node { name, mode, verb } => {
                 self.check_request(mode)?;
-                self.check_part(&format!("impersonate:{mode}"), AUTHENTICATION, "nodes", "", "", name)?;
+                self.check_part(verb, AUTHENTICATION, "nodes", "", "", name)?;
                 Ok(vec!["system:nodes".into()])
             }
             Mode::Account { namespace, name } => {
                 self.check_request("serviceaccount")?;
-                let verb = "impersonate:serviceaccount";
-                self.check_part(verb, AUTHENTICATION, "serviceaccounts", "", namespace, name)?;
+                self.check_part(OF_ACCOUNT, AUTHENTICATION, "serviceaccounts", "", namespace, name)?;
                 Ok(account_groups(namespace).into())
             }
             Mode::UserInfo => {
                 self.check_request("user-info")?;
-                self.check_parts("impersonate:user-info", AUTHENTICATION)?;
+                self.check_parts(OF_USER_INFO, AUTHENTICATION)?;
                 Ok(self.wanted.groups.clone())
             }
             Mode::Legacy => {

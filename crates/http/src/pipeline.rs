@@ -56,8 +56,11 @@ where
     // A client that would rather go on in websocket, if this is a watch.
     let upgrade = if proxied::upgrades_elsewhere(api, &parts) { None } else { Upgrade::of(&mut parts) };
 
-    let Answer { mut response, user, subject } =
-        if asks_for_leave { leave(api, &parts) } else { answer(api, parts, body, &audit_id).await };
+    let Answer { mut response, user, subject } = if asks_for_leave {
+        leave(api, &parts)
+    } else {
+        answer(api, parts, body, &audit_id, upgrade.as_ref()).await
+    };
     if let Some(upgrade) = upgrade {
         response = upgrade.answer(response);
     }
@@ -99,7 +102,13 @@ fn leave(api: &Api, parts: &Parts) -> Answer {
     Answer { response: objects::whole(response::empty(StatusCode::NO_CONTENT)), user: None, subject }
 }
 
-async fn answer<B>(api: &Api, parts: Parts, body: B, audit_id: &HeaderValue) -> Answer
+async fn answer<B>(
+    api: &Api,
+    parts: Parts,
+    body: B,
+    audit_id: &HeaderValue,
+    upgrade: Option<&Upgrade>,
+) -> Answer
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -171,8 +180,11 @@ where
 
     // What the audit log is told, of whoever sent the credential.
     let mut audited = audit::begin(api, &info.attributes(&user), &parts, audit_id).await;
-    if let Some(audited) = &audited {
+    if let Some(audited) = &mut audited {
         audited.received().await;
+        if upgrade.is_some_and(Upgrade::is_accepted) {
+            audited.switches();
+        }
         if audited.wants_answer() {
             parts.headers.remove(header::ACCEPT_ENCODING);
         }
@@ -186,7 +198,7 @@ where
         if let (Some(audited), Some(impersonated)) = (&mut audited, &impersonated) {
             audited.impersonates(impersonated);
         }
-        user = impersonated.map_or_else(|| user.clone(), Arc::new);
+        user = impersonated.map_or_else(|| user.clone(), |impersonated| Arc::new(impersonated.user));
         let attributes = info.attributes(&user);
         let decision = authorizer.authorize(&attributes);
         if let Some(audited) = &audited {

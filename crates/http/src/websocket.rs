@@ -75,9 +75,14 @@ impl Upgrade {
         Some(Self { connection, handover, headers: parts.headers.clone() })
     }
 
+    /// Whether a watch goes on in websocket, by what the client says of it.
+    pub fn is_accepted(&self) -> bool {
+        handshake(&self.headers).status() == StatusCode::SWITCHING_PROTOCOLS
+    }
+
     /// Goes on in websocket if `answer` is a watch, else stays with `answer`.
     pub fn answer(self, answer: Answer) -> Answer {
-        if !matches!(answer.body(), Body::Watch(_) | Body::Stream(_)) {
+        if !answer.body().is_watch() {
             return answer;
         }
         let mut switching = handshake(&self.headers);

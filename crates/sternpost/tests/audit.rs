@@ -14,6 +14,7 @@ use std::{fs, path::Path, process::Command, time::Instant};
 
 use running::{AT_LAST, MERGE, Server};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const POLICY: &str = r#"
 apiVersion: audit.k8s.io/v1
@@ -170,6 +171,126 @@ fn what_is_no_policy_stops_the_start() {
         let said = String::from_utf8_lossy(&run.stderr);
         assert_eq!(run.status.code(), Some(1), "{said}");
         assert!(said.contains("policy.yaml") && said.contains(expected), "{said}");
+    }
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// The code of the answer to a request with these headers, on a connection of its own that is read until
+/// the server ends it.
+async fn code_with(server: &Server, path: &str, headers: &str) -> u16 {
+    let mut connection = server.raw_http1().await;
+    let (address, token) = (server.address(), server.token());
+    let request =
+        format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n{headers}\r\n");
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let read = tokio::time::timeout(AT_LAST, connection.read_to_end(&mut answer)).await.unwrap();
+    // Whoever ends a websocket need not say goodbye to TLS.
+    let answer = String::from_utf8_lossy(&answer);
+    let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+    code.unwrap_or_else(|| panic!("{read:?}: {answer}"))
+}
+
+/// Annotations, constraints and codes as kube-apiserver 1.36.4 told them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_impersonation_and_websockets_are_told_as_upstream_tells_them() {
+    let dir = std::env::temp_dir().join(format!("sternpost-audit-notes-{}", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    let (policy, log) = (dir.join("policy.yaml"), dir.join("audit.log"));
+    fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n").unwrap();
+    let flags = [
+        "--audit-policy-file",
+        policy.to_str().unwrap(),
+        "--audit-log-path",
+        log.to_str().unwrap(),
+        "--controllers=-*",
+        "--disable-admission-plugins=ServiceAccount",
+    ];
+    let server = Server::start_with("audit-more", &flags).await;
+
+    // Whatever a namespace says of its pods.
+    let label = |name: &str| format!("pod-security.kubernetes.io/{name}");
+    let spec = json!({"hostPID": true, "containers": [{"name": "c", "image": "i"}]});
+    let restricted = "would violate PodSecurity \"restricted:v1.30\": host namespaces (hostPID=true), allowPrivilegeEscalation != false (container \"c\" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container \"c\" must set securityContext.capabilities.drop=[\"ALL\"]), runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container \"c\" must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")";
+    let baseline = "would violate PodSecurity \"baseline:latest\": host namespaces (hostPID=true)";
+    let cases = [
+        ("none", vec![], 201, Some("privileged:latest"), None),
+        (
+            "audit",
+            vec![("audit", "restricted"), ("audit-version", "v1.30")],
+            201,
+            Some("privileged:latest"),
+            Some(restricted),
+        ),
+        ("enforce", vec![("enforce", "baseline")], 403, Some("baseline:latest"), None),
+        (
+            "both",
+            vec![("enforce", "baseline"), ("audit", "baseline")],
+            403,
+            Some("baseline:latest"),
+            Some(baseline),
+        ),
+    ];
+    for (name, labels, code, ..) in &cases {
+        let labels: Value = labels.iter().map(|(name, value)| (label(name), Value::from(*value))).collect();
+        let namespace = json!({"metadata": {"name": name, "labels": labels}});
+        server.post("/api/v1/namespaces", &namespace).await.expect(201);
+        let pod = json!({"metadata": {"name": "p"}, "spec": spec});
+        server.post(&format!("/api/v1/namespaces/{name}/pods"), &pod).await.expect(*code);
+        let template = json!({"metadata": {"name": "t"}, "template": {"spec": spec}});
+        server.post(&format!("/api/v1/namespaces/{name}/podtemplates"), &template).await.expect(201);
+    }
+    // An update that runs nothing else is looked at only where everything is let in.
+    for name in ["none", "audit"] {
+        let path = format!("/api/v1/namespaces/{name}/pods/p");
+        server.patch(&path, MERGE, &json!({"metadata": {"labels": {"x": "y"}}})).await.expect(200);
+    }
+
+    let users = ["ana", "system:serviceaccount:default:robot", "system:node:n1"];
+    for user in users {
+        let headers = format!("impersonate-user: {user}\r\nconnection: close\r\n");
+        let code = code_with(&server, &format!("/api/v1/nodes?as={user}"), &headers).await;
+        assert_eq!(code, 403, "{user}");
+    }
+    let watched = "/api/v1/configmaps?watch=1&timeoutSeconds=1";
+    let headers = "origin: http://a.test\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    assert_eq!(code_with(&server, watched, headers).await, 101);
+    // Refused before anybody knows who asks.
+    server.get("/version?timeout=abc").await.expect(400);
+
+    let begun = Instant::now();
+    let mut events = lines(&log);
+    while told(&events, watched).len() < 3 {
+        assert!(begun.elapsed() < AT_LAST, "{:?}", told(&events, watched));
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        events = lines(&log);
+    }
+    server.stop();
+    let expected = [
+        "RequestReceived Metadata watch 0",
+        "ResponseStarted Metadata watch 101",
+        "ResponseComplete Metadata watch 101",
+    ];
+    assert_eq!(told(&events, watched), expected);
+    assert_eq!(told(&events, "/version?timeout=abc"), ["ResponseStarted Metadata get 400"]);
+
+    let last = |uri: &str| events.iter().rev().find(|event| event["requestURI"] == uri).unwrap().clone();
+    let noted = |uri: &str, name: &str| last(uri)["annotations"].get(label(name)).cloned();
+    for (name, _, _, enforced, violations) in &cases {
+        let within = format!("/api/v1/namespaces/{name}");
+        let (pods, templates) = (format!("{within}/pods"), format!("{within}/podtemplates"));
+        assert_eq!(noted(&pods, "enforce-policy"), enforced.map(Value::from), "{name}");
+        assert_eq!(noted(&templates, "enforce-policy"), None, "{name}");
+        for path in [&pods, &templates] {
+            assert_eq!(noted(path, "audit-violations"), violations.map(Value::from), "{path}");
+        }
+    }
+    let updated = |name: &str| noted(&format!("/api/v1/namespaces/{name}/pods/p"), "enforce-policy");
+    assert_eq!([updated("none"), updated("audit")], [Some("privileged:latest".into()), None]);
+    for (user, mode) in users.into_iter().zip(["user-info", "serviceaccount", "arbitrary-node"]) {
+        let event = last(&format!("/api/v1/nodes?as={user}"));
+        let expected = json!({"impersonationConstraint": format!("impersonate:{mode}")});
+        assert_eq!(event["authenticationMetadata"], expected, "{user}");
     }
     fs::remove_dir_all(&dir).unwrap();
 }

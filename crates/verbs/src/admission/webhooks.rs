@@ -3,7 +3,7 @@
 //! What a webhook is told and what its answer means is in `sternpost-admission`. Here is in which
 //! order they are asked, in which version they see objects, and what becomes of their changes.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
 use serde_json::Value;
@@ -308,12 +308,68 @@ fn note_mutation(attributes: &Attributes<'_>, key: String, hook: &Hook, changed:
 fn note_patch(attributes: &Attributes<'_>, round: Round, place: usize, hook: &Hook, patch: &[u8]) {
     let Some(audit) = attributes.audit else { return };
     let (configuration, name) = (Value::from(hook.configuration.as_str()), Value::from(hook.name.as_str()));
-    let patch = String::from_utf8_lossy(patch);
+    let patch = compact_patch(&String::from_utf8_lossy(patch));
     let key = format!("patch.webhook.{ANNOTATION}/round_{}_index_{place}", round.number());
     let note = format!(
         "{{\"configuration\":{configuration},\"webhook\":{name},\"patch\":{patch},\"patchType\":\"JSONPatch\"}}"
     );
     audit.add(key, note);
+}
+
+/// A JSON patch as Go writes one that it has read: without blanks, the fields of each operation by name,
+/// values as they came but for what could be taken for HTML.
+fn compact_patch(patch: &str) -> String {
+    let compact = without_blanks(patch);
+    let Some(operations) = within(&compact, '[', ']') else { return compact };
+    let operations: Vec<String> = split_outside(operations)
+        .into_iter()
+        .map(|operation| match within(operation, '{', '}') {
+            Some(fields) => {
+                let named = |field: &'_ str| field.split(':').next().unwrap_or_default().to_owned();
+                // The last of several fields of one name counts.
+                let by_name: BTreeMap<String, &str> =
+                    split_outside(fields).into_iter().map(|field| (named(field), field)).collect();
+                format!("{{{}}}", by_name.into_values().collect::<Vec<_>>().join(","))
+            }
+            None => operation.to_owned(),
+        })
+        .collect();
+    format!("[{}]", operations.join(","))
+}
+
+/// Valid JSON without the blanks between its parts.
+fn without_blanks(json: &str) -> String {
+    let (mut out, mut in_text, mut escaped) = (String::with_capacity(json.len()), false, false);
+    for char in json.chars() {
+        match char {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(char))),
+            ' ' | '\n' | '\r' | '\t' if !in_text => {}
+            other => out.push(other),
+        }
+        in_text ^= char == '"' && !escaped;
+        escaped = char == '\\' && !escaped;
+    }
+    out
+}
+
+fn within(json: &str, open: char, close: char) -> Option<&str> {
+    json.strip_prefix(open)?.strip_suffix(close)
+}
+
+/// The parts between commas that stand in no bracket and no text.
+fn split_outside(json: &str) -> Vec<&str> {
+    let (mut depth, mut in_text, mut escaped) = (0usize, false, false);
+    let parts = json.split(|char: char| {
+        match char {
+            '[' | '{' if !in_text => depth += 1,
+            ']' | '}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        in_text ^= char == '"' && !escaped;
+        escaped = char == '\\' && !escaped;
+        char == ',' && depth == 0 && !in_text
+    });
+    parts.filter(|part| !part.is_empty()).collect()
 }
 
 fn is_exempt(attributes: &Attributes<'_>) -> bool {
@@ -421,5 +477,30 @@ impl About<'_> {
             object: call.shown.object.as_ref(),
             old: call.shown.old.as_ref(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first as kube-apiserver 1.36.4 noted it.
+    #[test]
+    fn patches_are_noted_as_go_writes_them() {
+        for (patch, expected) in [
+            (
+                "[ {\"path\": \"/metadata/labels\", \"op\" : \"add\",\n \"value\": {\"z\": \"<b>&\", \"a\": \"x y\"} } ]",
+                r#"[{"op":"add","path":"/metadata/labels","value":{"z":"\u003cb\u003e\u0026","a":"x y"}}]"#,
+            ),
+            ("[]", "[]"),
+            (" [ ] ", "[]"),
+            (
+                r#"[{"value":"a\\\", [ {","op":"test","path":"/x"},{"path":"/y","op":"remove"}]"#,
+                r#"[{"op":"test","path":"/x","value":"a\\\", [ {"},{"op":"remove","path":"/y"}]"#,
+            ),
+            (r#"[{"op":"a","op":"b"}]"#, r#"[{"op":"b"}]"#),
+        ] {
+            assert_eq!(compact_patch(patch), expected, "{patch}");
+        }
     }
 }

@@ -13,12 +13,15 @@ mod restricted;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use sternpost_meta::status::Status;
+use sternpost_meta::{
+    field::Errors,
+    status::{Cause, Status},
+};
 use sternpost_registry::object::Fields;
 
 use self::{
-    checks::{Pod, evaluate},
-    policy::{Level, Policy, Standard},
+    checks::{Pod, Violation, evaluate},
+    policy::{Level, Policy, Standard, Version},
 };
 use super::{Operation, Plugin, Request};
 use crate::registry::invalid;
@@ -44,20 +47,36 @@ fn validate(request: &Request<'_>, object: &Value, warnings: &mut Vec<String>) -
         return check_pod(request, object, warnings);
     }
     if let Some(template) = template(request, object).filter(|_| attributes.subresource.is_empty()) {
-        warn(&policy_of(request), template, warnings);
+        let (policy, errors) = policy_of(request);
+        let is_of_interest =
+            [&policy.warn, &policy.audit].into_iter().any(|it| it.level != Level::Privileged);
+        if is_of_interest || !errors.is_empty() {
+            note_errors(request, errors);
+            note_violations(request, &policy, template);
+            warn(&policy, template, warnings);
+        }
     }
     Ok(())
 }
 
 fn check_pod(request: &Request<'_>, pod: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
+    let (policy, errors) = policy_of(request);
+    let all = [&policy.enforce, &policy.audit, &policy.warn];
+    if errors.is_empty() && all.into_iter().all(|it| it.level == Level::Privileged) {
+        // Of a namespace that lets everything in it does not matter by which version.
+        let everything = Standard { level: Level::Privileged, version: Version::Latest };
+        note(request, "enforce-policy", everything.to_string());
+        return Ok(());
+    }
     if request.old.is_some_and(|old| !changes_what_runs(pod, old)) {
         return Ok(());
     }
-    let policy = policy_of(request);
+    note_errors(request, errors);
+    note(request, "enforce-policy", policy.enforce.to_string());
+    note_violations(request, &policy, pod);
     let violations = evaluate(&policy.enforce, &Pod::new(pod));
     if !violations.is_empty() {
-        let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, texts.join(", "));
+        let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, texts(&violations));
         return Err(request.forbidden(pod, &why));
     }
     warn(&policy, pod, warnings);
@@ -67,8 +86,48 @@ fn check_pod(request: &Request<'_>, pod: &Value, warnings: &mut Vec<String>) -> 
 fn warn(policy: &Policy, template: &Value, warnings: &mut Vec<String>) {
     let violations = evaluate(&policy.warn, &Pod::new(template));
     if !violations.is_empty() {
-        let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        warnings.push(format!("would violate PodSecurity \"{}\": {}", policy.warn, texts.join(", ")));
+        warnings.push(format!("would violate PodSecurity \"{}\": {}", policy.warn, texts(&violations)));
+    }
+}
+
+fn texts(violations: &[Violation]) -> String {
+    let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    texts.join(", ")
+}
+
+/// For the audit log, if there is one.
+fn note(request: &Request<'_>, key: &str, text: String) {
+    if let Some(audit) = request.attributes.audit {
+        audit.add(format!("pod-security.kubernetes.io/{key}"), text);
+    }
+}
+
+/// What the audited level would not let in.
+fn note_violations(request: &Request<'_>, policy: &Policy, pod: &Value) {
+    if request.attributes.audit.is_none() {
+        return;
+    }
+    let violations = evaluate(&policy.audit, &Pod::new(pod));
+    if !violations.is_empty() {
+        let text = format!("would violate PodSecurity \"{}\": {}", policy.audit, texts(&violations));
+        note(request, "audit-violations", text);
+    }
+}
+
+/// Labels that cannot be read, of a namespace that had them before anybody looked.
+fn note_errors(request: &Request<'_>, errors: Errors) {
+    if !errors.is_empty() {
+        note(request, "error", format!("Failed to parse policy: {}", aggregate(&errors.into_causes())));
+    }
+}
+
+/// All causes as one text, as upstream joins them.
+fn aggregate(causes: &[Cause]) -> String {
+    let texts: Vec<String> =
+        causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+    match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
     }
 }
 
@@ -108,12 +167,13 @@ fn changes_what_runs(pod: &Value, old: &Value) -> bool {
         })
 }
 
-fn policy_of(request: &Request<'_>) -> Policy {
+/// What the labels of its namespace say, and what is wrong with them.
+fn policy_of(request: &Request<'_>) -> (Policy, Errors) {
     let namespaces = request.objects("", "namespaces");
     let namespace = namespaces.get("", request.attributes.target.namespace);
     // From the labels that are read already: most namespaces have none of these.
     let labels = policy::labels().filter_map(|name| Some((name.clone(), namespace?.label(&name)?.into())));
-    policy::read(&Value::Object(labels.collect())).0
+    policy::read(&Value::Object(labels.collect()))
 }
 
 fn check_namespace(
@@ -187,7 +247,7 @@ fn warnings_of_pods(
 mod tests {
     use serde_json::json;
 
-    use super::{policy::Version, *};
+    use super::*;
 
     fn warnings(count: usize) -> Vec<String> {
         let pod = json!({"spec": {"hostPID": true}});

@@ -28,10 +28,11 @@ pub(super) struct Standard {
     pub(super) version: Version,
 }
 
-/// What a namespace wants. What it wants audited is checked when it is written.
+/// What a namespace wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Policy {
     pub(super) enforce: Standard,
+    pub(super) audit: Standard,
     pub(super) warn: Standard,
 }
 
@@ -67,12 +68,16 @@ pub(super) fn read(labels: &Value) -> (Policy, Errors) {
         (level, version)
     };
     let (enforce, enforce_version) = mode("enforce");
-    mode("audit");
+    let (audit, audit_version) = mode("audit");
     let (warn, warn_version) = mode("warn");
 
     let enforce = Standard {
         level: enforce.map_or(Level::Privileged, |level| level.unwrap_or(Level::Restricted)),
         version: known(enforce_version).unwrap_or(Version::Latest),
+    };
+    let audit = Standard {
+        level: audit.flatten().unwrap_or(Level::Privileged),
+        version: known(audit_version).unwrap_or(Version::Latest),
     };
     // Who enforces and says nothing of warnings is warned by what is enforced.
     let warn = match warn {
@@ -82,7 +87,7 @@ pub(super) fn read(labels: &Value) -> (Policy, Errors) {
             version: known(warn_version).unwrap_or(Version::Latest),
         },
     };
-    (Policy { enforce, warn }, errors)
+    (Policy { enforce, audit, warn }, errors)
 }
 
 const LEVELS: &str = "must be one of privileged, baseline, restricted";
