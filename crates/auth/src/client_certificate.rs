@@ -19,12 +19,13 @@ use rustls::{
     client::danger::HandshakeSignatureValid,
     crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, UnixTime, pem::PemObject},
-    server::{
-        WebPkiClientVerifier,
-        danger::{ClientCertVerified, ClientCertVerifier},
-    },
+    server::danger::{ClientCertVerified, ClientCertVerifier},
 };
 use sternpost_meta::user::{AUTHENTICATED, User};
+use webpki::{
+    EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, KeyUsage,
+    RequiredEkuNotFoundContext,
+};
 
 use crate::{
     certificate::{CertificateError, provider},
@@ -34,7 +35,7 @@ use crate::{
 /// The authorities whose certificates name users.
 #[derive(Debug, Clone)]
 pub struct ClientAuthority {
-    verifier: Arc<dyn ClientCertVerifier>,
+    roots: Arc<RootCertStore>,
     /// Of all its certificates: who trusts others is another one.
     digest: [u8; digest::SHA256_OUTPUT_LEN],
 }
@@ -101,19 +102,18 @@ impl ClientAuthority {
         if roots.is_empty() {
             return Err(CertificateError::Empty);
         }
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build()?;
         let mut digest = [0; digest::SHA256_OUTPUT_LEN];
         for (byte, value) in digest.iter_mut().zip(all.finish().as_ref()) {
             *byte = *value;
         }
-        Ok(Self { verifier, digest })
+        Ok(Self { roots: Arc::new(roots), digest })
     }
 
     /// For the handshake, where all `authorities` are named to the client.
     pub fn handshake<'a>(
         authorities: impl IntoIterator<Item = &'a ClientAuthority>,
     ) -> Arc<dyn ClientCertVerifier> {
-        let hints = authorities.into_iter().flat_map(|one| one.verifier.root_hint_subjects()).cloned();
+        let hints = authorities.into_iter().flat_map(|one| one.roots.subjects());
         Arc::new(AnyCertificate { hints: hints.collect(), provider: provider() })
     }
 
@@ -137,8 +137,12 @@ impl ClientAuthority {
         }
         let (own, rest) = presented.chain.split_first().ok_or(CertificateRefusal::Subject)?;
         let unix = UnixTime::since_unix_epoch(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
-        self.verifier
-            .verify_client_cert(own, rest, unix)
+        let algorithms = provider().signature_verification_algorithms;
+        EndEntityCert::try_from(own)
+            .and_then(|own| {
+                let roots = &self.roots.roots;
+                own.verify_for_usage(algorithms.all, roots, rest, unix, ClientUsage, None, None).map(drop)
+            })
             .map_err(|error| CertificateRefusal::NotOurs(error.to_string()))?;
         let identity = Arc::new(identity(own)?);
         let mut known = presented.known();
@@ -148,6 +152,33 @@ impl ClientAuthority {
         }
         known.push(Known { authority: self.digest, identity: identity.clone(), since: now });
         Ok(identity)
+    }
+}
+
+/// A certificate for clients, as Go has it: one that says so, one for any purpose, or one that says nothing.
+struct ClientUsage;
+
+/// anyExtendedKeyUsage, 2.5.29.37.0.
+const ANY_USAGE: KeyPurposeId<'static> = KeyPurposeId::new(&[0x55, 0x1d, 0x25, 0x00]);
+/// id-kp-clientAuth, 1.3.6.1.5.5.7.3.2.
+const CLIENT_USAGE: KeyPurposeId<'static> =
+    KeyPurposeId::new(&[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x02]);
+
+impl ExtendedKeyUsageValidator for ClientUsage {
+    fn validate(&self, purposes: KeyPurposeIdIter<'_, '_>) -> Result<(), webpki::Error> {
+        let mut present = Vec::new();
+        for purpose in purposes {
+            let purpose = purpose?;
+            if purpose == ANY_USAGE || purpose == CLIENT_USAGE {
+                return Ok(());
+            }
+            present.push(purpose.to_decoded_oid());
+        }
+        if present.is_empty() {
+            return Ok(());
+        }
+        let context = RequiredEkuNotFoundContext { required: KeyUsage::client_auth(), present };
+        Err(webpki::Error::RequiredEkuNotFoundContext(context))
     }
 }
 
@@ -361,6 +392,26 @@ mod tests {
                 // Anonymous, and not allowed to.
                 403 => assert_eq!(found, Ok(None), "{name}"),
                 _ => assert!(found.is_err(), "{name}: {found:?}"),
+            }
+        }
+    }
+
+    /// For clients, for anything, and for nothing in particular; intermediate ones too.
+    #[test]
+    fn a_certificate_must_be_one_for_clients_as_upstream_has_it() {
+        let recorded: Value =
+            serde_json::from_str(include_str!("../tests/recorded/client_usages.json")).unwrap();
+        let authority =
+            ClientAuthority::from_pem(recorded["authority"].as_str().unwrap().as_bytes()).unwrap();
+        let clients = recorded["clients"].as_array().unwrap();
+        assert_eq!(clients.len(), 8);
+        for client in clients {
+            let pem = client["chain"].as_str().unwrap().as_bytes();
+            let chain: Vec<_> = CertificateDer::pem_slice_iter(pem).map(Result::unwrap).collect();
+            let found = authority.identify(&Presented::new(&chain).unwrap(), recorded_at(&recorded));
+            match client["code"].as_u64().unwrap() {
+                201 => assert_eq!(found.unwrap().unwrap().name, client["name"].as_str().unwrap()),
+                _ => assert!(found.is_err(), "{}: {found:?}", client["name"]),
             }
         }
     }
