@@ -151,7 +151,13 @@ impl Via {
 
 impl Names for System {
     fn lookup(&self, host: String, port: u16) -> Found {
-        Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
+        Box::pin(async move {
+            // RFC 6761, section 6.4: such names exist nowhere, and no other machine is to be asked.
+            if host.trim_end_matches('.').to_ascii_lowercase().ends_with(".invalid") {
+                return Err(io::ErrorKind::NotFound.into());
+            }
+            Ok(tokio::net::lookup_host((host, port)).await?.collect())
+        })
     }
 }
 
