@@ -1,5 +1,6 @@
 //! `cargo xtask ci`: what CI checks, in order, stopping at the first failure.
 //! `cargo xtask bench`: what objects cost, beside a kube-apiserver if there is one.
+//! `cargo xtask campaign NAME`: fuzzing, kills or hostile load for hours, with a report.
 //! `cargo xtask bench kustomize`: what builds cost, beside a kustomize if there is one.
 
 use std::{
@@ -18,9 +19,12 @@ const CHECKS: [(&str, &[&str]); 5] = [
     ("documentation", &["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"]),
 ];
 
+const CAMPAIGN: &str = "tests/campaigns/campaign.py";
+
 const USAGE: &str = "usage: cargo xtask ci
        cargo xtask bench [OPTIONS OF benches/objects.py]
        cargo xtask bench kustomize [OPTIONS OF benches/kustomize.py]
+       cargo xtask campaign fuzz|kills|load [OPTIONS OF tests/campaigns/campaign.py]
 
 ci checks format, lints, licences (if cargo-deny is installed), tests (layering among
 them) and documentation. The real-client suites are started by .ci/run.
@@ -31,6 +35,9 @@ prints the ratios. Needs Linux and Python 3.9.
 
 bench kustomize does the same for builds, beside the kustomize that --kustomize PATH or
 the environment variable KUSTOMIZE names.
+
+campaign runs for hours and writes a report (--report FILE): every fuzz target, the crash
+test of the whole server, or friendly and hostile clients on a release that it builds.
 ";
 
 fn main() -> ExitCode {
@@ -39,6 +46,11 @@ fn main() -> ExitCode {
         ["ci"] => ci(),
         ["bench", "kustomize", ref options @ ..] => measure("benches/kustomize.py", options),
         ["bench", ref options @ ..] => bench(options),
+        ["campaign", "load", ref options @ ..] => measure(CAMPAIGN, &[&["load"], options].concat()),
+        ["campaign", name @ ("fuzz" | "kills"), ref options @ ..] => {
+            let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(CAMPAIGN);
+            run(Command::new(program).arg(name).args(options))
+        }
         _ => {
             say(USAGE);
             return ExitCode::from(2);
