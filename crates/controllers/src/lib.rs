@@ -25,6 +25,7 @@ mod per_namespace;
 mod policies_status;
 mod protection;
 mod quotas;
+pub mod server_lease;
 mod streams;
 pub mod switches;
 mod token_secrets;

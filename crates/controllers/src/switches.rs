@@ -37,8 +37,12 @@ pub const ATTRIBUTES_CLASS_PROTECTION: Controller = Controller {
 /// Upstream's API server does this by itself, and its flag is `--event-ttl`.
 pub const EVENT_TTL: Controller = Controller { name: "event-ttl-controller", alias: "event-ttl" };
 
+/// This too, always.
+pub const SERVER_LEASE: Controller =
+    Controller { name: "apiserver-identity-lease-controller", alias: "apiserver-identity-lease" };
+
 /// All of them, in the order in which help shows them.
-pub const CONTROLLERS: [Controller; 12] = [
+pub const CONTROLLERS: [Controller; 13] = [
     NAMESPACE,
     GARBAGE,
     SERVICE_ACCOUNT,
@@ -51,6 +55,7 @@ pub const CONTROLLERS: [Controller; 12] = [
     VOLUME_PROTECTION,
     ATTRIBUTES_CLASS_PROTECTION,
     EVENT_TTL,
+    SERVER_LEASE,
 ];
 
 /// The controllers that are on.

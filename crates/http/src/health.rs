@@ -1,6 +1,13 @@
 //! `/healthz`, `/livez` and `/readyz`: named checks, asked on every request.
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use http::StatusCode;
 
@@ -35,6 +42,16 @@ struct Check {
     run: Box<Run>,
 }
 
+/// A step of the start that checks wait for. Clones are the same step.
+#[derive(Debug, Clone, Default)]
+pub struct Hook(Arc<AtomicBool>);
+
+impl Hook {
+    pub fn done(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// `Err` says why, to those who ask for the check by name. Must be quick: it
 /// runs on the request.
 pub type Run = dyn Fn() -> Result<(), String> + Send + Sync;
@@ -51,6 +68,14 @@ impl Default for Health {
 impl Health {
     pub fn add(&mut self, name: &'static str, on: On, run: Box<Run>) {
         self.checks.push(Check { name, on, run });
+    }
+
+    /// A check that fails until the step is done.
+    pub fn add_hook(&mut self, name: &'static str, on: On, hook: &Hook) {
+        let hook = hook.clone();
+        let run =
+            move || if hook.0.load(Ordering::Acquire) { Ok(()) } else { Err("not finished".to_owned()) };
+        self.add(name, on, Box::new(run));
     }
 
     pub(crate) fn add_shutdown(&mut self, stopping: impl Fn() -> bool + Send + Sync + 'static) {
@@ -187,6 +212,20 @@ mod tests {
             );
             assert_eq!(testing::header(&response, "x-content-type-options"), Some("nosniff"));
         }
+    }
+
+    #[test]
+    fn a_step_of_the_start_is_waited_for() {
+        let mut health = Health::default();
+        let hook = Hook::default();
+        health.add_hook("poststarthook/a", On::All, &hook);
+        let answer = |health: &Health| {
+            let response = one(health, Endpoint::Livez, "poststarthook/a");
+            (response.status().as_u16(), testing::body(&response))
+        };
+        assert_eq!(answer(&health), (500, "internal server error: not finished\n".to_owned()));
+        hook.done();
+        assert_eq!(answer(&health), (200, "ok".to_owned()));
     }
 
     #[test]

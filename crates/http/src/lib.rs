@@ -55,6 +55,7 @@ pub mod server;
 mod testing;
 pub mod version;
 mod websocket;
+pub mod zpages;
 
 pub use authorization::Rbac;
 pub use identity::IssuerKeys;
@@ -62,7 +63,7 @@ pub use objects::TokenObjects;
 pub use openapi::OpenApi;
 pub use openapi_metrics::OpenApiMetrics;
 
-use crate::{cors::Cors, health::Health, metrics::Metrics};
+use crate::{cors::Cors, health::Health, metrics::Metrics, zpages::Zpages};
 
 /// What handlers read. Shared by all connections.
 #[derive(Debug)]
@@ -85,6 +86,8 @@ pub struct Api {
     pub registry: Arc<Registry>,
     /// Other servers whose group-versions are served from here.
     pub remotes: Arc<Remotes>,
+    /// What `/statusz` and `/flagz` tell.
+    pub zpages: Zpages,
     /// `host:port`, as legacy discovery names this server to clients.
     pub server_address: String,
     stopping: watch::Sender<bool>,
@@ -125,6 +128,7 @@ impl Api {
             openapi,
             registry,
             remotes: Arc::default(),
+            zpages: Zpages::default(),
             server_address,
             stopping,
         }

@@ -15,7 +15,9 @@ struct RootPaths {
 /// Always indented, without a final newline, as upstream sends it.
 pub fn document(api: &Api) -> Bytes {
     let mut paths: BTreeSet<String> =
-        ["/api", "/apis", "/apis/", "/metrics", "/openapi/v2", "/version"].map(Into::into).into();
+        ["/api", "/apis", "/apis/", "/flagz", "/metrics", "/openapi/v2", "/statusz", "/version"]
+            .map(Into::into)
+            .into();
     if api.openapi.v3 {
         paths.extend(["/openapi/v3", "/openapi/v3/"].map(Into::into));
     }
@@ -58,6 +60,7 @@ mod tests {
                 "/apis/",
                 "/apis/apps",
                 "/apis/apps/v1",
+                "/flagz",
                 "/healthz",
                 "/healthz/ping",
                 "/livez",
@@ -69,6 +72,7 @@ mod tests {
                 "/readyz",
                 "/readyz/ping",
                 "/readyz/shutdown",
+                "/statusz",
                 "/version"
             ]
         );

@@ -16,6 +16,7 @@ use crate::{
     request::Request,
     response::{self, JSON, Response, Spacing},
     root_paths, version,
+    zpages::{self, Page},
 };
 
 /// What a path means, before it is known whether that exists.
@@ -26,6 +27,8 @@ pub enum Route<'a> {
     Health(Endpoint),
     HealthCheck(Endpoint, &'a str),
     Metrics,
+    /// `/statusz` and `/flagz`.
+    Zpage(Page),
     /// `/.well-known/openid-configuration` and `/openid/v1/jwks`.
     OpenId(Document),
     /// `/openapi/v2`, `/openapi/v3`, `/openapi/v3/KEY` and `/apis/GROUP/openapi/v3`.
@@ -52,6 +55,8 @@ impl<'a> Route<'a> {
             [""] => Self::RootPaths,
             ["version"] | ["version", ""] => Self::Version,
             ["metrics"] => Self::Metrics,
+            ["statusz"] => Self::Zpage(Page::Statusz),
+            ["flagz"] => Self::Zpage(Page::Flagz),
             [".well-known", "openid-configuration"] => Self::OpenId(Document::Configuration),
             ["openid", "v1", "jwks"] => Self::OpenId(Document::Keys),
             ["healthz"] => Self::Health(Endpoint::Healthz),
@@ -92,6 +97,8 @@ impl<'a> Route<'a> {
                 Endpoint::Readyz => "/readyz",
             },
             Self::Metrics => "/metrics",
+            Self::Zpage(Page::Statusz) => "/statusz",
+            Self::Zpage(Page::Flagz) => "/flagz",
             Self::OpenId(_) => "/openid",
             Self::OpenApi(_) => "/openapi",
             Self::Core => "/api",
@@ -118,6 +125,7 @@ pub fn dispatch(api: &Api, request: &Request, route: Route<'_>) -> Response {
         // Upstream answers health to any method, and probes rely on little.
         Route::Health(endpoint) => health::all(&api.health, endpoint, request),
         Route::HealthCheck(endpoint, check) => health::one(&api.health, endpoint, check),
+        Route::Zpage(page) => zpages::serve(&api.zpages, page, request),
         Route::RootPaths => get_or_head(request, |_| raw_json(root_paths::document(api))),
         Route::Version => get(request, version),
         Route::Metrics => get_or_head(request, |request| metrics::serve(&api.metrics, request)),
@@ -212,6 +220,10 @@ mod tests {
             ("/version/", Route::Version),
             ("/version/x", Route::Unknown),
             ("/livez", Route::Health(Livez)),
+            ("/statusz", Route::Zpage(Page::Statusz)),
+            ("/flagz", Route::Zpage(Page::Flagz)),
+            ("/statusz/", Route::Unknown),
+            ("/statusz/x", Route::Unknown),
             ("/livez/", Route::HealthCheck(Livez, "")),
             ("/readyz/poststarthook/a", Route::HealthCheck(Readyz, "poststarthook/a")),
             ("/healthzz", Route::Unknown),

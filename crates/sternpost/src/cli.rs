@@ -1,8 +1,10 @@
 //! The command line.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
+use clap::{
+    ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser,
+};
 use sternpost_http::cors::{Cors, OriginError};
 use sternpost_verbs::admission::{Chain, SwitchError};
 use sternpost_webhook::Network;
@@ -179,6 +181,35 @@ pub struct ServeArgs {
     /// if it has a place.
     #[arg(skip)]
     pub stand_in: bool,
+
+    /// Every flag and its value, for `/flagz`.
+    #[arg(skip)]
+    pub flags: BTreeMap<String, String>,
+}
+
+impl ServeArgs {
+    /// With the values of all flags as these words give them, or as they are by default.
+    pub fn with_flags(mut self: Box<Self>, words: impl IntoIterator<Item = OsString>) -> Box<Self> {
+        let command = Cli::command();
+        let matches = command.clone().try_get_matches_from(words);
+        let matches = matches.ok().and_then(|mut matches| matches.remove_subcommand());
+        let (Some(serve), Some((_, matches))) = (command.find_subcommand("serve"), matches) else {
+            return self;
+        };
+        for argument in serve.get_arguments() {
+            let Some(name) = argument.get_long() else { continue };
+            let values = matches.get_raw(argument.get_id().as_str());
+            let values: Vec<_> = values.into_iter().flatten().map(|value| value.to_string_lossy()).collect();
+            let value = match argument.get_action() {
+                // In brackets, as upstream shows lists.
+                ArgAction::Append => format!("[{}]", values.join(",")),
+                ArgAction::SetTrue => matches.get_flag(argument.get_id().as_str()).to_string(),
+                _ => values.last().map(ToString::to_string).unwrap_or_default(),
+            };
+            self.flags.insert(name.to_owned(), value);
+        }
+        self
+    }
 }
 
 /// The regular expressions of one `--cors-allowed-origins`, checked.
@@ -280,9 +311,26 @@ fn parse_gate(text: &str) -> Result<Gate, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
+
+    #[test]
+    fn flags_are_told_with_their_values() {
+        let words = ["sternpost", "serve", "--in-memory", "--controllers=-*,event-ttl", "--kubeconfig", "x"];
+        let Command::Serve(args) = Cli::try_parse_from(words).unwrap().command else { panic!("no server") };
+        let args = args.with_flags(words.map(OsString::from));
+        for (name, expected) in [
+            ("in-memory", "true"),
+            ("insecure-file-modes", "false"),
+            ("controllers", "[-*,event-ttl]"),
+            ("kubeconfig", "x"),
+            ("listen", "127.0.0.1:6443"),
+            ("data-dir", ""),
+            ("authorization-mode", "RBAC"),
+            ("enable-admission-plugins", "[]"),
+        ] {
+            assert_eq!(args.flags.get(name).map(String::as_str), Some(expected), "{name}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -2,13 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
+use anyhow::anyhow;
+use aws_lc_rs::rand;
 use clap::Args;
+use sha2::{Digest, Sha256};
 use sternpost_auth::service_account::Reference;
 use sternpost_controllers::{
     Options, SecretToken,
-    switches::{Switches, UnknownController},
+    server_lease::{self, ServerIdentity},
+    switches::{SERVER_LEASE, Switches, UnknownController},
 };
 use sternpost_http::Api;
+use sternpost_verbs::environment;
+use tokio::sync::oneshot;
 
 use crate::{serve::STACK_BYTES, service_accounts::parse_seconds};
 
@@ -26,13 +32,35 @@ pub struct ControllerArgs {
     pub event_ttl: Duration,
 }
 
+/// What is to be ended with the server.
+#[derive(Debug)]
+pub struct Running {
+    lease: Option<oneshot::Sender<oneshot::Sender<()>>>,
+}
+
+impl Running {
+    /// Takes back the Lease of this server.
+    pub async fn end(self) {
+        let (answer, ended) = oneshot::channel();
+        if let Some(lease) = self.lease
+            && lease.send(answer).is_ok()
+        {
+            // Left behind it expires.
+            let _ = tokio::time::timeout(LEASE_END, ended).await;
+        }
+    }
+}
+
+/// How long the end of the process waits for that of the Lease.
+const LEASE_END: Duration = Duration::from_secs(5);
+
 /// Starts the controllers that are on; `authority` vouches for this server, in PEM.
 pub fn start(
     args: &ControllerArgs,
     namespace_delay: Duration,
     api: &Arc<Api>,
     authority: String,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Running> {
     let accounts = api.clone();
     let sign = move |wanted: &SecretToken<'_>| {
         let account = Reference { name: wanted.account.into(), uid: wanted.account_uid.into() };
@@ -46,18 +74,62 @@ pub fn start(
         event_lifetime: args.event_ttl,
         sign: Arc::new(sign),
     };
+    let (stop, stopped) = oneshot::channel();
+    let has_lease = options.switches.is_on(SERVER_LEASE);
+    let lease = if has_lease { Some((identity(&api.server_address)?, stopped)) } else { None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let registry = api.registry.clone();
     let work = move || {
         yield_to_requests();
         runtime.block_on(async {
+            if let Some((identity, stopped)) = lease {
+                tokio::spawn(server_lease::run(registry.clone(), identity, stopped));
+            }
             sternpost_controllers::start(&registry, options);
             std::future::pending::<()>().await;
         });
     };
     // Ends with the process.
     std::thread::Builder::new().name("controllers".into()).stack_size(STACK_BYTES).spawn(work)?;
-    Ok(())
+    Ok(Running { lease: has_lease.then_some(stop) })
+}
+
+/// Who this server is, by the name of its machine.
+fn identity(address: &str) -> anyhow::Result<ServerIdentity> {
+    let hostname = hostname();
+    let name = lease_name(&hostname);
+    let mut random = [0; 16];
+    rand::fill(&mut random).map_err(|_| anyhow!("the system has no randomness"))?;
+    let holder = format!("{name}_{}", environment::uuid(random));
+    Ok(ServerIdentity { name, holder, hostname, address: address.to_owned() })
+}
+
+fn hostname() -> String {
+    #[cfg(unix)]
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    #[cfg(not(unix))]
+    let name = "localhost".to_owned();
+    name
+}
+
+/// As upstream derives it: a hash of the machine's name and the program's.
+fn lease_name(hostname: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in [hostname, "kube-apiserver"] {
+        hash.update(u16::try_from(part.len()).unwrap_or(u16::MAX).to_be_bytes());
+        hash.update(part);
+    }
+    let hash = hash.finalize();
+    format!("apiserver-{}", base32(hash.get(..16).unwrap_or_default()))
+}
+
+/// RFC 4648 in lower case, without padding.
+fn base32(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let bit = |at: usize| bytes.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
+    let digit = |index: usize| (0..5).fold(0, |digit, at| digit * 2 + usize::from(bit(index * 5 + at)));
+    let digits = (bytes.len() * 8).div_ceil(5);
+    (0..digits).filter_map(|index| ALPHABET.get(digit(index)).copied().map(char::from)).collect()
 }
 
 /// How much later than others the thread of the controllers gets a processor, as `nice` counts.
@@ -91,6 +163,12 @@ mod tests {
     struct Flags {
         #[command(flatten)]
         controllers: ControllerArgs,
+    }
+
+    #[test]
+    fn the_lease_is_named_as_kube_apiserver_names_it() {
+        // As kube-apiserver 1.36.4 did on a machine of that name.
+        assert_eq!(lease_name("vm"), "apiserver-wlv32tlttr4jl3gtroqexyxapa");
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Structured logs on stderr.
 
-use std::io::{self, IsTerminal};
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
@@ -14,11 +17,33 @@ use crate::cli::{LogFormat, LogLevel};
 pub fn init(format: LogFormat, level: LogLevel) {
     let targets = Targets::new().with_default(LevelFilter::WARN).with_target("sternpost", filter(level));
     // A log that cannot be written must not end the server.
-    let lines = fmt::layer().with_writer(io::stderr).with_target(false).log_internal_errors(false);
+    let lines = fmt::layer().with_writer(|| Stderr).with_target(false).log_internal_errors(false);
     let subscriber = tracing_subscriber::registry().with(targets);
     match format {
         LogFormat::Text => subscriber.with(lines.with_ansi(colours_wanted())).init(),
         LogFormat::Json => subscriber.with(lines.json().flatten_event(true)).init(),
+    }
+}
+
+/// Whether the last line could be written.
+pub fn check() -> Result<(), String> {
+    if FAILED.load(Ordering::Relaxed) { Err("the log cannot be written".into()) } else { Ok(()) }
+}
+
+static FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Notes whether it can be written.
+struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = io::stderr().write(bytes);
+        FAILED.store(written.is_err(), Ordering::Relaxed);
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
     }
 }
 

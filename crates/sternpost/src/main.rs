@@ -35,6 +35,7 @@ mod explain;
 mod fetch;
 mod file_modes;
 mod flow;
+mod health;
 mod issuer_keys;
 mod kubeconfig;
 mod kustomize;
@@ -70,7 +71,7 @@ fn main() -> ExitCode {
             build::KustomizeCommand::Completion(args) => completion::run(&args),
             _ => return kustomize::run(),
         },
-        Command::Serve(args) => serve::run(&args, started),
+        Command::Serve(args) => serve::run(&args.with_flags(std::env::args_os()), started),
         Command::Check(args) => return check::run(&args),
         Command::Envtest(args) => envtest::run(&args),
         Command::Completion(args) => completion::run(&args),

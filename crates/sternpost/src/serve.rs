@@ -20,11 +20,7 @@ use sternpost_auth::{
 };
 use sternpost_discovery::Discovery;
 use sternpost_http::{
-    Anonymous, Api, OpenApi, OpenApiMetrics, TokenObjects,
-    cors::Cors,
-    health::{Health, On},
-    metrics::Metrics,
-    server,
+    Anonymous, Api, OpenApi, OpenApiMetrics, TokenObjects, cors::Cors, metrics::Metrics, server,
 };
 use sternpost_openapi::{
     custom::MergeKeys,
@@ -44,14 +40,14 @@ use crate::{
     data_dir::{self, DataDir},
     envtest,
     error::Hinted,
-    file_modes, flow,
+    file_modes, flow, health,
     issuer_keys::KeyFetcher,
     kubeconfig::{
         Admin,
         merge::{self, Merged},
     },
     logging,
-    objects::{self, Objects, Refusing},
+    objects::{self, Objects},
     reload, service_accounts,
 };
 
@@ -187,10 +183,12 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     let reachable = reachable(address);
     let mut counters = Registry::default();
     let openapi = openapi(args, &mut counters, now);
+    let (health, start) = health::checks(args, store.clone(), refusing);
+    start.objects.done();
     let mut api = Api::new(
         authenticator,
         &Discovery::new(sternpost_builtin::groups().to_vec()),
-        health(refusing),
+        health,
         Metrics::new(counters, now),
         openapi,
         registry,
@@ -211,15 +209,20 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     let (audit_log, audit) = audit::open(&args.audit)?.unzip();
     api.audit = audit;
     api.flow = flow::start(&args.flow, &api.registry.cache);
+    start.flow.done();
+    api.zpages.flags = args.flags.clone();
 
     let api = Arc::new(api);
     let published = api.clone();
     let publish =
         Arc::new(move |name: &str, group: &str, change| published.publish_definition(name, group, change));
     sternpost_controllers::definitions::start(api.registry.clone(), publish).await;
+    start.definitions.done();
     let namespace_delay = if args.stand_in { envtest::NAMESPACE_DELAY } else { Duration::ZERO };
-    controllers::start(&args.controllers, namespace_delay, &api, trusted.clone())?;
+    let controllers = controllers::start(&args.controllers, namespace_delay, &api, trusted.clone())?;
+    start.lease.done();
     aggregation.start(&api).await;
+    start.aggregation.done();
 
     let url = format!("https://{reachable}");
     let kubeconfig = Kubeconfig::write(args, dir.as_ref(), &url, &trusted, &token)?;
@@ -235,6 +238,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     server::serve(listener, config, api, stop.first()).await;
     reloading.abort();
     kubeconfig.end().await;
+    controllers.end().await;
     // Behind all that requests have handed over.
     store.close().await;
     drop(audit_log);
@@ -323,14 +327,6 @@ impl Drop for TemporaryDir {
         // It holds nothing that outlives the server; left behind it is harmless.
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-/// A server that cannot write is not ready, though it answers reads.
-fn health(refusing: Box<Refusing>) -> Health {
-    let mut health = Health::default();
-    let writable = move || refusing().map_or(Ok(()), |reason| Err(format!("writes are refused: {reason}")));
-    health.add("storage", On::ReadyzOnly, Box::new(writable));
-    health
 }
 
 fn openapi(args: &ServeArgs, registry: &mut Registry, now: SystemTime) -> OpenApi {

@@ -76,9 +76,9 @@ fn start(line: &CommandLine, started: Instant) -> anyhow::Result<()> {
     for warning in warnings {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
-    let words = ["sternpost".to_owned(), "serve".to_owned()].into_iter().chain(words);
-    let mut args = match Cli::try_parse_from(words) {
-        Ok(Cli { command: Command::Serve(args) }) => args,
+    let words: Vec<String> = ["sternpost".to_owned(), "serve".to_owned()].into_iter().chain(words).collect();
+    let mut args = match Cli::try_parse_from(&words) {
+        Ok(Cli { command: Command::Serve(args) }) => args.with_flags(words.iter().map(Into::into)),
         Ok(_) => bail!("the flags do not ask for a server"),
         Err(problem) => {
             // The first paragraph says what is wrong; the rest is about `serve`.
@@ -130,7 +130,7 @@ const CONTROLLERS: &str = "STERNPOST_ENVTEST_CONTROLLERS";
 
 /// What is on in a real envtest: there is no controller manager in it, but its
 /// API server lets events expire.
-const OFF: &str = "-*,event-ttl-controller";
+const OFF: &str = "-*,event-ttl-controller,apiserver-identity-lease-controller";
 
 /// Without those that put objects into every namespace, which tests then find
 /// and do not expect.

@@ -1,0 +1,168 @@
+//! The Lease by which others see that this server lives, and where it is.
+//!
+//! As upstream: made anew at every start, renewed every ten seconds, deleted at the end, and those
+//! of servers that ended without doing so are deleted when they have expired.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use sternpost_meta::{status::Status, time::Timestamp};
+use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_verbs::{DeleteOptions, Part, Registry, Target, Writer, served::Served};
+use tokio::{sync::oneshot, time::Instant};
+
+const NAMESPACE: &str = "kube-system";
+
+/// Says whose a Lease is.
+const IDENTITY: (&str, &str) = ("apiserver.kubernetes.io/identity", "kube-apiserver");
+const HOSTNAME: &str = "kubernetes.io/hostname";
+const ADDRESS: &str = "kubernetes.io/peer-advertise-address";
+
+const DURATION_SECONDS: i64 = 3600;
+const RENEW_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How often Leases of other servers are looked at.
+const GARBAGE_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Who the server is.
+#[derive(Debug, Clone)]
+pub struct ServerIdentity {
+    /// Of the Lease, the same after a restart.
+    pub name: String,
+    /// Another one for each process.
+    pub holder: String,
+    pub hostname: String,
+    /// `HOST:PORT`.
+    pub address: String,
+}
+
+/// Keeps the Lease until it is told to stop; then deletes it, and says when it has.
+pub async fn run(
+    registry: Arc<Registry>,
+    identity: ServerIdentity,
+    mut stopped: oneshot::Receiver<oneshot::Sender<()>>,
+) {
+    let Some(served) = registry.served.get("coordination.k8s.io", "v1", "leases") else { return };
+    let lease = ServerLease { registry, served, identity };
+    // Of the process before: nobody is to look for that one.
+    lease.delete(&lease.identity.name).await;
+    let mut look = Instant::now();
+    loop {
+        if let Err(status) = lease.renew().await {
+            tracing::warn!(%status, "the lease of this server cannot be renewed");
+        }
+        if look <= Instant::now() {
+            lease.delete_expired().await;
+            look = Instant::now() + GARBAGE_INTERVAL;
+        }
+        let stop = tokio::time::timeout(RENEW_INTERVAL, &mut stopped).await;
+        if let Ok(stop) = stop {
+            lease.delete(&lease.identity.name).await;
+            // Whoever asked may have gone; without one the process ends.
+            if let Ok(answer) = stop {
+                let _ = answer.send(());
+            }
+            return;
+        }
+    }
+}
+
+struct ServerLease {
+    registry: Arc<Registry>,
+    served: Arc<Served>,
+    identity: ServerIdentity,
+}
+
+impl ServerLease {
+    async fn renew(&self) -> Result<(), Status> {
+        let target = Target { served: &self.served, namespace: NAMESPACE, name: &self.identity.name };
+        match self.registry.get(target) {
+            Ok(found) => {
+                let mut object = found.value();
+                self.complete(&mut object);
+                self.registry.update(target, object, Part::Main, Writer::server()).await?;
+            }
+            Err(_) => {
+                let mut object = json!({"metadata": {"name": self.identity.name, "namespace": NAMESPACE}});
+                self.complete(&mut object);
+                self.registry.create(Target { name: "", ..target }, object, Writer::server()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What upstream sets each time, whatever others have written.
+    fn complete(&self, lease: &mut Value) {
+        let metadata = lease.object_mut("metadata");
+        let labels = metadata.object_mut("labels");
+        labels.set(IDENTITY.0, IDENTITY.1);
+        labels.set(HOSTNAME, self.identity.hostname.as_str());
+        metadata.object_mut("annotations").set(ADDRESS, self.identity.address.as_str());
+        let spec = lease.object_mut("spec");
+        spec.set("holderIdentity", self.identity.holder.as_str());
+        spec.set("leaseDurationSeconds", DURATION_SECONDS);
+        if let Some(now) = now(&self.registry) {
+            spec.set("renewTime", now.to_micro_time());
+        }
+    }
+
+    async fn delete_expired(&self) {
+        let Some(now) = now(&self.registry) else { return };
+        let snapshot = self.registry.cache.resource(&self.served.id).snapshot();
+        let leases = snapshot.iter(None, None).filter(|lease| lease.namespace() == NAMESPACE);
+        let expired =
+            leases.filter(|lease| is_expired(&lease.value(), now)).map(|lease| lease.name().to_owned());
+        for name in expired.collect::<Vec<_>>() {
+            self.delete(&name).await;
+        }
+    }
+
+    async fn delete(&self, name: &str) {
+        let target = Target { served: &self.served, namespace: NAMESPACE, name };
+        match self.registry.delete(target, &DeleteOptions::default(), Writer::server()).await {
+            Err(status) if status.code != 404 => {
+                tracing::warn!(name, %status, "the lease of a server cannot be deleted");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a Lease is that of a server, and was not renewed for as long as it says.
+fn is_expired(lease: &Value, now: Timestamp) -> bool {
+    let labels = lease.field("metadata").field("labels");
+    let spec = lease.field("spec");
+    let renewed = spec.text("renewTime");
+    let lasts = spec.field("leaseDurationSeconds").as_i64();
+    labels.text(IDENTITY.0) == IDENTITY.1
+        && match (Timestamp::parse_micro_time(renewed), lasts) {
+            (Ok(renewed), Some(lasts)) => now.seconds_since(renewed) > lasts,
+            // Without them nobody renews it.
+            _ => true,
+        }
+}
+
+fn now(registry: &Registry) -> Option<Timestamp> {
+    Timestamp::parse_time(&registry.now()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_of_servers_expire_and_others_do_not() {
+        let now = Timestamp::parse_time("2026-01-01T01:00:01Z").unwrap();
+        let lease = |identity: &str, spec: Value| json!({"metadata": {"labels": {"apiserver.kubernetes.io/identity": identity}}, "spec": spec});
+        let renewed = |time: &str| json!({"renewTime": time, "leaseDurationSeconds": 3600});
+        for (identity, spec, expected) in [
+            ("kube-apiserver", renewed("2026-01-01T00:00:00.000000Z"), true),
+            ("kube-apiserver", renewed("2026-01-01T00:00:01.000000Z"), false),
+            ("kube-apiserver", json!({}), true),
+            ("another", renewed("2020-01-01T00:00:00.000000Z"), false),
+            ("", json!({}), false),
+        ] {
+            assert_eq!(is_expired(&lease(identity, spec.clone()), now), expected, "{identity} {spec}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The checks behind `/healthz`, `/livez` and `/readyz`, by upstream's names and in its order.
+//!
+//! Each is about something that is here. Names of what is not here are left out: the loopback
+//! certificate, the peers' endpoints, repairs of addresses, the tracking of old tokens, object counts.
+
+use std::{
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use sternpost_controllers::switches::{SERVER_LEASE, Switches};
+use sternpost_http::health::{Health, Hook, On};
+use sternpost_store::Store;
+
+use crate::{
+    cli::{AuthorizationMode, ServeArgs},
+    logging,
+    objects::Refusing,
+};
+
+/// The steps of the start. Each is done when what it is named for serves.
+#[derive(Debug, Default)]
+pub struct Start {
+    /// The store, the cache, admission, and the objects that are there before any client comes.
+    pub objects: Hook,
+    /// Custom resources.
+    pub definitions: Hook,
+    /// Flow schemas and priority levels.
+    pub flow: Hook,
+    /// Other servers, and what they are told of this one.
+    pub aggregation: Hook,
+    /// The Lease of this server.
+    pub lease: Hook,
+}
+
+pub fn checks(args: &ServeArgs, store: Arc<dyn Store>, refusing: Box<Refusing>) -> (Health, Start) {
+    let start = Start::default();
+    let mut health = Health::default();
+    health.add("log", On::All, Box::new(logging::check));
+    health.add("etcd", On::All, Box::new(move || answers(&*store)));
+    // A server that cannot write is not ready, though it answers reads.
+    let writable = move || refusing().map_or(Ok(()), |reason| Err(format!("writes are refused: {reason}")));
+    health.add("etcd-readiness", On::ReadyzOnly, Box::new(writable));
+    health.add_hook("informer-sync", On::ReadyzOnly, &start.objects);
+
+    let flow = args.flow.enable_priority_and_fairness;
+    let roles = args.authorization_mode == AuthorizationMode::Rbac;
+    let lease =
+        Switches::new(&args.controllers.controllers).is_ok_and(|switches| switches.is_on(SERVER_LEASE));
+    let Start { objects, definitions, flow: flows, aggregation, lease: leases } = &start;
+    for (name, step, there) in [
+        ("poststarthook/start-apiserver-admission-initializer", objects, true),
+        ("poststarthook/generic-apiserver-start-informers", objects, true),
+        ("poststarthook/priority-and-fairness-config-consumer", flows, flow),
+        ("poststarthook/priority-and-fairness-filter", flows, flow),
+        ("poststarthook/start-apiextensions-informers", definitions, true),
+        ("poststarthook/start-apiextensions-controllers", definitions, true),
+        ("poststarthook/crd-informer-synced", definitions, true),
+        ("poststarthook/start-system-namespaces-controller", objects, true),
+        ("poststarthook/start-cluster-authentication-info-controller", aggregation, true),
+        ("poststarthook/start-kube-apiserver-identity-lease-controller", leases, lease),
+        ("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", leases, lease),
+        ("poststarthook/storage-readiness", objects, true),
+        ("poststarthook/rbac/bootstrap-roles", objects, roles),
+        ("poststarthook/scheduling/bootstrap-system-priority-classes", objects, true),
+        ("poststarthook/priority-and-fairness-config-producer", objects, flow),
+        ("poststarthook/bootstrap-controller", objects, true),
+        ("poststarthook/start-kubernetes-service-cidr-controller", objects, true),
+        ("poststarthook/start-kube-aggregator-informers", aggregation, true),
+        ("poststarthook/apiservice-status-local-available-controller", aggregation, true),
+        ("poststarthook/apiservice-status-remote-available-controller", aggregation, true),
+        ("poststarthook/apiservice-registration-controller", aggregation, true),
+        ("poststarthook/apiservice-discovery-controller", aggregation, true),
+        ("poststarthook/kube-apiserver-autoregistration", aggregation, true),
+        ("autoregister-completion", aggregation, true),
+        ("poststarthook/apiservice-openapi-controller", aggregation, true),
+        ("poststarthook/apiservice-openapiv3-controller", aggregation, true),
+    ] {
+        if there {
+            health.add_hook(name, On::All, step);
+        }
+    }
+    (health, start)
+}
+
+/// Whether the store answers reads, which it does from memory, at once.
+fn answers(store: &dyn Store) -> Result<(), String> {
+    match pin!(store.current_revision()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer.map(|_| ()).map_err(|error| error.to_string()),
+        Poll::Pending => Err("the store does not answer".to_owned()),
+    }
+}
