@@ -15,6 +15,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use http::HeaderValue;
 use sternpost_aggregate::remote::Remotes;
 use sternpost_audit::Audit;
 use sternpost_auth::authenticate::Authenticator;
@@ -78,6 +79,8 @@ pub struct Api {
     pub flow: Option<Arc<Control>>,
     /// Web pages that may use the API; none without it.
     pub cors: Option<Cors>,
+    /// The `Strict-Transport-Security` header of every response; none without it.
+    pub strict_transport_security: Option<HeaderValue>,
     /// Swapped as a whole when the set of served resources changes.
     pub discovery: ArcSwap<Discovery>,
     pub health: Health,
@@ -122,6 +125,7 @@ impl Api {
             audit: None,
             flow: None,
             cors: None,
+            strict_transport_security: None,
             discovery: ArcSwap::from_pointee(discovery::prioritised(discovery)),
             health,
             metrics,

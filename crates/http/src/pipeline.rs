@@ -67,6 +67,10 @@ where
 
     // Headers that every response has, unless the handler knew better.
     default_headers(response.headers_mut(), &audit_id);
+    if let Some(directives) = &api.strict_transport_security {
+        // What a server behind this one says of itself is about this one's name, too.
+        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, directives.clone());
+    }
     response.headers_mut().extend(cors.into_iter().flatten());
 
     // A HEAD response is the GET response without its body.
@@ -598,6 +602,21 @@ mod tests {
         assert!(testing::body(&broken).contains("InternalError"));
         assert!(broken.headers().contains_key("audit-id"));
         assert_eq!(send(&api, "GET", "/version", &[], Bytes::new()).await.status(), 200);
+    }
+
+    #[tokio::test]
+    async fn strict_transport_security_is_asked_for_on_every_response() {
+        let mut api = testing::api();
+        let name = "strict-transport-security";
+        assert_eq!(testing::header(&send(&api, "GET", "/version", &[], Bytes::new()).await, name), None);
+        // As kube-apiserver 1.36.4 sent it for `max-age=31536000,includeSubDomains`.
+        let directives = "max-age=31536000; includeSubDomains";
+        api.strict_transport_security = Some(HeaderValue::from_static(directives));
+        for (path, code) in [("/version", 200), ("/api", 401), ("/healthz/nonsense", 404)] {
+            let response = send(&api, "GET", path, &[], Bytes::new()).await;
+            assert_eq!(response.status(), code, "{path}");
+            assert_eq!(testing::header(&response, name), Some(directives), "{path}");
+        }
     }
 
     #[tokio::test]

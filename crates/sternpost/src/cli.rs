@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf};
 use clap::{
     ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser,
 };
+use http::HeaderValue;
 use sternpost_http::cors::{Cors, OriginError};
 use sternpost_verbs::admission::{Chain, SwitchError};
 use sternpost_webhook::Network;
@@ -138,6 +139,10 @@ pub struct ServeArgs {
     /// link-local, metadata, loopback or this server's own addresses
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub egress_allow: Vec<Network>,
+
+    /// What browsers are told by Strict-Transport-Security, such as max-age=31536000,includeSubDomains
+    #[arg(long, value_name = "DIRECTIVE,...", value_delimiter = ',', value_parser = parse_directive)]
+    pub strict_transport_security_directives: Vec<String>,
 
     /// Feature gates to switch: OpenAPIV3=true|false
     #[arg(long, value_name = "GATE=BOOL", value_delimiter = ',', value_parser = parse_gate)]
@@ -296,6 +301,20 @@ fn parse_origins(text: &str) -> Result<Origins, OriginError> {
     Ok(Origins(patterns))
 }
 
+/// In kube-apiserver's words.
+fn parse_directive(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("empty value in strict-transport-security-directives".into());
+    }
+    let max_age = text.strip_prefix("max-age=").is_some_and(|age| !age.contains('='));
+    if (max_age || ["includeSubDomains", "preload"].contains(&text)) && HeaderValue::from_str(text).is_ok() {
+        return Ok(text.to_owned());
+    }
+    Err("--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, \
+         preload. see https://tools.ietf.org/html/rfc6797#section-6.1 for more information"
+        .into())
+}
+
 fn parse_gate(text: &str) -> Result<Gate, String> {
     let (name, value) = text.split_once('=').ok_or("want GATE=true or GATE=false")?;
     let value = match value.trim().to_ascii_lowercase().as_str() {
@@ -383,6 +402,27 @@ mod tests {
         ] {
             let expected = expected.map(|(on, off)| (names(&on), names(&off)));
             assert_eq!(read(&flags), expected, "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn directives_are_read_as_kube_apiserver_reads_them() {
+        for (text, expected) in [
+            ("max-age=31536000", true),
+            ("max-age=", true),
+            ("max-age=x", true),
+            ("includeSubDomains", true),
+            ("preload", true),
+            ("", false),
+            (" ", false),
+            ("max-age", false),
+            ("max-age=1=2", false),
+            ("Max-Age=1", false),
+            ("includesubdomains", false),
+            (" preload", false),
+            ("max-age=\n", false),
+        ] {
+            assert_eq!(parse_directive(text).is_ok(), expected, "{text:?}");
         }
     }
 

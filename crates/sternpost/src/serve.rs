@@ -13,6 +13,7 @@ use std::{
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
+use http::HeaderValue;
 use prometheus_client::registry::Registry;
 use sternpost_auth::{
     authenticate::{Authenticator, User},
@@ -202,6 +203,11 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         args.cors_allowed_origins.iter().flat_map(|origins| &origins.0).map(String::as_str).collect();
     if !origins.is_empty() {
         api.cors = Some(Cors::new(origins)?);
+    }
+
+    let directives = &args.strict_transport_security_directives;
+    if !directives.is_empty() {
+        api.strict_transport_security = Some(HeaderValue::try_from(directives.join("; "))?);
     }
 
     let aggregation = Aggregation::open(args, dir.as_ref(), &api.registry, egress, now)?;

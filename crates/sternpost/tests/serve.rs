@@ -352,6 +352,78 @@ async fn a_restart_keeps_token_and_authority() {
     assert_eq!(second.send(H2, request).await.status(), 200);
 }
 
+/// The checks of kube-apiserver 1.36.4, in its order, but for those about what is not here.
+const CHECKS: &str = "ping log etcd etcd-readiness informer-sync
+    poststarthook/start-apiserver-admission-initializer poststarthook/generic-apiserver-start-informers
+    poststarthook/priority-and-fairness-config-consumer poststarthook/priority-and-fairness-filter
+    poststarthook/start-apiextensions-informers poststarthook/start-apiextensions-controllers
+    poststarthook/crd-informer-synced poststarthook/start-system-namespaces-controller
+    poststarthook/start-cluster-authentication-info-controller
+    poststarthook/start-kube-apiserver-identity-lease-controller
+    poststarthook/start-kube-apiserver-identity-lease-garbage-collector poststarthook/storage-readiness
+    poststarthook/rbac/bootstrap-roles poststarthook/scheduling/bootstrap-system-priority-classes
+    poststarthook/priority-and-fairness-config-producer poststarthook/bootstrap-controller
+    poststarthook/start-kubernetes-service-cidr-controller poststarthook/start-kube-aggregator-informers
+    poststarthook/apiservice-status-local-available-controller
+    poststarthook/apiservice-status-remote-available-controller poststarthook/apiservice-registration-controller
+    poststarthook/apiservice-discovery-controller poststarthook/kube-apiserver-autoregistration
+    autoregister-completion poststarthook/apiservice-openapi-controller
+    poststarthook/apiservice-openapiv3-controller shutdown";
+
+#[tokio::test]
+async fn the_server_tells_of_itself_as_kube_apiserver_does() {
+    let lease = "--controllers=apiserver-identity-lease-controller";
+    let flags = ["--strict-transport-security-directives=max-age=5,preload", lease];
+    let mut server = Server::start("itself", &flags);
+    let get = |path: &str, accept: &str| {
+        let request = server.request("GET", path).header("accept", accept).body(nothing()).unwrap();
+        server.send(H2, request)
+    };
+    let ready: String = CHECKS.split_whitespace().map(|check| format!("[+]{check} ok\n")).collect();
+    let verbose = get("/readyz?verbose", "*/*").await;
+    assert_eq!(verbose.body(), &format!("{ready}readyz check passed\n"));
+    assert_eq!(verbose.headers()["strict-transport-security"], "max-age=5; preload");
+    let not_alive = ["etcd-readiness", "informer-sync", "shutdown"];
+    let alive = CHECKS.split_whitespace().filter(|check| !not_alive.contains(check));
+    let alive: String = alive.map(|check| format!("[+]{check} ok\n")).collect();
+    assert_eq!(get("/livez?verbose", "*/*").await.body(), &format!("{alive}livez check passed\n"));
+
+    let status = get("/statusz", "*/*").await;
+    assert!(status.body().starts_with("\napiserver statusz\nWarning: "), "{}", status.body());
+    let flagz = get("/flagz", "application/json;g=config.k8s.io;v=v1beta1;as=Flagz").await;
+    let flagz: serde_json::Value = serde_json::from_str(flagz.body()).unwrap();
+    assert_eq!(flagz["flags"]["strict-transport-security-directives"], "[max-age=5,preload]");
+    assert_eq!(flagz["flags"]["in-memory"], "false");
+
+    // The Lease comes with the controllers, a moment later.
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+    let found = loop {
+        let list: serde_json::Value = serde_json::from_str(get(leases, "*/*").await.body()).unwrap();
+        if let Some(found) = list["items"].get(0) {
+            break found.clone();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    let name = found["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("apiserver-") && name.len() == 36, "{name}");
+    assert_eq!(found["metadata"]["labels"]["apiserver.kubernetes.io/identity"], "kube-apiserver");
+    assert!(found["metadata"]["labels"]["kubernetes.io/hostname"].is_string());
+    assert_eq!(found["metadata"]["annotations"]["kubernetes.io/peer-advertise-address"], server.address);
+    assert_eq!(found["spec"]["leaseDurationSeconds"], 3600);
+    let holder = found["spec"]["holderIdentity"].as_str().unwrap().to_owned();
+    assert!(holder.starts_with(&format!("{name}_")), "{holder}");
+    assert!(found["spec"]["renewTime"].is_string() && found["spec"]["acquireTime"].is_null());
+
+    // It goes with the server, and the next one makes another of the same name.
+    let one = format!("{leases}/{name}");
+    server.signal("-TERM");
+    assert_eq!(server.wait().0, Some(0));
+    let dir = server.dir.clone();
+    let off = Server::start_in(dir.clone(), &[]);
+    let request = off.request("GET", &one).body(nothing()).unwrap();
+    assert_eq!(off.send(H2, request).await.status(), 404);
+}
+
 #[cfg(unix)]
 #[test]
 fn secrets_are_readable_by_their_owner_only() {

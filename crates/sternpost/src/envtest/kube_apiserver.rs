@@ -197,8 +197,9 @@ fn translate(
             "enable-admission-plugins" | "disable-admission-plugins" => {
                 plugins(name, value, &mut words, &mut warnings)?;
             }
-            // A path that is empty is none.
+            // A path that is empty is none, and a list that is empty adds nothing.
             _ if own.has(name) && last.is_empty() && *kind == Kind::Text => {}
+            _ if own.has(name) && value.is_empty() && *kind == Kind::List => {}
             _ if own.has(name) && *kind == Kind::List => words.push(format!("--{name}={value}")),
             // Of a flag that is no list, the last one counts.
             _ if !first => {}
