@@ -43,10 +43,6 @@ impl DataDir {
         }
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

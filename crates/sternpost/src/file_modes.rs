@@ -68,6 +68,7 @@ fn named_by(args: &ServeArgs) -> impl Iterator<Item = (&Path, Holds)> {
 mod unix {
     use std::{
         fs::{self, Metadata, Permissions},
+        io,
         os::unix::fs::{MetadataExt, PermissionsExt},
         path::Path,
     };
@@ -109,7 +110,11 @@ mod unix {
                 continue;
             }
             // Of the link, if it is one.
-            let metadata = entry.metadata().with_context(context)?;
+            let metadata = match entry.metadata() {
+                // A server that is using the directory replaces files in it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                metadata => metadata.with_context(context)?,
+            };
             check(&path, &metadata, user, tightened)?;
             if metadata.is_dir() {
                 within(&path, user, depth + 1, tightened)?;

@@ -124,16 +124,17 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
 
     let dir = match (&args.data_dir, args.in_memory) {
         (_, true) => None,
-        (Some(path), false) => Some(DataDir::open(path)?),
-        (None, false) => Some(DataDir::open(&data_dir::default_path()?)?),
+        (Some(path), false) => Some(path.clone()),
+        (None, false) => Some(data_dir::default_path()?),
     };
     if !args.insecure_file_modes {
         file_modes::warn_of_flags(args);
-        if let Some(dir) = &dir {
-            // Before anything in it is believed.
-            file_modes::tighten(dir.path())?;
+        // Before anything in it is opened. A new one is made as it should be.
+        if let Some(dir) = dir.as_ref().filter(|dir| dir.exists()) {
+            file_modes::tighten(dir)?;
         }
     }
+    let dir = dir.map(|dir| DataDir::open(&dir)).transpose()?;
     let listener =
         TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(args.listen, &error))?;
     let address = listener.local_addr().context("cannot read the listening address")?;

@@ -480,9 +480,14 @@ async fn a_data_directory_is_tightened_whatever_made_it_so_open() {
         assert!(stderr.contains(problem), "{stderr}");
         assert!(stderr.contains("--insecure-file-modes"), "{stderr}");
     };
-    std::os::unix::fs::symlink("/dev/null", dir.join("link")).unwrap();
-    refused("is a symbolic link");
-    fs::remove_file(dir.join("link")).unwrap();
+    let elsewhere = dir.with_extension("elsewhere");
+    for name in ["link", "lock"] {
+        let _ = fs::remove_file(dir.join(name));
+        std::os::unix::fs::symlink(&elsewhere, dir.join(name)).unwrap();
+        refused("is a symbolic link");
+        assert!(!elsewhere.exists(), "{name} is not followed");
+        fs::remove_file(dir.join(name)).unwrap();
+    }
     fs::write(dir.join("admin.token"), "x").unwrap();
     refused("has 1 characters, of at least 16");
 }
