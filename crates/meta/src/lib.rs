@@ -10,6 +10,7 @@
 
 pub mod audit;
 pub mod authorize;
+pub mod cancel;
 pub mod duration;
 pub mod expression;
 pub mod field;
