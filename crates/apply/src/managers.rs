@@ -1,6 +1,6 @@
 //! `metadata.managedFields`: who they are, in which order, how many.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 use sternpost_meta::field::go_quote;
@@ -279,24 +279,30 @@ pub(crate) fn cap(managers: Vec<Entry>) -> Vec<Entry> {
     updates.sort_by_cached_key(|entry| (entry.time.clone(), entry.identifier()));
     // Of each version, what others are merged into: the bucket that is there
     // already, else the oldest, which then becomes it.
-    let mut rest: VecDeque<Entry> = updates.into();
+    let is_bucket = |entry: &Entry| entry.manager == ANCIENT_CHANGES && entry.subresource.is_empty();
+    let mut buckets: HashMap<String, usize> = HashMap::new();
+    for (at, entry) in updates.iter().enumerate().rev().filter(|(_, entry)| is_bucket(entry)) {
+        buckets.insert(entry.api_version.clone(), at);
+    }
+    let mut rest: Vec<Option<Entry>> = updates.into_iter().map(Some).collect();
+    // Of each version the first, in the order of the versions.
     let mut oldest: Vec<Entry> = Vec::new();
+    let mut first_of: HashMap<String, usize> = HashMap::new();
+    let mut next = 0;
     while count > MAX_UPDATE_MANAGERS {
-        let Some(entry) = rest.pop_front() else { break };
-        let Some(first) = oldest.iter().position(|first| first.api_version == entry.api_version) else {
+        let Some(entry) = rest.get_mut(next).and_then(Option::take) else { break };
+        next += 1;
+        let Some(first) = first_of.get(&entry.api_version).copied() else {
+            first_of.insert(entry.api_version.clone(), oldest.len());
             oldest.push(entry);
             continue;
         };
-        let bucket = oldest.iter_mut().chain(&mut kept).chain(&mut rest).find(|known| {
-            known.manager == ANCIENT_CHANGES
-                && known.operation == Operation::Update
-                && known.subresource.is_empty()
-                && known.api_version == entry.api_version
-        });
-        let bucket = match bucket {
-            Some(bucket) => bucket,
+        let Some(first) = oldest.get_mut(first) else { break };
+        let later = buckets.get(&entry.api_version).and_then(|at| rest.get_mut(*at)).and_then(Option::as_mut);
+        let bucket = match later {
+            _ if is_bucket(first) => first,
+            Some(later) => later,
             None => {
-                let Some(first) = oldest.get_mut(first) else { break };
                 first.manager = ANCIENT_CHANGES.into();
                 first.subresource.clear();
                 first
@@ -309,7 +315,7 @@ pub(crate) fn cap(managers: Vec<Entry>) -> Vec<Entry> {
         count -= 1;
     }
     kept.extend(oldest);
-    kept.extend(rest);
+    kept.extend(rest.into_iter().flatten());
     kept
 }
 

@@ -5,6 +5,8 @@
 //! the write starts from the owners that [`to_scale`] finds, and what it
 //! leaves of them goes back with [`to_parent`].
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use crate::{
@@ -50,18 +52,24 @@ pub fn to_parent(
     let mut owners = decode(scale)?;
     owners.retain(|entry| fields_v1::intersects(&entry.fields, &replicas));
 
+    let mut appliers: HashMap<(String, String), Vec<usize>> = HashMap::new();
+    for (at, owner) in owners.iter().enumerate().rev() {
+        if owner.operation == Operation::Apply {
+            appliers.entry((owner.manager.clone(), owner.subresource.clone())).or_default().push(at);
+        }
+    }
+    let mut is_known = vec![false; owners.len()];
     let mut entries = Vec::new();
     for mut entry in decode(parent)? {
         let Some(path) = place(paths, &entry.api_version) else { continue };
         if fields_v1::intersects(&entry.fields, &path) {
             // Updates are told apart by version, so an update of the parent is
             // never the same manager as one of the scale.
-            let same =
-                owners.iter().position(|owner| entry.operation == Operation::Apply && owner.is(&entry));
-            match same {
-                Some(at) => {
-                    owners.remove(at);
-                }
+            let is_applier = entry.operation == Operation::Apply;
+            let key = (entry.manager.clone(), entry.subresource.clone());
+            let same = if is_applier { appliers.get_mut(&key).and_then(Vec::pop) } else { None };
+            match same.and_then(|at| is_known.get_mut(at)) {
+                Some(known) => *known = true,
                 None => fields_v1::subtract(&mut entry.fields, &path),
             }
         }
@@ -72,7 +80,8 @@ pub fn to_parent(
     if let Some(path) = place(paths, api_version) {
         let fields = path.to_fields_v1();
         // As upstream writes them, without a time.
-        entries.extend(owners.into_iter().map(|owner| Entry {
+        let new = owners.into_iter().zip(is_known).filter(|(_, is_known)| !is_known);
+        entries.extend(new.map(|(owner, _)| Entry {
             api_version: api_version.into(),
             fields: fields.clone(),
             time: None,

@@ -3,7 +3,10 @@
 //!
 //! Start with [`Declaration::from_schema`].
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use serde_json::Value as Json;
 use sternpost_schema::ir::{Additional, Schema, Type as SchemaType};
@@ -67,6 +70,15 @@ pub(crate) enum ListKind {
 pub struct Object {
     pub(crate) name: Arc<str>,
     pub(crate) fields: BTreeMap<Arc<str>, Field>,
+}
+
+impl Object {
+    /// A field as objects spell it.
+    pub(crate) fn spelled(&self, property: &str) -> Option<&Field> {
+        let is_it = |field: &&Field| *field.property == *property;
+        let plain = self.fields.get(property).filter(is_it);
+        plain.or_else(|| self.fields.get(&*escape(property)?).filter(is_it))
+    }
 }
 
 impl PartialEq for Object {
@@ -366,6 +378,7 @@ fn from_schema(schema: &Schema, place: Place, name: &str, depth: usize) -> Optio
 fn object(schema: &Schema, embedded: bool, name: &str, depth: usize) -> Declaration {
     let mut fields = BTreeMap::new();
     let mut min: u64 = 2;
+    let required: HashSet<&Arc<str>> = schema.required.iter().collect();
     for (property, schema_of) in &schema.properties {
         if embedded && matches!(property.as_ref(), "apiVersion" | "kind" | "metadata") {
             continue;
@@ -374,7 +387,7 @@ fn object(schema: &Schema, embedded: bool, name: &str, depth: usize) -> Declarat
         else {
             continue;
         };
-        if schema.required.contains(property) && schema_of.default.is_none() {
+        if required.contains(property) && schema_of.default.is_none() {
             let length = u64::try_from(property.len()).unwrap_or(u64::MAX);
             min = min.saturating_add(length).saturating_add(declaration.min).saturating_add(4);
         }

@@ -1,6 +1,7 @@
 //! Running a program, with every step charged.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
+use sternpost_meta::cancel::checkpoint;
 
 use crate::{
     ast::operator,
@@ -178,6 +179,7 @@ impl Meter<'_> {
 
     pub fn work(&mut self, visits: usize) -> Result<(), EvalError> {
         self.work = self.work.saturating_add(visits);
+        checkpoint();
         if self.work > MAX_WORK { Err(EvalError::limit()) } else { Ok(()) }
     }
 
@@ -193,6 +195,7 @@ impl Meter<'_> {
 
     fn round(&mut self) -> Result<(), EvalError> {
         self.rounds += 1;
+        checkpoint();
         if self.rounds.is_multiple_of(INTERRUPT_EVERY) && self.interrupt.is_some_and(|interrupt| interrupt())
         {
             return Err(EvalError { kind: ErrorKind::Interrupted, message: "operation interrupted".into() });
@@ -562,7 +565,7 @@ impl<'a> Machine<'a, '_> {
             }
             Value::Object(entries, object) => {
                 for (property, json) in entries {
-                    let value = match object.fields.values().find(|field| *field.property == **property) {
+                    let value = match object.spelled(property) {
                         Some(field) => Value::declared(json, &field.declaration),
                         None => Ok(Value::from_json(json)),
                     };

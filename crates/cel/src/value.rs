@@ -355,7 +355,7 @@ impl<'a> Value<'a> {
             Self::Object(entries, object) => {
                 for (property, json) in *entries {
                     meter.work(1)?;
-                    let declared = object.fields.values().find(|field| *field.property == **property);
+                    let declared = object.spelled(property);
                     let theirs = other.entry_named(property)?;
                     match (declared, theirs) {
                         (Some(field), Some(theirs)) => {
@@ -400,7 +400,7 @@ impl<'a> Value<'a> {
         match self {
             Self::Object(entries, object) => {
                 let Some(json) = entries.get(property) else { return Ok(None) };
-                match object.fields.values().find(|field| *field.property == *property) {
+                match object.spelled(property) {
                     Some(field) => Self::declared(json, &field.declaration).map(Some),
                     None => Ok(Some(Self::from_json(json))),
                 }

@@ -1,6 +1,6 @@
 //! Who may use a name: conditions `NamesAccepted` and `Established`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -136,10 +136,11 @@ pub fn decide(crd: &Outline, taken: &Taken, bundle: CheckBundle) -> Verdict {
         conflict = Some(("SingularConflict", in_use(&wanted.singular)));
     }
     if wanted.short_names != current.short_names {
+        let own: HashSet<&String> = current.short_names.iter().collect();
         let problems: Vec<String> = wanted
             .short_names
             .iter()
-            .filter(|name| !current.short_names.contains(name) && taken.resources.contains_key(*name))
+            .filter(|name| !own.contains(name) && taken.resources.contains_key(*name))
             .map(|name| in_use(name))
             .collect();
         match problems.as_slice() {

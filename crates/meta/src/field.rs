@@ -7,7 +7,10 @@ use std::fmt::{self, Write as _};
 
 use serde_json::Value;
 
-use crate::status::{Cause, CauseReason};
+use crate::{
+    cancel::checkpoint,
+    status::{Cause, CauseReason},
+};
 
 /// A place in an object, built on the way down without allocating:
 /// `Path::new("spec").child("containers").index(0)`.
@@ -123,16 +126,29 @@ impl fmt::Display for BadValue {
     }
 }
 
-/// All that is wrong with an object, in the order found.
+/// How many errors of one object are told; upstream tells all of them. Half a million fit into a
+/// body, and an answer that is a hundred times as long helps nobody.
+pub const MAX_CAUSES: usize = 10_000;
+
+/// How many bytes their texts may have together: some print a list, once for each item that is
+/// wrong in it.
+pub const MAX_CAUSES_BYTES: usize = 16 * 1024 * 1024;
+
+/// All that is wrong with an object, in the order found; no more of it than can be told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Errors(Vec<Cause>);
+pub struct Errors {
+    causes: Vec<Cause>,
+    bytes: usize,
+    /// How many more there were.
+    untold: usize,
+}
 
 /// As Go prints errors within another text: one as it is, several in brackets.
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let several = self.0.len() > 1;
+        let several = self.causes.len() > 1;
         f.write_str(if several { "[" } else { "" })?;
-        for (index, cause) in self.0.iter().enumerate() {
+        for (index, cause) in self.causes.iter().enumerate() {
             let separator = if index > 0 { ", " } else { "" };
             write!(f, "{separator}{}: {}", cause.field, cause.message)?;
         }
@@ -142,23 +158,45 @@ impl fmt::Display for Errors {
 
 impl Errors {
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.causes.is_empty()
     }
 
+    /// How many were found.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.causes.len() + self.untold
+    }
+
+    /// Whether more would only be counted.
+    pub fn is_full(&self) -> bool {
+        self.causes.len() >= MAX_CAUSES || self.bytes >= MAX_CAUSES_BYTES
     }
 
     pub fn into_causes(self) -> Vec<Cause> {
-        self.0
+        self.causes
     }
 
+    /// Those that are told.
     pub fn causes(&self) -> &[Cause] {
-        &self.0
+        &self.causes
     }
 
     pub fn extend(&mut self, other: Errors) {
-        self.0.extend(other.0);
+        self.untold += other.untold;
+        other.causes.into_iter().for_each(|cause| self.add(cause));
+    }
+
+    /// What is not told is not written out either: values may be large.
+    fn count(&mut self) {
+        checkpoint();
+        self.untold += 1;
+    }
+
+    fn add(&mut self, cause: Cause) {
+        if self.is_full() {
+            return self.count();
+        }
+        self.bytes += cause.message.len() + cause.field.len();
+        self.causes.push(cause);
     }
 
     pub fn required(&mut self, path: impl fmt::Display, detail: &str) {
@@ -166,11 +204,17 @@ impl Errors {
     }
 
     pub fn invalid(&mut self, path: impl fmt::Display, value: impl Into<BadValue>, detail: &str) {
+        if self.is_full() {
+            return self.count();
+        }
         self.push(CauseReason::FieldValueInvalid, path, "Invalid value", Some(value.into()), detail);
     }
 
     /// `supported` in the order to print; upstream sorts most such sets.
     pub fn not_supported(&mut self, path: impl fmt::Display, value: impl Into<BadValue>, supported: &[&str]) {
+        if self.is_full() {
+            return self.count();
+        }
         let mut detail = String::new();
         if !supported.is_empty() {
             let quoted: Vec<String> = supported.iter().map(|value| go_quote(value)).collect();
@@ -195,10 +239,16 @@ impl Errors {
     }
 
     pub fn duplicate(&mut self, path: impl fmt::Display, value: impl Into<BadValue>) {
+        if self.is_full() {
+            return self.count();
+        }
         self.push(CauseReason::FieldValueDuplicate, path, "Duplicate value", Some(value.into()), "");
     }
 
     pub fn not_found(&mut self, path: impl fmt::Display, value: impl Into<BadValue>) {
+        if self.is_full() {
+            return self.count();
+        }
         self.push(CauseReason::FieldValueNotFound, path, "Not found", Some(value.into()), "");
     }
 
@@ -221,6 +271,9 @@ impl Errors {
     }
 
     pub fn type_invalid(&mut self, path: impl fmt::Display, value: impl Into<BadValue>, detail: &str) {
+        if self.is_full() {
+            return self.count();
+        }
         self.push(CauseReason::FieldValueTypeInvalid, path, "Invalid value", Some(value.into()), detail);
     }
 
@@ -244,6 +297,10 @@ impl Errors {
         value: Option<BadValue>,
         detail: &str,
     ) {
+        if self.is_full() {
+            return self.count();
+        }
+        checkpoint();
         let mut message = text.to_owned();
         if let Some(value) = value {
             let _ = write!(message, ": {value}");
@@ -251,7 +308,7 @@ impl Errors {
         if !detail.is_empty() {
             let _ = write!(message, ": {detail}");
         }
-        self.0.push(Cause { reason: Some(reason), message, field: path.to_string() });
+        self.add(Cause { reason: Some(reason), message, field: path.to_string() });
     }
 }
 
@@ -349,6 +406,24 @@ mod tests {
             ]
         );
         assert!(errors.causes().iter().all(|cause| cause.field == "spec.x"));
+    }
+
+    #[test]
+    fn of_many_errors_ten_thousand_are_told_and_all_are_counted() {
+        let mut errors = Errors::default();
+        (0..=MAX_CAUSES).for_each(|_| errors.required("a", ""));
+        assert_eq!((errors.causes().len(), errors.len()), (MAX_CAUSES, MAX_CAUSES + 1));
+        let mut more = Errors::default();
+        more.required("b", "");
+        more.extend(errors);
+        assert_eq!((more.causes().len(), more.len()), (MAX_CAUSES, MAX_CAUSES + 2));
+
+        let long = "x".repeat(MAX_CAUSES_BYTES);
+        let mut errors = Errors::default();
+        errors.invalid("a", long.as_str(), "");
+        assert!(errors.is_full());
+        errors.invalid("a", "b", "");
+        assert_eq!((errors.causes().len(), errors.len()), (1, 2));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! branch on `reason`, then on `code`; people and scripts match on `message`.
 //! So the texts live here and nowhere else.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
@@ -192,6 +192,14 @@ pub struct Attempt<'a> {
     pub why: &'a str,
 }
 
+/// Texts without those that were there before.
+pub(crate) fn each_once(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let texts: Vec<String> = texts.collect();
+    let mut known = HashSet::with_capacity(texts.len());
+    let is_first: Vec<bool> = texts.iter().map(|text| known.insert(text.as_str())).collect();
+    texts.into_iter().zip(is_first).filter_map(|(text, is_first)| is_first.then_some(text)).collect()
+}
+
 impl Status {
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, Reason::BadRequest, message)
@@ -324,17 +332,10 @@ impl Status {
     /// one, bracketed when there are more.
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
         // The message says everything once, the causes as often as it was found.
-        let mut texts: Vec<String> = Vec::with_capacity(causes.len());
-        for cause in &causes {
-            let text = if cause.field.is_empty() {
-                cause.message.clone()
-            } else {
-                format!("{}: {}", cause.field, cause.message)
-            };
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
+        let texts = each_once(causes.iter().map(|cause| match cause.field.as_str() {
+            "" => cause.message.clone(),
+            field => format!("{field}: {}", cause.message),
+        }));
         let subject = ResourceName { group, resource: kind };
         let mut message = format!("{subject} {name:?} is invalid");
         match texts.as_slice() {

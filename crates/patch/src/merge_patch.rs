@@ -2,6 +2,7 @@
 //! three objects, as `kubectl apply` does for custom resources.
 
 use serde_json::{Map, Value, map::Entry};
+use sternpost_meta::cancel::checkpoint;
 
 /// Changes an object; null deletes, objects merge, all else replaces.
 ///
@@ -65,6 +66,7 @@ pub fn changed_identity(patch: &Map<String, Value>) -> Option<&'static str> {
 
 fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
     for (key, new) in patch {
+        checkpoint();
         match object.get_mut(key) {
             _ if new.is_null() => {
                 object.remove(key);

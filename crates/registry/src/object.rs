@@ -5,6 +5,7 @@
 //! pointer that is set from one that is not.
 
 use serde_json::{Map, Value};
+use sternpost_meta::cancel::checkpoint;
 
 static NULL: Value = Value::Null;
 static NO_ITEMS: &[Value] = &[];
@@ -50,6 +51,8 @@ pub trait Fields {
 
 impl Fields for Value {
     fn field(&self, name: &str) -> &Value {
+        // All that a kind checks or changes goes through here.
+        checkpoint();
         self.get(name).unwrap_or(&NULL)
     }
 }

@@ -1,6 +1,6 @@
 //! The rules for `metadata` that all kinds share.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::OnceLock};
 
 use serde_json::Value;
 use sternpost_meta::{
@@ -81,7 +81,9 @@ fn owner_references(metadata: &Value, errors: &mut Errors) {
     let root = Path::new("metadata");
     let path = root.child("ownerReferences");
     let mut controller: Option<String> = None;
-    for owner in metadata.items("ownerReferences") {
+    let owners = metadata.items("ownerReferences");
+    let printed = OnceLock::new();
+    for owner in owners {
         let api_version = owner.text("apiVersion");
         // Of more than one slash Go makes no version at all.
         let version = match api_version.split_once('/') {
@@ -103,9 +105,11 @@ fn owner_references(metadata: &Value, errors: &mut Errors) {
         if owner.flag("controller") {
             let this = format!("{}/{}", owner.text("kind"), owner.text("name"));
             match &controller {
+                // Each prints all of them.
+                Some(_) if errors.is_full() => {}
                 Some(first) => errors.invalid(
                     path,
-                    BadValue::Plain(owners_as_go_prints(metadata.items("ownerReferences"))),
+                    BadValue::Plain(printed.get_or_init(|| owners_as_go_prints(owners)).clone()),
                     &format!("Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"),
                 ),
                 None => controller = Some(this),
@@ -203,7 +207,7 @@ pub fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
     let (new, old) = (new.field("metadata"), old.field("metadata"));
     let root = Path::new("metadata");
     if old.has("deletionTimestamp") {
-        let known: Vec<&str> = old.items("finalizers").iter().filter_map(Value::as_str).collect();
+        let known: HashSet<&str> = old.items("finalizers").iter().filter_map(Value::as_str).collect();
         let mut added: Vec<&str> = new
             .items("finalizers")
             .iter()

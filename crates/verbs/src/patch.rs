@@ -18,6 +18,7 @@ use crate::{
     ownership::{Ownership, in_served_version},
     registry::{Registry, Target, Writer, Written, complete, with_warnings},
     served::{Served, no_kind},
+    typed::MAX_COMPLAINTS,
     update::{ATTEMPTS, Live, Part, check_named, modified, seen_version},
 };
 
@@ -235,7 +236,9 @@ fn retyped(served: &Served, patched: &Value, request: &PatchRequest) -> Result<(
     };
     let decoded = decoded.map_err(|error| invalid(&error.0))?;
     let mut complaints = request.complaints.clone();
-    complaints.extend(decoded.complaints);
+    // Upstream counts only where it reads JSON again.
+    let most = if matches!(request.patch, Patch::Strategic(_)) { usize::MAX } else { MAX_COMPLAINTS };
+    complaints.extend(decoded.complaints.into_iter().take(most));
     match request.validation {
         Validation::Ignore => complaints.clear(),
         Validation::Strict if !complaints.is_empty() => {

@@ -6,7 +6,7 @@
 //! that are always shown are there, empty ones that are not are gone.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, OnceLock, PoisonError, RwLock},
 };
@@ -14,7 +14,7 @@ use std::{
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use sternpost_builtin::{FieldType, Label, Shown};
-use sternpost_meta::{quantity, time::Timestamp};
+use sternpost_meta::{cancel::checkpoint, quantity, time::Timestamp};
 use sternpost_registry::kinds::json_syntax;
 
 mod converter;
@@ -23,6 +23,9 @@ pub use converter::{mistake, with_whole_numbers};
 
 /// How deeply JSON may nest; what `serde_json` reads.
 pub const MAX_DEPTH: usize = 127;
+
+/// How many complaints are made about one body that is read from JSON, as upstream.
+pub const MAX_COMPLAINTS: usize = 100;
 
 /// A body that was read.
 #[derive(Debug, Default, PartialEq)]
@@ -40,22 +43,26 @@ pub struct DecodeError(pub String);
 /// Reads JSON as an object of the type named, which must be built in.
 pub fn decode(bytes: &[u8], definition: &str) -> Result<Decoded, DecodeError> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let decoded = decode_from(&mut deserializer, definition)?;
+    let decoded = decode_from(&mut deserializer, definition, MAX_COMPLAINTS)?;
     deserializer.end().map_err(|error| DecodeError(syntax_text(&error, bytes)))?;
     Ok(decoded)
 }
 
 /// As [`decode`], from JSON that was already read; fields come sorted.
 pub fn decode_value(value: Value, definition: &str) -> Result<Decoded, DecodeError> {
-    decode_from(value, definition)
+    decode_from(value, definition, MAX_COMPLAINTS)
 }
 
-/// As [`decode_value`], for who still needs the JSON afterwards.
+/// As [`decode_value`], for who still needs the JSON afterwards, and with all complaints.
 pub fn decode_borrowed(value: &Value, definition: &str) -> Result<Decoded, DecodeError> {
-    decode_from(value, definition)
+    decode_from(value, definition, usize::MAX)
 }
 
-fn decode_from<'de, D>(deserializer: D, definition: &str) -> Result<Decoded, DecodeError>
+fn decode_from<'de, D>(
+    deserializer: D,
+    definition: &str,
+    most_complaints: usize,
+) -> Result<Decoded, DecodeError>
 where
     D: Deserializer<'de>,
     D::Error: fmt::Display,
@@ -64,9 +71,10 @@ where
         return Err(DecodeError(format!("there is no type {definition}")));
     };
     let mut state = State::default();
+    state.complaints.most = most_complaints;
     let shape = Shape::Struct(kind);
     match (Node { shape: &shape, state: &mut state }).deserialize(deserializer) {
-        Ok(object) => Ok(Decoded { object, complaints: state.complaints }),
+        Ok(object) => Ok(Decoded { object, complaints: state.complaints.texts }),
         // Errors of ours carry their text in the state: the reader would add a place to it.
         Err(error) => Err(DecodeError(state.problem.unwrap_or_else(|| error.to_string()))),
     }
@@ -298,11 +306,30 @@ struct State {
     /// Steps with indices, for complaints (`spec.containers[0].name`).
     place: Vec<String>,
     owner: Vec<&'static Type>,
-    complaints: Vec<String>,
+    complaints: Complaints,
     problem: Option<String>,
 }
 
+/// What is wrong with fields; each thing once.
+#[derive(Default)]
+struct Complaints {
+    texts: Vec<String>,
+    known: HashSet<String>,
+    most: usize,
+}
+
 impl State {
+    /// Of a field at the place that was reached.
+    fn complain(&mut self, what: &str, field: &str) {
+        if self.complaints.texts.len() >= self.complaints.most {
+            return;
+        }
+        let text = format!("{what} field {:?}", self.place(field));
+        if self.complaints.known.insert(text.clone()) {
+            self.complaints.texts.push(text);
+        }
+    }
+
     fn place(&self, last: &str) -> String {
         let mut out = String::new();
         for step in self.place.iter().map(String::as_str).chain([last]) {
@@ -461,6 +488,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         let state = self.state;
         let mut out = Vec::new();
         loop {
+            checkpoint();
             state.place.push(format!("[{}]", out.len()));
             let item = items.next_element_seed(Node { shape: inner, state: &mut *state })?;
             state.place.pop();
@@ -480,22 +508,19 @@ impl<'de> Visitor<'de> for Node<'_> {
             Shape::Struct(kind) => {
                 let mut seen: Vec<&str> = Vec::new();
                 while let Some(key) = entries.next_key::<String>()? {
+                    checkpoint();
                     let Some(field) = kind.by_name.get(&*key).and_then(|index| kind.fields.get(*index))
                     else {
-                        let complaint = format!("unknown field {:?}", state.place(&key));
-                        if !state.complaints.contains(&complaint) {
-                            state.complaints.push(complaint);
-                        }
+                        state.complain("unknown", &key);
                         entries.next_value::<IgnoredAny>()?;
                         continue;
                     };
+                    // No longer than the type has fields.
                     if seen.contains(&&*field.name) {
-                        let complaint = format!("duplicate field {:?}", state.place(&key));
-                        if !state.complaints.contains(&complaint) {
-                            state.complaints.push(complaint);
-                        }
+                        state.complain("duplicate", &key);
+                    } else {
+                        seen.push(&field.name);
                     }
-                    seen.push(&field.name);
                     state.owner.push(kind);
                     state.path.push(key.clone());
                     state.place.push(key.clone());
@@ -519,17 +544,19 @@ impl<'de> Visitor<'de> for Node<'_> {
             }
             Shape::Map(inner) => {
                 while let Some(key) = entries.next_key::<String>()? {
+                    checkpoint();
                     state.place.push(key.clone());
                     let value = entries.next_value_seed(Node { shape: inner, state: &mut *state })?;
                     state.place.pop();
                     let value = if value.is_null() { zero_item(inner) } else { value };
                     if out.insert(key.clone(), value).is_some() {
-                        state.complaints.push(format!("duplicate field {:?}", state.place(&key)));
+                        state.complain("duplicate", &key);
                     }
                 }
             }
             Shape::Any => {
                 while let Some(key) = entries.next_key::<String>()? {
+                    checkpoint();
                     let value = entries.next_value_seed(Node { shape: &Shape::Any, state: &mut *state })?;
                     out.insert(key, value);
                 }
@@ -656,6 +683,23 @@ mod tests {
         let json = r#"{"spec":{"containers":[{"nope":1}]}}"#;
         let decoded = decode(json.as_bytes(), POD).unwrap();
         assert_eq!(decoded.complaints, ["unknown field \"spec.containers[0].nope\""]);
+    }
+
+    #[test]
+    fn of_many_complaints_the_first_hundred_are_made() {
+        let body = |count: usize| {
+            let fields: Vec<String> = (0..count).map(|index| format!("\"x{index}\":1,\"x0\":1")).collect();
+            let decoded = decode(format!("{{{}}}", fields.join(",")).as_bytes(), CONFIG_MAP).unwrap();
+            decoded.complaints
+        };
+        assert_eq!(body(MAX_COMPLAINTS).len(), MAX_COMPLAINTS);
+        let most = body(MAX_COMPLAINTS + 1);
+        assert_eq!(most.len(), MAX_COMPLAINTS);
+        assert_eq!(most.last().unwrap(), "unknown field \"x99\"");
+        // One that is made again and again counts once.
+        let entries = vec!["\"k\":\"v\""; 3].join(",");
+        let decoded = decode(format!("{{\"data\":{{{entries}}}}}").as_bytes(), CONFIG_MAP).unwrap();
+        assert_eq!(decoded.complaints, ["duplicate field \"data.k\""]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What changed between two objects.
 
 use serde_json::{Map, Value};
+use sternpost_meta::cancel::checkpoint;
 use sternpost_schema::topology::{Node, Relation, Type};
 
 use super::{Fields, MAX_DEPTH, Misfit, Shape, as_items, is_empty_or_null, item_elements, shape, too_deep};
@@ -60,6 +61,7 @@ impl Comparison {
 }
 
 fn place(kind: &Type, old: Option<&Value>, new: Option<&Value>, depth: usize) -> Result<Difference, Misfit> {
+    checkpoint();
     if depth >= MAX_DEPTH {
         return Err(too_deep());
     }

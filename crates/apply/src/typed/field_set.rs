@@ -1,6 +1,7 @@
 //! The fields that an object sets.
 
 use serde_json::Value;
+use sternpost_meta::cancel::checkpoint;
 use sternpost_schema::topology::{Relation, Type};
 
 use super::{Fields, MAX_DEPTH, Misfit, Shape, as_items, item_elements, shape, too_deep};
@@ -14,6 +15,7 @@ pub fn field_set(kind: &Type, value: &Value) -> Result<Set, Misfit> {
 
 /// What lies below a place; None where the place is a leaf.
 pub(super) fn below(kind: &Type, value: &Value, depth: usize) -> Result<Option<Set>, Misfit> {
+    checkpoint();
     if depth >= MAX_DEPTH {
         return Err(too_deep());
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use sternpost_meta::cancel::checkpoint;
 use sternpost_schema::topology::{Node, Relation, Type};
 
 use super::{Fields, MAX_DEPTH, Misfit, Shape, is_empty_or_null, item_elements, shape, too_deep};
@@ -15,6 +16,7 @@ pub fn merge(kind: &Type, under: Value, over: Value) -> Result<Value, Misfit> {
 }
 
 fn place(kind: &Type, under: Value, over: Value, depth: usize) -> Result<Value, Misfit> {
+    checkpoint();
     if depth >= MAX_DEPTH {
         return Err(too_deep());
     }

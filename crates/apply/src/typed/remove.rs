@@ -1,6 +1,7 @@
 //! An object without some of its fields.
 
 use serde_json::Value;
+use sternpost_meta::cancel::checkpoint;
 use sternpost_schema::topology::{Relation, Type};
 
 use super::{Fields, MAX_DEPTH, Misfit, Shape, item_elements, shape, too_deep};
@@ -15,6 +16,7 @@ pub fn remove(kind: &Type, value: &mut Value, set: &Set) -> Result<(), Misfit> {
 }
 
 fn place(kind: &Type, value: &mut Value, set: &Set, depth: usize) -> Result<(), Misfit> {
+    checkpoint();
     if depth >= MAX_DEPTH {
         return Err(too_deep());
     }

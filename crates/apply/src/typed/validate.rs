@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use sternpost_meta::go::type_name;
+use sternpost_meta::{cancel::checkpoint, go::type_name};
 use sternpost_schema::topology::{Relation, Scalar, Type};
 
 use super::{Fields, MAX_DEPTH, Misfit, Shape, item_element, shape};
@@ -37,6 +37,7 @@ struct Walk {
 
 impl Walk {
     fn value(&mut self, kind: &Type, value: &Value) {
+        checkpoint();
         if self.path.len() >= MAX_DEPTH {
             self.error(&format!("nested more than {MAX_DEPTH} deep"));
         } else if !value.is_null() {

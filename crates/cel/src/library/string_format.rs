@@ -217,7 +217,7 @@ fn nested(arg: &Value<'_>, out: &mut String, meter: &mut Meter<'_>) -> Result<()
         Value::Object(entries, object) => {
             let mut listed = Vec::new();
             for (property, json) in *entries {
-                let value = match object.fields.values().find(|field| *field.property == **property) {
+                let value = match object.spelled(property) {
                     Some(field) => Value::declared(json, &field.declaration)?,
                     None => Value::from_json(json),
                 };

@@ -4,11 +4,12 @@
 //! strings; formats; numbers; lists; enum; objects. Properties are visited in
 //! alphabetical order, where upstream has none.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use serde_json::Value;
 use sternpost_meta::{
-    field::{BadValue, Errors},
+    cancel::checkpoint,
+    field::{BadValue, Errors, MAX_CAUSES, MAX_CAUSES_BYTES},
     status::CauseReason,
 };
 
@@ -20,7 +21,7 @@ use crate::{
 };
 
 /// Errors reported for one object; a list of a million wrong items is wrong enough.
-pub const MAX_ERRORS: usize = 1000;
+pub const MAX_ERRORS: usize = MAX_CAUSES;
 
 /// Checks a value; `at` prefixes the fields of causes and is empty for an object as a whole.
 ///
@@ -86,6 +87,10 @@ struct Finding {
 #[derive(Debug, Default)]
 struct Findings {
     all: Vec<Finding>,
+    /// What tells them apart.
+    known: HashSet<(CauseReason, Option<String>, String)>,
+    /// Of their texts.
+    bytes: usize,
     /// How many keyword groups applied, which decides which alternative came closest.
     applied: usize,
 }
@@ -97,12 +102,19 @@ impl Findings {
 
     /// Alternatives and the schema itself often find the same; it is told once.
     fn push(&mut self, finding: Finding) {
-        let is_same = |other: &Finding| {
-            other.reason == finding.reason && other.name == finding.name && other.detail == finding.detail
-        };
-        if self.all.len() < MAX_ERRORS && !self.all.iter().any(is_same) {
+        if self.is_full() {
+            return;
+        }
+        let key = (finding.reason, finding.name.clone(), finding.detail.clone());
+        if self.known.insert(key) {
+            self.bytes += finding.detail.len() + finding.name.as_deref().map_or(0, str::len);
             self.all.push(finding);
         }
+    }
+
+    /// Whether more would not be told.
+    fn is_full(&self) -> bool {
+        self.all.len() >= MAX_ERRORS || self.bytes >= MAX_CAUSES_BYTES
     }
 
     fn merge(&mut self, other: Findings) {
@@ -187,12 +199,13 @@ impl<'a> Old<'a> {
 }
 
 fn walk(node: &Node, value: &Value, old: Option<Old<'_>>, name: Name<'_>, out: &mut Findings) {
+    checkpoint();
     if let Some(Old::Value(old)) = old
         && is_unchanged(node, value, old)
     {
         return;
     }
-    if out.all.len() >= MAX_ERRORS {
+    if out.is_full() {
         return;
     }
     if !node.types.is_empty() || node.format().is_some() {

@@ -1,14 +1,15 @@
 //! JSON to a value, with the duplicate fields that were in it.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use sternpost_meta::cancel::checkpoint;
 
 use crate::number;
 
-/// Duplicates reported; a body may be full of them.
-pub const MAX_DUPLICATES: usize = 1000;
+/// Duplicates reported, as upstream; a body may be full of them.
+pub const MAX_DUPLICATES: usize = 100;
 
 /// A body that was read; the last of fields with one name counts.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,6 +32,7 @@ pub fn read_json(bytes: &[u8]) -> Result<Json, serde_json::Error> {
 struct State {
     place: String,
     duplicates: Vec<String>,
+    known: HashSet<String>,
 }
 
 struct Node<'a>(&'a mut State);
@@ -79,6 +81,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         let length = state.place.len();
         let mut out = Vec::new();
         loop {
+            checkpoint();
             state.place.push_str(&format!("[{}]", out.len()));
             let item = items.next_element_seed(Node(state))?;
             state.place.truncate(length);
@@ -94,12 +97,13 @@ impl<'de> Visitor<'de> for Node<'_> {
         let length = state.place.len();
         let mut out = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
+            checkpoint();
             if length > 0 {
                 state.place.push('.');
             }
             state.place.push_str(&key);
-            let is_new = || !state.duplicates.contains(&state.place);
-            if out.contains_key(&key) && state.duplicates.len() < MAX_DUPLICATES && is_new() {
+            let is_told = state.duplicates.len() < MAX_DUPLICATES && out.contains_key(&key);
+            if is_told && state.known.insert(state.place.clone()) {
                 state.duplicates.push(state.place.clone());
             }
             let value = entries.next_value_seed(Node(state))?;

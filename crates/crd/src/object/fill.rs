@@ -1,6 +1,7 @@
 //! Defaults, and nulls where none may be.
 
 use serde_json::Value;
+use sternpost_meta::cancel::checkpoint;
 
 use crate::node::Node;
 
@@ -24,6 +25,7 @@ enum Nulls {
 }
 
 fn fill_with(node: &Node, value: &mut Value, nulls: Nulls) {
+    checkpoint();
     match value {
         Value::Object(fields) => {
             for (name, property) in &node.properties {

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
+use sternpost_meta::cancel::checkpoint;
 
 use crate::node::{Additional, Node};
 
 /// Paths reported; objects may hold any number of unknown fields.
-pub const MAX_UNKNOWN: usize = 1000;
+pub const MAX_UNKNOWN: usize = 10_000;
 
 /// Drops unknown fields of an object as a whole and says which, sorted.
 pub fn prune(node: &Node, object: &mut Value) -> Vec<String> {
@@ -70,6 +71,7 @@ struct Pruned {
 
 impl Pruned {
     fn value(&mut self, node: Option<&Node>, value: &mut Value, mode: Mode, root: Root) {
+        checkpoint();
         match value {
             Value::Object(fields) => self.fields(node, fields, mode, root),
             Value::Array(items) => {

@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 use sternpost_cel::{Activation, Budget, ErrorKind, EvalError};
 use sternpost_meta::{
+    cancel::checkpoint,
     field::{BadValue, Errors},
     status::CauseReason,
 };
@@ -134,6 +135,7 @@ impl Run {
         old: Old<'_>,
         name: Name<'_>,
     ) -> Result<(), Stop> {
+        checkpoint();
         if value.is_null() {
             return Ok(());
         }

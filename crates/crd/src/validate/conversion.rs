@@ -1,5 +1,7 @@
 //! `spec.conversion`, at the paths of the internal type.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use sternpost_meta::{field::Errors, format};
 
@@ -62,8 +64,9 @@ fn check_reviews(reviews: &[Value], errors: &mut Errors) {
     }
     let names: Vec<&str> = reviews.iter().filter_map(Value::as_str).collect();
     let mut known = false;
+    let mut seen = HashSet::new();
     for (index, name) in names.iter().enumerate() {
-        if names.iter().take(index).any(|other| other == name) {
+        if !seen.insert(*name) {
             errors.invalid(format!("{REVIEWS}[{index}]"), *name, "duplicate version");
             continue;
         }

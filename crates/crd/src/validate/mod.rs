@@ -12,6 +12,8 @@ mod open_api;
 mod selectable;
 mod structural;
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use sternpost_meta::{
     field::{BadValue, Errors},
@@ -91,23 +93,22 @@ pub fn update_status(crd: &Value) -> Errors {
 
 /// Texts for `Warning` headers: formats that nobody knows.
 pub fn warnings(crd: &Value) -> Vec<String> {
-    let mut out = Vec::new();
+    let (mut out, mut told) = (Vec::new(), HashSet::new());
     for version in items(field(crd, "spec"), "versions") {
         if let Some(schema) = version.pointer("/schema/openAPIV3Schema") {
-            unknown_formats(schema, &mut out);
+            unknown_formats(schema, &mut told, &mut out);
         }
     }
     out
 }
 
-fn unknown_formats(schema: &Value, out: &mut Vec<String>) {
+fn unknown_formats<'a>(schema: &'a Value, told: &mut HashSet<&'a str>, out: &mut Vec<String>) {
     let name = schema.get("format").and_then(Value::as_str).unwrap_or_default();
-    let warning = format!("unrecognized format \"{name}\"");
-    if !name.is_empty() && !format::is_known(&text(schema, "type"), name) && !out.contains(&warning) {
-        out.push(warning);
+    if !name.is_empty() && !format::is_known(&text(schema, "type"), name) && told.insert(name) {
+        out.push(format!("unrecognized format \"{name}\""));
     }
     for (_, child) in children(schema) {
-        unknown_formats(child, out);
+        unknown_formats(child, told, out);
     }
 }
 
@@ -297,7 +298,8 @@ fn check_versions(versions: &[Value], spec: &Value, shared: [bool; 4], errors: &
         )),
     };
     let names: Vec<String> = versions.iter().map(|version| text(version, "name")).collect();
-    if names.iter().enumerate().any(|(index, name)| names.iter().take(index).any(|other| other == name)) {
+    let mut seen = HashSet::new();
+    if !names.iter().all(|name| seen.insert(name)) {
         errors.invalid("spec.versions", shown(), "must contain unique version names");
     }
     if storage_names(versions).len() != 1 {
@@ -465,14 +467,16 @@ fn check_stored_versions(crd: &Value, errors: &mut Errors) {
         return;
     }
     let versions = items(field(crd, "spec"), "versions");
+    let names: HashSet<String> = versions.iter().map(|version| text(version, "name")).collect();
     for (index, name) in stored.iter().enumerate() {
-        if !versions.iter().any(|version| text(version, "name") == *name) {
+        if !names.contains(name) {
             let detail = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
             );
             errors.invalid(format!("status.storedVersions[{index}]"), name.as_str(), &detail);
         }
     }
+    let stored: HashSet<&String> = stored.iter().collect();
     for name in storage_names(versions).into_iter().filter(|name| !stored.contains(name)) {
         errors.invalid("status.storedVersions", shown, &format!("must have the storage version {name}"));
     }

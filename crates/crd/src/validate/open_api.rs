@@ -1,5 +1,7 @@
 //! Rules for each node of a schema, structural or not.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use sternpost_meta::field::{BadValue, Errors};
 use sternpost_schema::Type;
@@ -187,10 +189,11 @@ fn check_keys(schema: &Value, keys: &[&str], item: Option<&Value>, path: &str, e
             errors.invalid(format!("{path}.items.properties[{key}].type"), kind.as_str(), detail);
         }
     }
-    if keys.iter().enumerate().any(|(index, key)| keys.iter().take(index).any(|other| other == key)) {
+    let mut seen = HashSet::new();
+    if !keys.iter().all(|key| seen.insert(*key)) {
         errors.invalid(format!("{path}.{LIST_MAP_KEYS}"), shown, "must not contain duplicate entries");
     }
-    let required: Vec<&str> = items(item, "required").iter().filter_map(Value::as_str).collect();
+    let required: HashSet<&str> = items(item, "required").iter().filter_map(Value::as_str).collect();
     for key in keys {
         let Some(property) = properties.get(key) else { continue };
         if property.get("nullable") == Some(&Value::Bool(true)) {

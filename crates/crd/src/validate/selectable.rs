@@ -1,5 +1,7 @@
 //! `selectableFields`: simple paths to scalars of the schema.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use sternpost_meta::field::Errors;
 
@@ -12,7 +14,7 @@ pub(super) fn check(fields: &[Value], schema: Option<&Value>, path: &str, errors
     if fields.len() > MAX_FIELDS {
         errors.too_many(path, fields.len(), MAX_FIELDS);
     }
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
     for (index, field) in fields.iter().enumerate() {
         let path = format!("{path}[{index}].jsonPath");
         let json_path = text(field, "jsonPath");
@@ -41,7 +43,7 @@ pub(super) fn check(fields: &[Value], schema: Option<&Value>, path: &str, errors
         if seen.contains(&json_path) {
             errors.duplicate(&path, json_path.as_str());
         } else {
-            seen.push(json_path);
+            seen.insert(json_path);
         }
     }
 }

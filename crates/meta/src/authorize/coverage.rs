@@ -3,6 +3,7 @@
 use std::{borrow::Borrow, collections::HashMap};
 
 use super::PolicyRule;
+use crate::cancel::checkpoint;
 
 /// Rules are compared one group, resource, name and verb at a time. A role that
 /// comes to more of these is not looked at: it would cost more than it is worth.
@@ -58,6 +59,7 @@ fn parts(rule: &PolicyRule) -> Vec<PolicyRule> {
 
 /// Whether whoever holds `rule` holds `part`. A star is covered by a star only.
 fn covers(rule: &PolicyRule, part: &PolicyRule) -> bool {
+    checkpoint();
     let all = |list: &[String], wanted: &[String]| {
         list.iter().any(|item| item == "*") || wanted.iter().all(|item| list.contains(item))
     };

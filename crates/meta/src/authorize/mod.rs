@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     field::go_quote,
-    status::{Attempt, ResourceName, Status},
+    status::{Attempt, ResourceName, Status, each_once},
     user::User,
 };
 
@@ -189,13 +189,7 @@ pub fn quoted(texts: &[String]) -> String {
 
 /// Several errors as one: each is told once.
 pub fn joined<T: fmt::Display>(errors: impl IntoIterator<Item = T>) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for error in errors {
-        let text = error.to_string();
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
+    let texts = each_once(errors.into_iter().map(|error| error.to_string()));
     match texts.as_slice() {
         [one] => one.clone(),
         [] => String::new(),

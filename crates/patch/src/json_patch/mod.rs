@@ -13,6 +13,7 @@
 //! - what stands before the first slash of a path is ignored.
 
 use serde_json::{Value, map::Entry};
+use sternpost_meta::cancel::checkpoint;
 
 mod decode;
 mod pointer;
@@ -127,6 +128,7 @@ impl Member {
 
 impl Operation {
     fn apply(&self, document: &mut Value, copied: &mut usize) -> Result<(), Reason> {
+        checkpoint();
         let path = || Ok(Pointer(self.path.text("path")?));
         match self.op.text("op")? {
             "add" => add(document, path()?, self.value.clone()),

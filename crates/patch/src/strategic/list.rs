@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use sternpost_meta::cancel::checkpoint;
 use sternpost_schema::topology::Type;
 
 use super::{
@@ -184,6 +185,7 @@ impl List<'_> {
         }
         let kept: Vec<usize> = items.iter().map(|item| item.id).collect();
         for (item, id) in new.into_iter().zip(&wanted) {
+            checkpoint();
             let known = first.get(*id).copied().flatten().and_then(|position: usize| items.get_mut(position));
             match (known.map(|item| &mut item.value), item) {
                 (Some(Value::Object(old)), Value::Object(new)) => {

@@ -3,6 +3,7 @@
 use std::{collections::HashSet, mem};
 
 use serde_json::{Map, Value};
+use sternpost_meta::cancel::checkpoint;
 use sternpost_schema::topology::{PatchStrategy, Type};
 
 use super::{
@@ -36,6 +37,7 @@ pub(super) fn merge(
     }
     let mut deletions = false;
     for (key, new) in patch {
+        checkpoint();
         match Key::of(key)? {
             Key::RetainKeys | Key::SetElementOrder(_) if into == Into::Object => {}
             Key::Field(field) if ordered.binary_search(&field).is_ok() => {}

@@ -3,7 +3,7 @@
 //! Besides the usual steps there is the `approval` subresource:
 //! [`prepare_approval_update`] and [`validate_approval_update`].
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
@@ -107,13 +107,14 @@ fn der_of(request: &str) -> Option<Vec<u8>> {
 
 /// Fills in when conditions were updated, and when they last changed.
 pub fn stamp_conditions(new: &mut Value, old: &Value, now: &str) {
-    let stored = old.field("status").items("conditions");
+    let mut stored: HashMap<[&str; 2], &str> = HashMap::new();
+    for condition in old.field("status").items("conditions") {
+        let key = ["type", "status"].map(|name| condition.text(name));
+        stored.entry(key).or_insert(condition.text("lastTransitionTime"));
+    }
     for condition in new.object_mut("status").items_mut("conditions") {
         condition.default_field("lastUpdateTime", now);
-        let same = stored
-            .iter()
-            .find(|stored| ["type", "status"].iter().all(|name| stored.text(name) == condition.text(name)));
-        let since = same.map_or("", |stored| stored.text("lastTransitionTime"));
+        let since = stored.get(&["type", "status"].map(|name| condition.text(name))).copied().unwrap_or("");
         let since = if since.is_empty() { now } else { since }.to_owned();
         condition.default_field("lastTransitionTime", since);
     }

@@ -1,5 +1,7 @@
 //! `Ingress`
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use sternpost_meta::{
     field::{BadValue, Errors, Path},
@@ -201,13 +203,14 @@ fn validate_class_annotation(object: &Value, errors: &mut Errors) {
 fn validate_status_update(object: &Value, old: &Value, errors: &mut Errors) {
     let ingresses = |object: &Value| object.field("status").field("loadBalancer").items("ingress").to_vec();
     let stored = ingresses(old);
+    let stored: HashSet<&str> = stored.iter().map(|old| old.text("ip")).collect();
     let status = Path::new("status");
     let balancer = status.child("loadBalancer");
     let list = balancer.child("ingress");
     for (index, ingress) in ingresses(object).iter().enumerate() {
         let path = list.index(index);
         let ip = ingress.text("ip");
-        if !ip.is_empty() && !stored.iter().any(|old| old.text("ip") == ip) {
+        if !ip.is_empty() && !stored.contains(ip) {
             must_be(ip_legacy, ip, path.child("ip"), errors);
         }
         validate_load_balancer_hostname(ingress.text("hostname"), path.child("hostname"), errors);

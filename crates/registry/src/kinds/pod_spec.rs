@@ -24,6 +24,8 @@ mod security;
 mod volumes;
 mod windows;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use sternpost_meta::{
     field::{Errors, Path},
@@ -129,7 +131,7 @@ struct Context<'a> {
     spec: &'a Value,
     volumes: Volumes<'a>,
     /// Names of `resourceClaims`.
-    claims: Vec<&'a str>,
+    claims: BTreeSet<&'a str>,
     ratchet: Ratchet,
     privileged: Privileged,
 }

@@ -435,8 +435,9 @@ pub(super) fn validate_addresses(spec: &Value, old: Option<&Value>, errors: &mut
         return;
     }
     let before = errors.len();
+    let stored: BTreeSet<&str> = old.into_iter().flat_map(|old| texts(old, "clusterIPs")).collect();
     for (index, ip) in texts(spec, "clusterIPs").enumerate() {
-        if !old.is_some_and(|old| texts(old, "clusterIPs").any(|stored| stored == ip)) {
+        if !stored.contains(ip) {
             must_be(ip_legacy, ip, list.index(index), errors);
         }
     }
@@ -478,10 +479,10 @@ fn validate_families(spec: &Value, errors: &mut Errors) {
 fn validate_external_ips(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let spec_path = Path::new("spec");
     let list = spec_path.child("externalIPs");
+    let stored: BTreeSet<&str> = old.into_iter().flat_map(|old| texts(old, "externalIPs")).collect();
     for (index, ip) in texts(spec, "externalIPs").enumerate() {
         let path = list.index(index);
-        let stored = old.is_some_and(|old| texts(old, "externalIPs").any(|stored| stored == ip));
-        let problems = if stored { Problems::new() } else { ip_legacy(ip) };
+        let problems = if stored.contains(ip) { Problems::new() } else { ip_legacy(ip) };
         for problem in &problems {
             errors.invalid(path, ip, problem);
         }
@@ -659,6 +660,7 @@ fn validate_plural_change(spec: &Value, old: &Value, plural: &Plural, errors: &m
 fn validate_status_update(service: &Value, old: &Value, errors: &mut Errors) {
     let ingresses = service.field("status").field("loadBalancer").items("ingress");
     let stored = old.field("status").field("loadBalancer").items("ingress");
+    let stored: BTreeSet<&str> = stored.iter().map(|old| old.text("ip")).collect();
     let status = Path::new("status");
     let balancer = status.child("loadBalancer");
     let list = balancer.child("ingress");
@@ -669,7 +671,7 @@ fn validate_status_update(service: &Value, old: &Value, errors: &mut Errors) {
     for (index, ingress) in ingresses.iter().enumerate() {
         let path = list.index(index);
         let ip = ingress.text("ip");
-        if !ip.is_empty() && !stored.iter().any(|old| old.text("ip") == ip) {
+        if !ip.is_empty() && !stored.contains(ip) {
             must_be(ip_legacy, ip, path.child("ip"), errors);
         }
         let at = path.child("ipMode");

@@ -5,7 +5,11 @@
 //! [`allocate_create`] and [`allocate_update`] run after the preparation of a
 //! write and before its validation; what they refuse is the whole answer.
 
-use std::{collections::BTreeSet, net::IpAddr, ops::RangeInclusive};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    net::IpAddr,
+    ops::RangeInclusive,
+};
 
 use serde_json::Value;
 use sternpost_meta::{
@@ -339,7 +343,13 @@ impl Taking<'_> {
         let allocates = allocates_node_ports(spec);
         let ports = spec.items("ports").to_vec();
         let number = |port: &Value| port.int("nodePort").unwrap_or_default();
-        let mut settled: Vec<(Option<i64>, i64)> = Vec::new();
+        let mut settled: HashSet<(Option<i64>, i64)> = HashSet::new();
+        let mut first: HashMap<Option<i64>, i64> = HashMap::new();
+        // Where each number has a node port that is asked for, the last first.
+        let mut asked_later: HashMap<Option<i64>, Vec<(usize, i64)>> = HashMap::new();
+        for (index, port) in ports.iter().enumerate().rev().filter(|(_, port)| number(port) != 0) {
+            asked_later.entry(port.int("port")).or_default().push((index, number(port)));
+        }
         for (index, port) in ports.iter().enumerate() {
             let asked = number(port);
             let shared = |node_port: i64| settled.contains(&(port.int("port"), node_port));
@@ -351,12 +361,15 @@ impl Taking<'_> {
             } else if !allocates {
                 continue;
             } else {
-                let of_same_number =
-                    |other: &&Value| other.int("port") == port.int("port") && number(other) != 0;
-                let sibling =
-                    settled.iter().find(|(other, _)| *other == port.int("port")).map(|entry| entry.1);
-                let later = || ports.iter().skip(index + 1).find(of_same_number).map(number);
-                match (sibling, later()) {
+                let sibling = first.get(&port.int("port")).copied();
+                let mut later = asked_later.get_mut(&port.int("port"));
+                if let Some(later) = &mut later {
+                    while later.last().is_some_and(|(at, _)| *at <= index) {
+                        later.pop();
+                    }
+                }
+                let later = later.and_then(|later| later.last()).map(|(_, node_port)| *node_port);
+                match (sibling, later) {
                     (Some(node_port), _) => node_port,
                     (None, Some(node_port)) => {
                         self.given_port(node_port)
@@ -366,7 +379,8 @@ impl Taking<'_> {
                     (None, None) => i64::from(self.free_node_port(choose)?),
                 }
             };
-            settled.push((port.int("port"), node_port));
+            settled.insert((port.int("port"), node_port));
+            first.entry(port.int("port")).or_insert(node_port);
             if let Some(port) = spec.items_mut("ports").get_mut(index) {
                 port.set("nodePort", node_port);
             }

@@ -1,5 +1,7 @@
 //! `StatefulSet`
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use sternpost_meta::{
     field::{Errors, Path},
@@ -281,16 +283,15 @@ fn pods_with_claims(spec: &Value) -> Value {
     pod.remove("hostname");
     pod.remove("subdomain");
     if !claims.is_empty() {
-        let mut seen = Vec::new();
+        let mut seen = HashSet::new();
         let mut volumes = Vec::new();
         for name in claims {
-            if !seen.contains(&name) {
-                seen.push(name);
+            if seen.insert(name) {
                 volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
             }
         }
         volumes.extend(
-            pod.items("volumes").iter().filter(|volume| !seen.contains(&volume.text("name"))).cloned(),
+            pod.items("volumes").iter().filter(|volume| !seen.contains(volume.text("name"))).cloned(),
         );
         pod.set("volumes", volumes);
     }

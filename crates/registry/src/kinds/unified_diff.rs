@@ -11,6 +11,10 @@ const CONTEXT: usize = 3;
 /// From this many lines on, frequent lines no longer start a match.
 const LONG: usize = 200;
 
+/// From this many lines on one text takes the place of the other: to find what is the same in both
+/// takes more than linear time.
+pub const MAX_LINES: usize = 10_000;
+
 /// The hunks that lead from `old` to `new`; empty if they are equal.
 pub fn unified_diff(old: &str, new: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
@@ -41,6 +45,9 @@ struct Edit {
 }
 
 fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
+    if old.len().max(new.len()) > MAX_LINES && old != new {
+        return vec![Edit { same: false, old: 0..old.len(), new: 0..new.len() }];
+    }
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, line) in new.iter().enumerate() {
         places.entry(line).or_default().push(index);
@@ -190,5 +197,14 @@ mod tests {
         );
         assert_eq!(unified_diff(old, old), "");
         assert_eq!(unified_diff("a", "b"), "@@ -1 +1 @@\n-a\n+b\n");
+    }
+
+    #[test]
+    fn long_texts_are_replaced_as_a_whole() {
+        let text = |lines: usize, last: &str| "x\n".repeat(lines - 1) + last;
+        let hunks = |lines| unified_diff(&text(lines, "a"), &text(lines, "b")).lines().count();
+        assert_eq!(hunks(MAX_LINES), 1 + CONTEXT + 2);
+        assert_eq!(hunks(MAX_LINES + 1), 1 + 2 * (MAX_LINES + 1));
+        assert_eq!(unified_diff(&text(MAX_LINES + 1, "a"), &text(MAX_LINES + 1, "a")), "");
     }
 }

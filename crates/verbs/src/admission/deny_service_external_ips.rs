@@ -1,5 +1,7 @@
 //! DenyServiceExternalIPs: services take no addresses that are somebody else's.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use sternpost_meta::status::Status;
 use sternpost_registry::object::Fields;
@@ -15,6 +17,7 @@ fn validate(request: &Request<'_>, service: &Value, _: &mut Vec<String>) -> Resu
         return Ok(());
     }
     let had = request.old.map(|old| old.field("spec").items("externalIPs")).unwrap_or_default();
+    let had: HashSet<&Value> = had.iter().collect();
     // What was there before may stay.
     if service.field("spec").items("externalIPs").iter().all(|address| had.contains(address)) {
         return Ok(());

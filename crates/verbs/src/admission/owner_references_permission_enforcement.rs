@@ -1,7 +1,7 @@
 //! OwnerReferencesPermissionEnforcement: who gives an object an owner could have deleted it, and who
 //! lets it hold up the owner's end could have done so with a finalizer.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 use sternpost_meta::{
@@ -42,9 +42,8 @@ fn validate(request: &Request<'_>, object: &Value, _: &mut Vec<String>) -> Resul
         }
     }
     let blocks = |owner: &&Value| owner.flag("blockOwnerDeletion");
-    let did_block =
-        |owner: &Value| before.iter().filter(blocks).any(|old| old.text("uid") == owner.text("uid"));
-    for owner in owners.iter().filter(blocks).filter(|owner| !did_block(owner)) {
+    let did_block: HashSet<&str> = before.iter().filter(blocks).map(|old| old.text("uid")).collect();
+    for owner in owners.iter().filter(blocks).filter(|owner| !did_block.contains(owner.text("uid"))) {
         check_owner(request, object, owner)?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! ServiceAccount: every pod runs as an account, which has to be there, and gets a token of it.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use serde_json::{Value, json};
 use sternpost_cache::ResourceId;
@@ -247,12 +247,12 @@ fn foreign(account: &Value, pod: &Value) -> Option<String> {
     if let Some(why) = foreign_among(account, &references(spec)) {
         return Some(why);
     }
-    let own = account.items("imagePullSecrets");
+    let own = names_of(account, "imagePullSecrets");
     let (index, secret) = spec
         .items("imagePullSecrets")
         .iter()
         .enumerate()
-        .find(|(_, secret)| !own.iter().any(|own| own.text("name") == secret.text("name")))?;
+        .find(|(_, secret)| !own.contains(secret.text("name")))?;
     Some(format!(
         "imagePullSecrets[{index}].name={} is not allowed because service account {} does not reference that imagePullSecret",
         go_quote(secret.text("name")),
@@ -268,14 +268,17 @@ fn additions_foreign(account: &Value, pod: &Value) -> Option<String> {
 }
 
 fn foreign_among(account: &Value, references: &[Reference<'_>]) -> Option<String> {
-    let own = account.items("secrets");
-    let Reference { secret, place } =
-        references.iter().find(|reference| !own.iter().any(|own| own.text("name") == reference.secret))?;
+    let own = names_of(account, "secrets");
+    let Reference { secret, place } = references.iter().find(|reference| !own.contains(reference.secret))?;
     Some(format!(
         "{place} secret.secretName={} is not allowed because service account {} does not reference that secret",
         go_quote(secret),
         account.field("metadata").text("name")
     ))
+}
+
+fn names_of<'a>(account: &'a Value, list: &str) -> HashSet<&'a str> {
+    account.items(list).iter().map(|item| item.text("name")).collect()
 }
 
 fn is_strict(account: &Value) -> bool {

@@ -1,5 +1,7 @@
 //! Pods: themselves, and what their containers ask for.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 use sternpost_meta::{quantity::Quantity, time::Timestamp};
 use sternpost_registry::object::{Fields, FieldsMut};
@@ -56,12 +58,12 @@ fn at_most(pod: &Value) -> Value {
     for (containers, statuses) in
         [("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")]
     {
+        let mut by_name: HashMap<&str, &Value> = HashMap::new();
+        for status in status.items(statuses) {
+            by_name.entry(status.text("name")).or_insert(status);
+        }
         for container in pod.object_mut("spec").items_mut(containers) {
-            let name = container.text("name").to_owned();
-            let Some(status) = status.items(statuses).iter().find(|status| status.text("name") == name)
-            else {
-                continue;
-            };
+            let Some(status) = by_name.get(container.text("name")) else { continue };
             let resources = status.field("resources");
             for (list, found) in [
                 ("requests", resources.field("requests")),

@@ -1,5 +1,7 @@
 //! The `ephemeralcontainers` subresource: containers are added to a pod, never changed or taken away.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
@@ -34,10 +36,13 @@ pub fn validate(pod: &Value, old: &Value, errors: &mut Errors) {
     validate_metadata_and_spec(pod, Some(old), errors);
     let spec = Path::new("spec");
     let path = spec.child("ephemeralContainers");
-    let new = pod.field("spec").items("ephemeralContainers");
+    let mut by_name: HashMap<&str, &Value> = HashMap::new();
+    for container in pod.field("spec").items("ephemeralContainers") {
+        by_name.entry(container.text("name")).or_insert(container);
+    }
     for old in old.field("spec").items("ephemeralContainers") {
         let name = old.text("name");
-        match new.iter().find(|new| new.text("name") == name) {
+        match by_name.get(name).copied() {
             None => {
                 let problem = format!("existing ephemeral containers \"{name}\" may not be removed\n");
                 errors.forbidden(path, &problem);

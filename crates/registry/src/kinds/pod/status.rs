@@ -1,6 +1,9 @@
 //! The `status` subresource of a pod.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::{BTreeSet, HashMap},
+    net::IpAddr,
+};
 
 use serde_json::{Value, json};
 use sternpost_meta::{
@@ -145,33 +148,44 @@ fn validate_transitions(
     path: &Path<'_>,
     errors: &mut Errors,
 ) {
+    let mut running: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (index, new) in status.items(list).iter().enumerate() {
+        if !new.field("state").has("terminated") {
+            running.entry(new.text("name")).or_default().push(index);
+        }
+    }
+    let mut by_name: HashMap<&str, &Value> = HashMap::new();
+    for container in containers.unwrap_or_default() {
+        by_name.entry(container.text("name")).or_insert(container);
+    }
+    let all_may_restart = all_may_restart(spec);
     for old in before.items(list) {
         let name = old.text("name");
         let Some(ended) = old.field("state").get_field("terminated") else { continue };
-        let container = containers.and_then(|known| known.iter().find(|known| known.text("name") == name));
+        let container = by_name.get(name).copied();
         let code = ended.int("exitCode").unwrap_or_default();
-        if containers.is_some() && may_restart(container.unwrap_or(&Value::Null), spec, code) {
+        let may_restart = || all_may_restart || may_restart(container.unwrap_or(&Value::Null), spec, code);
+        if errors.is_full() || (containers.is_some() && may_restart()) {
             continue;
         }
-        for (index, new) in status.items(list).iter().enumerate() {
-            if new.text("name") == name && !new.field("state").has("terminated") {
-                let problem = "may not be transitioned to non-terminated state";
-                errors.forbidden(path.index(index).child("state"), problem);
-            }
+        for index in running.get(name).into_iter().flatten() {
+            let problem = "may not be transitioned to non-terminated state";
+            errors.forbidden(path.index(*index).child("state"), problem);
         }
     }
 }
 
-fn may_restart(container: &Value, spec: &Value, code: i64) -> bool {
-    // One container may have all of them started again, whatever their own policies say.
-    let mut all_may = ["containers", "initContainers"]
+/// One container may have all of them started again, whatever their own policies say.
+fn all_may_restart(spec: &Value) -> bool {
+    let mut actions = ["containers", "initContainers"]
         .iter()
         .flat_map(|list| spec.items(list))
         .flat_map(|container| container.items("restartPolicyRules"))
         .map(|rule| rule.text("action"));
-    if all_may.any(|action| action == "RestartAllContainers") {
-        return true;
-    }
+    actions.any(|action| action == "RestartAllContainers")
+}
+
+fn may_restart(container: &Value, spec: &Value, code: i64) -> bool {
     let rule = container.items("restartPolicyRules").iter().find(|rule| {
         let codes = rule.field("exitCodes");
         let listed = codes.items("values").iter().any(|value| value.as_i64() == Some(code));
@@ -186,10 +200,11 @@ fn may_restart(container: &Value, spec: &Value, code: i64) -> bool {
 
 fn validate_resource_claims(spec: &Value, status: &Value, list: &Path<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
+    let known: BTreeSet<&str> = spec.items("resourceClaims").iter().map(|known| known.text("name")).collect();
     for (index, claim) in status.items("resourceClaimStatuses").iter().enumerate() {
         let path = list.index(index);
         let name = claim.text("name");
-        if !spec.items("resourceClaims").iter().any(|known| known.text("name") == name) {
+        if !known.contains(name) {
             let problem = "must match the name of an entry in `spec.resourceClaims`";
             errors.invalid(path.child("name"), name, problem);
         }
@@ -206,9 +221,9 @@ fn validate_resource_claims(spec: &Value, status: &Value, list: &Path<'_>, error
 fn validate_ips(status: &Value, before: &Value, name: &str, path: &Path<'_>, errors: &mut Errors) {
     let list = path.child(name);
     let ips: Vec<&str> = status.items(name).iter().map(|ip| ip.text("ip")).collect();
-    let known = before.items(name);
+    let known: BTreeSet<&str> = before.items(name).iter().map(|known| known.text("ip")).collect();
     for (index, ip) in ips.iter().enumerate() {
-        if known.iter().any(|known| known.text("ip") == *ip) {
+        if known.contains(ip) {
             continue;
         }
         must_be(ip_legacy, ip, list.index(index), errors);
@@ -270,17 +285,22 @@ fn validate_allocated(
     errors: &mut Errors,
 ) {
     let list = path.child(name);
+    let mut by_name: HashMap<&str, &Value> = HashMap::new();
+    for container in containers {
+        by_name.entry(container.text("name")).or_insert(container);
+    }
     for (index, container) in status.items(name).iter().enumerate() {
         let container_path = list.index(index);
         let allocated = container_path.child("allocatedResourcesStatus");
-        let known = containers.iter().find(|known| known.text("name") == container.text("name"));
+        let known = by_name.get(container.text("name"));
         let resources = known.map_or(&Value::Null, |known| known.field("resources"));
+        let claims: BTreeSet<String> = resources.items("claims").iter().map(claim_name).collect();
         let mut names = BTreeSet::new();
         for (index, entry) in container.items("allocatedResourcesStatus").iter().enumerate() {
             let path = allocated.index(index);
             let name = entry.text("name");
             if let Some(claim) = name.strip_prefix("claim:") {
-                if !resources.items("claims").iter().any(|known| claim_name(known) == claim) {
+                if !claims.contains(claim) {
                     let problem = "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty";
                     errors.invalid(path.child("name"), named(name), problem);
                 }

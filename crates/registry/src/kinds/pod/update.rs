@@ -1,5 +1,7 @@
 //! Updates of the object itself: little of a pod's spec may change.
 
+use std::collections::{BTreeMap, HashSet};
+
 use serde_json::Value;
 use sternpost_meta::field::{BadValue, Errors, Path};
 
@@ -80,16 +82,14 @@ fn validate_deadline(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut Er
 /// Tolerations may be added, and how long they last may change.
 fn validate_tolerations(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     let new = spec.items("tolerations");
-    let without_seconds = |toleration: &Value| {
-        let mut toleration = toleration.clone();
-        toleration.remove("tolerationSeconds");
-        toleration
+    // All but the seconds, by the fields there are: a field that is null is one that is missing.
+    let without_seconds = |toleration: &'_ Value| {
+        let fields = toleration.as_object().into_iter().flatten();
+        let fields = fields.filter(|(name, value)| *name != "tolerationSeconds" && !value.is_null());
+        fields.map(|(name, value)| (name.clone(), value.clone())).collect::<BTreeMap<String, Value>>()
     };
-    let kept = |old: &Value| {
-        let old = without_seconds(old);
-        new.iter().any(|new| same(&without_seconds(new), &old))
-    };
-    if !old.items("tolerations").iter().all(kept) {
+    let known: HashSet<BTreeMap<String, Value>> = new.iter().map(without_seconds).collect();
+    if !old.items("tolerations").iter().all(|old| known.contains(&without_seconds(old))) {
         errors.forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
         return;
     }
@@ -97,10 +97,10 @@ fn validate_tolerations(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut
 }
 
 fn validate_scheduling_gates(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let known = old.items("schedulingGates");
+    let known: HashSet<&str> = old.items("schedulingGates").iter().map(|known| known.text("name")).collect();
     for (index, gate) in spec.items("schedulingGates").iter().enumerate() {
         let name = gate.text("name");
-        if !known.iter().any(|known| known.text("name") == name) {
+        if !known.contains(name) {
             let problem = format!("only deletion is allowed, but found new scheduling gate '{name}'");
             errors.forbidden(path.index(index).child("name"), &problem);
         }

@@ -1,5 +1,7 @@
 //! Where a pod wants to run, by node and by the pods already there.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use sternpost_meta::{
     field::{Errors, Path},
@@ -84,7 +86,7 @@ fn validate_pod_term(term: &Value, path: &Path<'_>, errors: &mut Errors) {
         validate_label_keys(term, keys, path, errors);
     }
     validate_label_keys_asked_once(term, path, errors);
-    let mismatch = term.items("mismatchLabelKeys");
+    let mismatch: HashSet<&Value> = term.items("mismatchLabelKeys").iter().collect();
     for (index, key) in term.items("matchLabelKeys").iter().enumerate() {
         if mismatch.contains(key) {
             let problem = "exists in both matchLabelKeys and mismatchLabelKeys";

@@ -1,5 +1,7 @@
 //! Names: how a pod resolves them, and its own.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use sternpost_meta::{
     field::{BadValue, Errors, Path},
@@ -41,6 +43,7 @@ pub fn validate_dns_config(spec: &Value, old: Option<&Value>, path: &Path<'_>, e
         errors.invalid(path.child("nameservers"), config.field("nameservers"), &problem);
     }
     let known = old.map_or(&[][..], |old| old.field("dnsConfig").items("nameservers"));
+    let known: HashSet<&Value> = known.iter().collect();
     for (index, server) in nameservers.iter().enumerate().filter(|(_, server)| !known.contains(server)) {
         let server = server.as_str().unwrap_or_default();
         for problem in ip_legacy(server) {
@@ -96,10 +99,11 @@ pub fn validate_hostname_override(spec: &Value, path: &Path<'_>, errors: &mut Er
 pub fn validate_host_aliases(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let list = path.child("hostAliases");
     let known = old.map_or(&[][..], |old| old.items("hostAliases"));
+    let known: HashSet<&str> = known.iter().map(|known| known.text("ip")).collect();
     for (index, alias) in spec.items("hostAliases").iter().enumerate() {
         let path = list.index(index);
         let ip = alias.text("ip");
-        if !known.iter().any(|known| known.text("ip") == ip) {
+        if !known.contains(ip) {
             for problem in ip_legacy(ip) {
                 errors.invalid(path.child("ip"), ip, &problem);
             }

@@ -22,6 +22,7 @@ pub fn validate_volume_mounts(
 ) {
     let list = path.child("volumeMounts");
     let devices = places(container, "volumeDevices", "devicePath");
+    let device_paths: BTreeSet<&str> = devices.values().copied().collect();
     let mut paths = BTreeSet::new();
     for (index, mount) in container.items("volumeMounts").iter().enumerate() {
         let path = list.index(index);
@@ -41,7 +42,7 @@ pub fn validate_volume_mounts(
         if devices.contains_key(name) {
             errors.invalid(path.child("name"), name, "must not already exist in volumeDevices");
         }
-        if devices.values().any(|device| *device == at) {
+        if device_paths.contains(at) {
             errors.invalid(path.child("mountPath"), at, "must not already exist as a path in volumeDevices");
         }
         // From here on upstream leaves the index out, but for one.
@@ -96,6 +97,7 @@ pub fn validate_volume_devices(
 ) {
     let list = path.child("volumeDevices");
     let mounts = places(container, "volumeMounts", "mountPath");
+    let mount_paths: BTreeSet<&str> = mounts.values().copied().collect();
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for (index, device) in container.items("volumeDevices").iter().enumerate() {
         let path = list.index(index);
@@ -129,7 +131,7 @@ pub fn validate_volume_devices(
         if mounts.contains_key(name) {
             errors.invalid(path.child("name"), name, "must not already exist in volumeMounts");
         }
-        if mounts.values().any(|mount| *mount == at) {
+        if mount_paths.contains(at) {
             let problem = "must not already exist as a path in volumeMounts";
             errors.invalid(path.child("devicePath"), at, problem);
         }

@@ -20,7 +20,7 @@ pub const POD_RESOURCE_CLAIM: &[Field] = &[
 ];
 
 /// The claims of the pod, as written.
-pub fn claim_names(spec: &Value) -> Vec<&str> {
+pub fn claim_names(spec: &Value) -> BTreeSet<&str> {
     spec.items("resourceClaims")
         .iter()
         .map(|claim| claim.text("name"))
@@ -74,7 +74,7 @@ pub fn validate_pod_claims(spec: &Value, pod: Option<&Value>, path: &Path<'_>, e
 }
 
 /// `resources.claims` of a container.
-pub fn validate_claims(resources: &Value, pod_claims: &[&str], path: &Path<'_>, errors: &mut Errors) {
+pub fn validate_claims(resources: &Value, pod_claims: &BTreeSet<&str>, path: &Path<'_>, errors: &mut Errors) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     for (index, claim) in resources.items("claims").iter().enumerate() {
         let path = path.index(index);
@@ -88,7 +88,8 @@ pub fn validate_claims(resources: &Value, pod_claims: &[&str], path: &Path<'_>, 
         if seen.contains(name) {
             errors.duplicate(path, name);
         } else if request.is_empty() {
-            let requests = seen.iter().filter(|seen| seen.split('/').next() == Some(name));
+            let prefix = format!("{name}/");
+            let requests = seen.range(prefix.clone()..).take_while(|seen| seen.starts_with(&prefix));
             requests.for_each(|_| errors.duplicate(path, name));
         } else if seen.contains(&key) {
             errors.duplicate(path, key.as_str());
@@ -99,16 +100,15 @@ pub fn validate_claims(resources: &Value, pod_claims: &[&str], path: &Path<'_>, 
                 errors.invalid(path.child("request"), request, &problem);
             }
         }
-        if !pod_claims.contains(&name) {
+        // Each prints all of them.
+        if !pod_claims.contains(name) && !errors.is_full() {
             not_found(name, pod_claims, &path, errors);
         }
     }
 }
 
-fn not_found(name: &str, pod_claims: &[&str], path: &Path<'_>, errors: &mut Errors) {
-    let mut names = pod_claims.to_vec();
-    names.sort_unstable();
-    names.dedup();
+fn not_found(name: &str, pod_claims: &BTreeSet<&str>, path: &Path<'_>, errors: &mut Errors) {
+    let names: Vec<&str> = pod_claims.iter().copied().collect();
     let detail = if names.is_empty() {
         "must be one of the names in pod.spec.resourceClaims which is empty".to_owned()
     } else {

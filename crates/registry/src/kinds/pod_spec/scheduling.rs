@@ -1,6 +1,6 @@
 //! When and how a pod is placed: gates, spreading, tolerations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 use sternpost_meta::{
@@ -39,6 +39,11 @@ pub fn validate_gates(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 pub fn validate_topology_spread(context: &Context<'_>, path: &Path<'_>, errors: &mut Errors) {
     let list = path.child("topologySpreadConstraints");
     let constraints = context.spec.items("topologySpreadConstraints");
+    let pair = |constraint: &'_ Value| {
+        (constraint.text("topologyKey").to_owned(), constraint.text("whenUnsatisfiable").to_owned())
+    };
+    let mut later: HashMap<(String, String), usize> = HashMap::new();
+    constraints.iter().for_each(|constraint| *later.entry(pair(constraint)).or_default() += 1);
     for (index, constraint) in constraints.iter().enumerate() {
         let path = list.index(index);
         let skew = constraint.int("maxSkew").unwrap_or_default();
@@ -53,10 +58,9 @@ pub fn validate_topology_spread(context: &Context<'_>, path: &Path<'_>, errors: 
         if !actions.contains(&action) {
             errors.not_supported(path.child("whenUnsatisfiable"), BadValue::Json(action.into()), actions);
         }
-        let repeated = constraints
-            .iter()
-            .skip(index + 1)
-            .any(|later| later.text("topologyKey") == key && later.text("whenUnsatisfiable") == action);
+        let left = later.entry(pair(constraint)).or_default();
+        *left = left.saturating_sub(1);
+        let repeated = *left > 0;
         if repeated {
             let pair = BadValue::Text(format!("{{{key}, {action}}}"));
             errors.duplicate(path.child("{topologyKey, whenUnsatisfiable}"), pair);

@@ -3,7 +3,7 @@
 mod network;
 mod projected;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 use sternpost_meta::{
@@ -115,11 +115,11 @@ pub fn validate_volumes<'a>(
             errors.extend(found);
         }
     }
-    let created: Vec<String> =
+    let created: HashSet<String> =
         pod.into_iter().flat_map(|pod| created_claims(spec, pod.text("name"))).collect();
     for (index, volume) in spec.items("volumes").iter().enumerate() {
         let claim = volume.field("persistentVolumeClaim").text("claimName");
-        if created.iter().any(|created| created == claim) {
+        if created.contains(claim) {
             errors.invalid(
                 list.index(index).child("persistentVolumeClaim").child("claimName"),
                 claim,

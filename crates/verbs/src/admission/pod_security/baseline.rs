@@ -1,5 +1,7 @@
 //! The level `baseline`: no known way to gain privileges.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use sternpost_registry::object::Fields;
 
@@ -248,12 +250,12 @@ fn se_linux(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
 
 /// Before there were fields for it.
 fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
-    let own: Vec<String> = pod
+    let own: HashSet<String> = pod
         .containers()
         .map(|container| format!("container.seccomp.security.alpha.kubernetes.io/{}", container.name))
         .collect();
     let found = forbidden_annotations(pod.annotations, |key, value| {
-        let speaks = key == "seccomp.security.alpha.kubernetes.io/pod" || own.iter().any(|own| own == key);
+        let speaks = key == "seccomp.security.alpha.kubernetes.io/pod" || own.contains(key);
         let allowed =
             matches!(value, "runtime/default" | "docker/default") || value.starts_with("localhost/");
         speaks && !allowed

@@ -10,7 +10,7 @@ mod checks;
 mod policy;
 mod restricted;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 use sternpost_meta::{
@@ -159,12 +159,15 @@ fn changes_what_runs(pod: &Value, old: &Value) -> bool {
         let (new, before) = (new_spec.items(list), old_spec.items(list));
         new.len() != before.len() || new.iter().zip(before).any(|(new, before)| other(new, before))
     });
-    let before = old_spec.items("ephemeralContainers");
+    let mut before: HashMap<&str, &Value> = HashMap::new();
+    for container in old_spec.items("ephemeralContainers") {
+        before.entry(container.text("name")).or_insert(container);
+    }
     changed
-        || new_spec.items("ephemeralContainers").iter().any(|new| {
-            let same = before.iter().find(|before| before.text("name") == new.text("name"));
-            same.is_none_or(|before| other(new, before))
-        })
+        || new_spec
+            .items("ephemeralContainers")
+            .iter()
+            .any(|new| before.get(new.text("name")).is_none_or(|before| other(new, before)))
 }
 
 /// What the labels of its namespace say, and what is wrong with them.
