@@ -34,26 +34,46 @@ pub(crate) static FUNCTIONS: LazyLock<HashMap<&'static str, Vec<Overload>>> = La
         }
     }
     // The ordered kinds of lists have one signature a kind.
-    for (since, name, kinds, result) in [
-        (23, "sum", "int uint double duration", None),
-        (23, "min", ORDERED, None),
-        (23, "max", ORDERED, None),
-        (23, "isSorted", ORDERED, Some("bool")),
-        (34, "sort", ORDERED, Some("list")),
-        (34, "@sortByAssociatedKeys", ORDERED, Some("keys")),
-    ] {
+    for (since, name, kinds, result) in OF_ORDERED {
         for kind in kinds.split(' ') {
-            let signature = match result {
-                None => format!("list({kind}).():{kind}"),
-                Some("list") => format!("list({kind}).():list({kind})"),
-                Some("keys") => format!("list(T).(list({kind})):list(T)"),
-                Some(result) => format!("list({kind}).():{result}"),
-            };
-            functions.entry(name).or_default().extend(overload(since, &signature));
+            functions.entry(name).or_default().extend(overload(since, &ordered(kind, result)));
         }
     }
     functions
 });
+
+/// Version, name, kinds of elements, and what comes of them if it is not one of them.
+const OF_ORDERED: [(u32, &str, &str, Option<&str>); 6] = [
+    (23, "sum", "int uint double duration", None),
+    (23, "min", ORDERED, None),
+    (23, "max", ORDERED, None),
+    (23, "isSorted", ORDERED, Some("bool")),
+    (34, "sort", ORDERED, Some("list")),
+    (34, "@sortByAssociatedKeys", ORDERED, Some("keys")),
+];
+
+fn ordered(kind: &str, result: Option<&str>) -> String {
+    match result {
+        None => format!("list({kind}).():{kind}"),
+        Some("list") => format!("list({kind}).():list({kind})"),
+        Some("keys") => format!("list(T).(list({kind})):list(T)"),
+        Some(result) => format!("list({kind}).():{result}"),
+    }
+}
+
+/// Every function with every signature it has: `("contains", "string.(string):bool")`.
+pub fn signatures() -> Vec<(&'static str, String)> {
+    let mut all = Vec::new();
+    for line in TABLE.lines() {
+        let mut words = line.split_whitespace().skip(1);
+        let Some(name) = words.next() else { continue };
+        all.extend(words.map(|signature| (name, signature.to_owned())));
+    }
+    for (_, name, kinds, result) in OF_ORDERED {
+        all.extend(kinds.split(' ').map(|kind| (name, ordered(kind, result))));
+    }
+    all
+}
 
 const ORDERED: &str = "int uint double bool duration timestamp string bytes";
 

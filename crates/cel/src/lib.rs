@@ -40,6 +40,7 @@ pub use declare::{Declaration, MAX_REQUEST_BYTES, MAX_SCHEMA_DEPTH, Object, Plac
 pub use evaluate::{
     Activation, Budget, CALL_LIMIT, ErrorKind, EvalError, INTERRUPT_EVERY, MAX_ALLOCATED, MAX_WORK,
 };
+pub use functions::signatures;
 pub use library::{
     format::NamedFormat,
     lists::MAX_FLATTEN_DEPTH,

@@ -2,6 +2,9 @@
 //! `cargo xtask bench`: what objects cost, beside a kube-apiserver if there is one.
 //! `cargo xtask campaign NAME`: fuzzing, kills or hostile load for hours, with a report.
 //! `cargo xtask bench kustomize`: what builds cost, beside a kustomize if there is one.
+//! `cargo xtask complexity`: whether anything takes more than linear time in what a client sends.
+
+mod complexity;
 
 use std::{
     env,
@@ -25,6 +28,7 @@ const USAGE: &str = "usage: cargo xtask ci
        cargo xtask bench [OPTIONS OF benches/objects.py]
        cargo xtask bench kustomize [OPTIONS OF benches/kustomize.py]
        cargo xtask campaign fuzz|kills|load [OPTIONS OF tests/campaigns/campaign.py]
+       cargo xtask complexity [WORD...]
 
 ci checks format, lints, licences (if cargo-deny is installed), tests (layering among
 them) and documentation. The real-client suites are started by .ci/run.
@@ -38,6 +42,11 @@ the environment variable KUSTOMIZE names.
 
 campaign runs for hours and writes a report (--report FILE): every fuzz target, the crash
 test of the whole server, or friendly and hostile clients on a release that it builds.
+
+complexity counts, with callgrind, the instructions of a write for every list and map of
+every kind, of patches, selectors, definitions and CEL functions, with n elements and with
+2n, and fails where they more than double by far. Words choose the cases whose names have
+one of them. Needs valgrind; without it nothing is measured, and it says so.
 ";
 
 fn main() -> ExitCode {
@@ -51,6 +60,7 @@ fn main() -> ExitCode {
             let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(CAMPAIGN);
             run(Command::new(program).arg(name).args(options))
         }
+        ["complexity", ref words @ ..] => complexity::check(words),
         _ => {
             say(USAGE);
             return ExitCode::from(2);

@@ -1,0 +1,126 @@
+//! A registry to write to.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sternpost_cache::Cache;
+use sternpost_meta::{field::Errors, status::Status};
+use sternpost_store::{Revision, Store, memory::MemoryStore};
+use sternpost_verbs::{
+    DryRun, Part, PatchRequest, Registry, Target, Writer,
+    environment::Environment,
+    index::Selectable,
+    served::{Served, ServedResources},
+    to_stored,
+};
+use tokio::runtime::{Builder, Runtime};
+
+#[allow(missing_debug_implementations)]
+pub struct Writes {
+    runtime: Runtime,
+    pub registry: Registry,
+}
+
+/// No time passes, and all that is random is alike.
+#[derive(Debug)]
+struct Still;
+
+impl Environment for Still {
+    fn now(&self) -> i64 {
+        0
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+}
+
+impl Writes {
+    pub fn new() -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let registry = runtime.block_on(async {
+            let (cache, feeder) =
+                Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
+            tokio::spawn(feeder.run());
+            Registry::new(ServedResources::built_in(), cache, store, Arc::new(Still))
+        });
+        let writes = Self { runtime, registry };
+        for (plural, namespace, name) in
+            [("namespaces", "", "default"), ("serviceaccounts", "default", "default")]
+        {
+            let served = writes.served("", "v1", plural);
+            writes.store(&served, namespace, json!({"metadata": {"name": name}})).unwrap();
+        }
+        writes
+    }
+
+    pub fn served(&self, group: &str, version: &str, plural: &str) -> Arc<Served> {
+        self.registry.served.get(group, version, plural).unwrap()
+    }
+
+    /// Serves a definition of custom resources, whose objects can then be written.
+    pub fn define(&self, plural: &str, schema: Value) -> Arc<Served> {
+        let names = json!({"plural": plural, "singular": "thing", "kind": "Thing", "listKind": "ThingList"});
+        let definition = json!({
+            "metadata": {"name": format!("{plural}.example.com"), "uid": plural},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": names,
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+            },
+            "status": {
+                "acceptedNames": names, "storedVersions": ["v1"],
+                "conditions": [
+                    {"type": "NamesAccepted", "status": "True"}, {"type": "Established", "status": "True"},
+                ],
+            },
+        });
+        self.registry.served.customs.install(&definition, Revision::FIRST);
+        self.served("example.com", "v1", plural)
+    }
+
+    /// All that a body goes through that is created or updated. What refuses it is part of that.
+    pub fn write(&self, served: &Served, body: &[u8]) {
+        let Ok(decoded) = served.decode(body) else { return };
+        let mut object = to_stored(served, decoded.object);
+        let namespace = if served.is_namespaced() { "default" } else { "" };
+        let target = Target { served, namespace, name: "" };
+        let writer = Writer { dry_run: DryRun::All, ..Writer::server() };
+        let created = self.runtime.block_on(self.registry.create(target, object.clone(), writer));
+        say(created.err());
+        (served.rules.default)(&mut object);
+        let old = object.clone();
+        for (prepare, validate) in [
+            (served.rules.prepare_update, served.rules.validate_update),
+            (served.rules.prepare_status_update, served.rules.validate_status_update),
+        ] {
+            let mut new = object.clone();
+            (prepare)(&mut new, &old);
+            let mut errors = Errors::default();
+            (validate)(&new, &old, &mut errors);
+            // Against nothing, too: everything in it is new.
+            (validate)(&new, &json!({}), &mut errors);
+            say(Some(Status::invalid("", "", "", errors.into_causes())));
+        }
+        (served.rules.warnings)(&object, Some(&old));
+        served.settle_stored(&mut object);
+    }
+
+    pub fn store(&self, served: &Served, namespace: &str, object: Value) -> Result<Value, Status> {
+        let target = Target { served, namespace, name: "" };
+        let created = self.registry.create(target, object, Writer::server());
+        self.runtime.block_on(created).map(|written| written.object)
+    }
+
+    pub fn patch(&self, served: &Served, name: &str, request: &PatchRequest) -> Result<Value, Status> {
+        let target = Target { served, namespace: "default", name };
+        let writer = Writer { dry_run: DryRun::All, manager: "measured", ..Writer::server() };
+        let patched = self.registry.patch(target, request, Part::Main, writer);
+        self.runtime.block_on(patched).map(|written| written.object)
+    }
+}
+
+/// An answer is written out, too.
+fn say(status: Option<Status>) {
+    status.iter().for_each(|status| drop(serde_json::to_vec(status)));
+}
