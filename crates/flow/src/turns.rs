@@ -80,6 +80,11 @@ impl Turns {
         .await
     }
 
+    /// How many go on now.
+    pub fn taken(&self) -> usize {
+        self.lock().taken
+    }
+
     /// How many are in line.
     pub fn waiting(&self) -> usize {
         self.lock().order.waiting()

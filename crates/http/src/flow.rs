@@ -42,10 +42,16 @@ pub(crate) async fn run(
     answer
 }
 
-fn too_many(refused: &Refused) -> Answer {
+/// What those are told whom there is no room for now.
+pub(crate) fn come_back() -> Answer {
     let text = "Too many requests, please try again later.\n";
     let mut answer = objects::whole(response::plain_text(StatusCode::TOO_MANY_REQUESTS, text));
     answer.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+    answer
+}
+
+fn too_many(refused: &Refused) -> Answer {
+    let mut answer = come_back();
     mark(&mut answer, &refused.schema_uid, &refused.level_uid);
     answer
 }

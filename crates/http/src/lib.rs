@@ -12,7 +12,7 @@
 //! This crate does not know how objects are stored, nor how documents are
 //! built: it negotiates and sends what others made.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use http::HeaderValue;
@@ -30,6 +30,7 @@ mod authorization;
 pub mod body;
 pub mod content;
 pub mod cors;
+pub mod cpu;
 mod definitions;
 mod discovery;
 mod flow;
@@ -93,6 +94,10 @@ pub struct Api {
     pub zpages: Zpages,
     /// `host:port`, as legacy discovery names this server to clients.
     pub server_address: String,
+    /// Where large requests are worked on.
+    pub cpu: cpu::Pool,
+    /// Itself, for work apart from whoever asked for it; nothing until it is served.
+    shared: OnceLock<Weak<Api>>,
     stopping: watch::Sender<bool>,
 }
 
@@ -134,6 +139,8 @@ impl Api {
             remotes: Arc::default(),
             zpages: Zpages::default(),
             server_address,
+            cpu: cpu::Pool::default(),
+            shared: OnceLock::new(),
             stopping,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, Weak},
     task::Poll,
     time::Instant,
 };
@@ -20,6 +20,7 @@ use sternpost_verbs::InEffect;
 use crate::{
     Anonymous, Api,
     audit::{self, Audited},
+    cpu::{self, Outcome},
     flow, gzip, identity, impersonation,
     limits::{
         BODY_READ_TIMEOUT, MAX_AUDIT_ID_BYTES, MAX_BODY_BYTES, MAX_DISCARDED_BODY_BYTES,
@@ -262,11 +263,22 @@ where
         audit: audited.as_ref().map(Audited::notes),
     };
     let handled = async {
-        surviving(handle(api, &request, route)).await.unwrap_or_else(|| {
-            tracing::error!(path = logged(path), "a handler panicked");
-            let status = Status::internal_error("the request caused a panic, see the log");
-            objects::whole(response::status(spacing, &status))
-        })
+        // What may compute for long does so elsewhere.
+        let outcome =
+            match api.shared.get().and_then(Weak::upgrade).filter(|_| is_large(api, &request, route)) {
+                Some(api) => handle_apart(api, request.clone()).await,
+                None => surviving(handle(api, &request, route)).await.map_or(Outcome::Broken, Outcome::Done),
+            };
+        match outcome {
+            Outcome::Done(answer) => answer,
+            Outcome::Broken => {
+                tracing::error!(path = logged(path), "a handler panicked");
+                let status = Status::internal_error("the request caused a panic, see the log");
+                objects::whole(response::status(spacing, &status))
+            }
+            Outcome::TimedOut => objects::timed_out(&request),
+            Outcome::TooMuch => flow::come_back(),
+        }
     };
     // When it is its turn.
     let response = flow::run(api.flow.as_deref(), &info.attributes(&user), handled).await;
@@ -278,6 +290,21 @@ async fn told(audited: Option<Audited>, request: Option<&Request>, answer: Answe
     let Some(audited) = audited else { return answer };
     let body = request.map(|request| (&request.headers, &request.body));
     Answer { response: audited.finish(body, answer.response).await, ..answer }
+}
+
+/// Whether a request has the server go through much: what it sent, or what it changes.
+fn is_large(api: &Api, request: &Request, route: Route<'_>) -> bool {
+    let changes = !matches!(request.method, Method::GET | Method::HEAD);
+    request.body.len() >= cpu::INLINE_BYTES
+        || matches!(route, Route::Resource(group, version)
+            if changes && objects::stored_bytes(api, request, group, version) >= cpu::INLINE_BYTES)
+}
+
+async fn handle_apart(api: Arc<Api>, request: Request) -> Outcome<objects::Answer> {
+    let allotted = objects::options::time_allotted(&request);
+    let (own, user) = (api.clone(), request.user.clone());
+    let work = async move { handle(&api, &request, Route::of(&request.path)).await };
+    own.cpu.run(user.as_ref().map_or("", |user| &user.name), allotted, work).await
 }
 
 /// Objects wait for the store; everything else is there already.

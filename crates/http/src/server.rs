@@ -50,6 +50,8 @@ pub async fn serve(
     api: Arc<Api>,
     stop: impl Future<Output = ()>,
 ) {
+    // It is served once.
+    let _ = api.shared.set(Arc::downgrade(&api));
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let (stopping, seen) = watch::channel(false);
     let turns = api.flow.as_ref().map(|control| control.turns().clone());

@@ -64,18 +64,24 @@ const MAX_BLOCKING_THREADS: usize = 256;
 /// functions that call themselves. Of this only what is used takes memory.
 pub const STACK_BYTES: usize = 8 << 20;
 
+/// How long threads may take to end when the server has stopped.
+const END_GRACE: Duration = Duration::from_secs(5);
+
 pub fn run(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     logging::init(args.log_format, args.log_level);
     // The runtime panics if it cannot have them.
     ensure_threads(workers() + OTHER_THREADS, STACK_BYTES)?;
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers())
         .max_blocking_threads(MAX_BLOCKING_THREADS)
         .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build()
-        .context("cannot start the runtime")?
-        .block_on(serve(args, started))
+        .context("cannot start the runtime")?;
+    let outcome = runtime.block_on(serve(args, started));
+    // Whatever still computes or blocks does not hold up the end of the process.
+    runtime.shutdown_timeout(END_GRACE);
+    outcome
 }
 
 /// Beside those that answer requests: the store's, the controllers', and one that blocks.

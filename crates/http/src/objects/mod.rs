@@ -67,7 +67,7 @@ pub async fn handle(api: &Api, request: &Request, group: &str, version: &str) ->
         // anything was written.
         let answer = match timeout_at(end, respond(api, request, &served, &place, &mut warnings)).await {
             Ok(answer) => answer,
-            Err(_) => Err(Status::timeout("request did not complete within the allotted timeout")),
+            Err(_) => Err(out_of_time()),
         };
         attempts += 1;
         match &answer {
@@ -87,6 +87,25 @@ pub async fn handle(api: &Api, request: &Request, group: &str, version: &str) ->
         answer.headers_mut().append(header::WARNING, warning);
     }
     Some(answer)
+}
+
+fn out_of_time() -> Status {
+    Status::timeout("request did not complete within the allotted timeout")
+}
+
+/// The answer to a request whose time is over.
+pub fn timed_out(request: &Request) -> Answer {
+    representation::error(request, &out_of_time())
+}
+
+/// How large the object that a path names is where it is stored; nothing if there is none.
+pub fn stored_bytes(api: &Api, request: &Request, group: &str, version: &str) -> usize {
+    let Some(place) = path::parse(&request.path, group).filter(|place| !place.name.is_empty()) else {
+        return 0;
+    };
+    let Some(served) = api.registry.served.get(group, version, place.resource) else { return 0 };
+    let target = Target { served: &served, namespace: place.namespace.unwrap_or_default(), name: place.name };
+    api.registry.get(target).map_or(0, |object| object.stored().len())
 }
 
 /// Whether a custom resource has nothing at a place: then there is no such path.
