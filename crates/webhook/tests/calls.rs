@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+#[allow(dead_code, reason = "other tests hold replies back")]
 mod server;
 
 use std::{
