@@ -3,6 +3,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -12,7 +13,10 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
 use crate::{
+    budgets::Charge,
+    connections::Stream,
     gzip::GzipBody,
+    limits::{GZIP_STATE_BYTES, PIECE_BYTES},
     objects::{list_body::ListBody, watch::WatchBody},
     proxied::Passed,
 };
@@ -31,6 +35,73 @@ pub enum Body {
     Remote(Box<Passed>),
     /// One of the others, whose end is noted.
     Noted(Box<Noted>),
+    /// One of the others, of which is noted how much is on its way.
+    Metered(Box<Metered>),
+}
+
+/// A body that its request's [`Stream`] knows of.
+#[derive(Debug)]
+pub struct Metered {
+    body: Body,
+    stream: Arc<Stream>,
+    /// What a piece may take that is not accounted for yet.
+    allotted: usize,
+}
+
+impl Metered {
+    pub fn new(body: Body, stream: Arc<Stream>) -> Self {
+        if hyper::body::Body::is_end_stream(&body) {
+            stream.offers_nothing();
+        } else {
+            stream.offers();
+        }
+        // A body that is there as a whole is accounted for as a whole.
+        let allotted = if body.whole().is_some() { usize::MAX } else { PIECE_BYTES };
+        Self { body, stream, allotted }
+    }
+
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let polled = hyper::body::Body::poll_frame(Pin::new(&mut self.body), context);
+        let Poll::Ready(Some(Ok(frame))) = polled else {
+            self.stream.offers_nothing();
+            return polled;
+        };
+        let data = match frame.into_data() {
+            Ok(data) => data,
+            Err(other) => return Poll::Ready(Some(Ok(other))),
+        };
+        self.stream.offers();
+        let Ok(charge) = self.stream.hands_over(data.len(), self.allotted) else {
+            return Poll::Ready(Some(Err(Broken)));
+        };
+        let piece = Piece { data, stream: self.stream.clone(), _charge: charge };
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(piece)))))
+    }
+}
+
+impl Drop for Metered {
+    fn drop(&mut self) {
+        self.stream.offers_nothing();
+    }
+}
+
+/// Bytes of an answer until they are sent.
+struct Piece {
+    data: Bytes,
+    stream: Arc<Stream>,
+    _charge: Option<Charge>,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.stream.sent(self.data.len());
+    }
 }
 
 /// An answer has ended before its end; the client must see that.
@@ -75,6 +146,22 @@ impl Body {
             | Body::Stream(_)
             | Body::Remote(_)
             | Body::Noted(_) => None,
+            Body::Metered(metered) => metered.body.whole(),
+        }
+    }
+
+    /// Bytes of the answer that are in memory because of it.
+    pub fn held(&self) -> usize {
+        match self {
+            Body::Whole(whole) => {
+                let size = hyper::body::Body::size_hint(whole).lower();
+                usize::try_from(size).unwrap_or(usize::MAX)
+            }
+            Body::List(list) => list.held(),
+            Body::Gzip(gzip) => gzip.held().saturating_add(GZIP_STATE_BYTES),
+            Body::Noted(noted) => noted.body.held(),
+            Body::Metered(metered) => metered.body.held(),
+            Body::Watch(_) | Body::Stream(_) | Body::Remote(_) => 0,
         }
     }
 
@@ -83,6 +170,7 @@ impl Body {
         match self {
             Body::Watch(_) | Body::Stream(_) => true,
             Body::Noted(noted) => noted.body.is_watch(),
+            Body::Metered(metered) => metered.body.is_watch(),
             Body::Whole(_) | Body::List(_) | Body::Gzip(_) | Body::Remote(_) => false,
         }
     }
@@ -92,6 +180,7 @@ impl Body {
         match self {
             Body::Watch(_) | Body::Stream(_) => true,
             Body::Remote(passed) => passed.goes_on(),
+            Body::Metered(metered) => metered.body.goes_on(),
             Body::Whole(_) | Body::List(_) | Body::Gzip(_) | Body::Noted(_) => false,
         }
     }
@@ -116,6 +205,7 @@ impl hyper::body::Body for Body {
             Body::Stream(frames) => frames.poll_recv(context),
             Body::Remote(passed) => return passed.poll_frame(context),
             Body::Noted(noted) => return Pin::new(&mut noted.body).poll_frame(context),
+            Body::Metered(metered) => return metered.poll_frame(context),
         };
         bytes.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -128,6 +218,7 @@ impl hyper::body::Body for Body {
             Body::Watch(_) | Body::Stream(_) => false,
             Body::Remote(passed) => passed.is_end_stream(),
             Body::Noted(noted) => noted.body.is_end_stream(),
+            Body::Metered(metered) => metered.body.is_end_stream(),
         }
     }
 
@@ -138,6 +229,7 @@ impl hyper::body::Body for Body {
             Body::Watch(_) | Body::Gzip(_) | Body::Stream(_) => SizeHint::default(),
             Body::Remote(passed) => passed.size_hint(),
             Body::Noted(noted) => noted.body.size_hint(),
+            Body::Metered(metered) => metered.body.size_hint(),
         }
     }
 }

@@ -83,6 +83,11 @@ impl GzipBody {
     pub fn is_end(&self) -> bool {
         self.encoder.is_none()
     }
+
+    /// Bytes of the plain body that are in memory.
+    pub fn held(&self) -> usize {
+        self.plain.held().saturating_add(self.rest.len())
+    }
 }
 
 impl std::fmt::Debug for GzipBody {

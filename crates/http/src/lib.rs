@@ -28,6 +28,8 @@ pub mod accept;
 mod audit;
 mod authorization;
 pub mod body;
+pub mod budgets;
+mod connections;
 pub mod content;
 pub mod cors;
 pub mod cpu;
@@ -65,7 +67,7 @@ pub use objects::TokenObjects;
 pub use openapi::OpenApi;
 pub use openapi_metrics::OpenApiMetrics;
 
-use crate::{cors::Cors, health::Health, metrics::Metrics, zpages::Zpages};
+use crate::{budgets::Budgets, cors::Cors, health::Health, limits::Limits, metrics::Metrics, zpages::Zpages};
 
 /// What handlers read. Shared by all connections.
 #[derive(Debug)]
@@ -76,6 +78,8 @@ pub struct Api {
     pub issuer_keys: Option<Arc<dyn IssuerKeys>>,
     /// Who is told of requests; nobody without it.
     pub audit: Option<Audit>,
+    /// What users and connections may take at once.
+    pub budgets: Arc<Budgets>,
     /// How many requests are worked on at once; as many as come without it.
     pub flow: Option<Arc<Control>>,
     /// Web pages that may use the API; none without it.
@@ -128,6 +132,7 @@ impl Api {
             anonymous: Anonymous::OnPublicPaths,
             issuer_keys: None,
             audit: None,
+            budgets: Arc::new(Budgets::new(Limits::default(), &metrics)),
             flow: None,
             cors: None,
             strict_transport_security: None,
@@ -143,6 +148,11 @@ impl Api {
             shared: OnceLock::new(),
             stopping,
         }
+    }
+
+    /// Before anybody is served.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.budgets = Arc::new(Budgets::new(limits, &self.metrics));
     }
 
     /// From now on `/readyz` fails, so that load balancers look elsewhere, and

@@ -1,6 +1,98 @@
-//! Every bound on what a client may ask of the server.
+//! Every bound on what a client may ask of the server. Those with a flag are in
+//! [`Limits`] and in `docs/limits.md`.
 
-use std::time::Duration;
+use std::{net::IpAddr, num::ParseIntError, str::FromStr, time::Duration};
+
+/// Bounds that can be chosen.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Open connections. Beyond it the oldest that asks for nothing makes room, first one by which
+    /// nobody known has asked.
+    pub connections: usize,
+    /// Of these, how many are kept for connections by which somebody known has asked.
+    pub reserved_connections: usize,
+    /// Connections of one address by which nobody known has asked.
+    pub connections_per_address: usize,
+    /// Addresses whose connections are not counted, besides loopback.
+    pub trusted_proxies: Vec<Network>,
+    /// From accept to the first request of somebody known.
+    pub authentication: Duration,
+    /// How long a connection may be without requests.
+    pub idle: Duration,
+    /// How long a client may take nothing of an answer that is there.
+    pub write: Duration,
+    /// Requests at one time on one HTTP/2 connection. Watches count.
+    pub streams: u32,
+    /// Memory of the requests in flight of one user. Each takes [`PIECE_BYTES`], its body, and what
+    /// is held of its answer beyond that.
+    pub memory_per_user: usize,
+    /// Bytes of request bodies in flight of all users. One may have a quarter.
+    pub request_bodies: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 16_384,
+            reserved_connections: 12_288,
+            connections_per_address: 1024,
+            trusted_proxies: Vec::new(),
+            authentication: Duration::from_secs(30),
+            idle: Duration::from_secs(90),
+            write: Duration::from_secs(60),
+            streams: 1000,
+            memory_per_user: 1 << 30,
+            request_bodies: 512 << 20,
+        }
+    }
+}
+
+/// `ADDRESS/PREFIX`, or one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    prefix: u32,
+}
+
+/// Why a text is no [`Network`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NetworkError {
+    #[error("`{0}` is not an IP address")]
+    Address(String),
+    #[error("the prefix is not a number: {0}")]
+    Number(#[from] ParseIntError),
+    #[error("a prefix of {0} bits is longer than the address")]
+    TooLong(u32),
+}
+
+impl FromStr for Network {
+    type Err = NetworkError;
+
+    fn from_str(text: &str) -> Result<Self, NetworkError> {
+        let (address, prefix) = text.split_once('/').map_or((text, None), |(text, bits)| (text, Some(bits)));
+        let address: IpAddr = address.parse().map_err(|_| NetworkError::Address(address.to_owned()))?;
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix.map_or(Ok(longest), str::parse)?;
+        if prefix > longest {
+            return Err(NetworkError::TooLong(prefix));
+        }
+        Ok(Self { address, prefix })
+    }
+}
+
+impl Network {
+    pub fn contains(self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (IpAddr::V4(net), IpAddr::V4(address)) => {
+                (net.to_bits() ^ address.to_bits()).leading_zeros() >= self.prefix
+            }
+            (IpAddr::V6(net), IpAddr::V6(address)) => {
+                (net.to_bits() ^ address.to_bits()).leading_zeros() >= self.prefix
+            }
+            _ => false,
+        }
+    }
+}
 
 /// Request line and headers together. Beyond it the answer is 431.
 pub const MAX_HEADER_BYTES: usize = 64 * 1024;
@@ -27,17 +119,21 @@ pub const BODY_READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// figure.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// From a connection becoming idle to the end of the next request's headers.
-pub const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(90);
-
 /// From TCP accept to the end of the TLS handshake.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Open connections. Further ones wait in the kernel's backlog until one ends.
-pub const MAX_CONNECTIONS: usize = 8192;
+/// How long a connection that was told to end may stay without requests.
+pub const RETIREMENT_GRACE: Duration = Duration::from_secs(5);
 
-/// Requests at one time on one HTTP/2 connection. Watches count.
-pub const MAX_HTTP2_STREAMS: u32 = 1000;
+/// How often the log tells of one budget.
+pub const BUDGET_LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What compressing an answer takes besides the answer.
+pub const GZIP_STATE_BYTES: usize = 384 * 1024;
+
+/// What is handed over of one HTTP/2 stream before the client has taken it. It is accounted for to
+/// the user beyond [`PIECE_BYTES`].
+pub const HTTP2_SEND_BUFFER_BYTES: usize = 4 * PIECE_BYTES;
 
 /// Streams that a client opened and reset before we looked at them. Beyond it
 /// the connection is closed (the "rapid reset" attack).
@@ -107,3 +203,28 @@ pub const MAX_AUDIT_ID_BYTES: usize = 256;
 
 /// Of a path, in the log. What is longer is cut.
 pub const MAX_LOGGED_PATH_BYTES: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_contain_addresses_to_the_bit() {
+        for (net, address, expected) in [
+            ("192.0.2.0/24", "192.0.2.255", true),
+            ("192.0.2.0/24", "192.0.3.0", false),
+            ("192.0.2.7", "192.0.2.7", true),
+            ("192.0.2.7", "192.0.2.6", false),
+            ("0.0.0.0/0", "255.0.0.1", true),
+            ("0.0.0.0/0", "::1", false),
+            ("2001:db8::/33", "2001:db8:7fff::1", true),
+            ("2001:db8::/33", "2001:db8:8000::1", false),
+        ] {
+            let net: Network = net.parse().unwrap();
+            assert_eq!(net.contains(address.parse().unwrap()), expected, "{net:?} {address}");
+        }
+        for wrong in ["", "localhost", "192.0.2.0/33", "::/129", "192.0.2.0/", "192.0.2.0/x"] {
+            assert!(wrong.parse::<Network>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -26,6 +26,18 @@ pub struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
+    budgets_exceeded: Family<BudgetLabels, Counter>,
+    connections: Family<ConnectionLabels, Gauge>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct BudgetLabels {
+    pub budget: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConnectionLabels {
+    authenticated: &'static str,
 }
 
 /// Label values are taken from fixed sets and from served groups, never from
@@ -86,7 +98,30 @@ impl Metrics {
             "Start time of the process since the Unix epoch, in seconds",
             start,
         );
-        Self { registry, requests, durations }
+        let budgets_exceeded = Family::default();
+        registry.register(
+            "sternpost_budget_exceeded",
+            "How often somebody was refused or cut off because a budget was used up",
+            budgets_exceeded.clone(),
+        );
+        let connections = Family::default();
+        registry.register(
+            "sternpost_connections",
+            "Open connections, by whether somebody authenticated has asked by them",
+            connections.clone(),
+        );
+        Self { registry, requests, durations, budgets_exceeded, connections }
+    }
+
+    pub(crate) fn budgets_exceeded(&self) -> Family<BudgetLabels, Counter> {
+        self.budgets_exceeded.clone()
+    }
+
+    pub(crate) fn set_connections(&self, authenticated: usize, unknown: usize) {
+        for (label, count) in [("true", authenticated), ("false", unknown)] {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.connections.get_or_create(&ConnectionLabels { authenticated: label }).set(count);
+        }
     }
 
     pub fn observe(&self, method: &Method, subject: &Subject, code: StatusCode, took: Duration) {

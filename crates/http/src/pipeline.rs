@@ -20,11 +20,14 @@ use sternpost_verbs::InEffect;
 use crate::{
     Anonymous, Api,
     audit::{self, Audited},
+    body::{Body as AnswerBody, Metered},
+    budgets::{BodyInFlight, Budget, Charge},
+    connections::Stream,
     cpu::{self, Outcome},
     flow, gzip, identity, impersonation,
     limits::{
         BODY_READ_TIMEOUT, MAX_AUDIT_ID_BYTES, MAX_BODY_BYTES, MAX_DISCARDED_BODY_BYTES,
-        MAX_LOGGED_PATH_BYTES, REFUSED_BODY_TIMEOUT,
+        MAX_LOGGED_PATH_BYTES, PIECE_BYTES, REFUSED_BODY_TIMEOUT,
     },
     metrics::Subject,
     objects, openapi,
@@ -44,6 +47,7 @@ where
 {
     let started = Instant::now();
     let (mut parts, body) = request.into_parts();
+    let stream = parts.extensions.remove::<Arc<Stream>>().unwrap_or_else(|| Arc::new(Stream::apart()));
     let (method, raw_path) = (parts.method.clone(), parts.uri.path().to_owned());
 
     // An id for the response and the log, first, so that both always have one.
@@ -57,11 +61,14 @@ where
     // A client that would rather go on in websocket, if this is a watch.
     let upgrade = if proxied::upgrades_elsewhere(api, &parts) { None } else { Upgrade::of(&mut parts) };
 
-    let Answer { mut response, user, subject } = if asks_for_leave {
+    let Answer { mut response, user, subject, charge } = if asks_for_leave {
         leave(api, &parts)
     } else {
-        answer(api, parts, body, &audit_id, upgrade.as_ref()).await
+        answer(api, parts, body, &audit_id, upgrade.as_ref(), &stream).await
     };
+    if let Some(charge) = charge {
+        response = charged(api, &method, charge, user.as_deref(), &stream, response);
+    }
     if let Some(upgrade) = upgrade {
         response = upgrade.answer(response);
     }
@@ -78,6 +85,9 @@ where
     if method == Method::HEAD {
         remove_body(&mut response);
     }
+
+    // From here on it is the client that is waited for.
+    response = response.map(|body| AnswerBody::Metered(Box::new(Metered::new(body, stream))));
 
     // What happened, for metrics and the log: no headers, query or body.
     let took = started.elapsed();
@@ -99,12 +109,38 @@ struct Answer {
     response: objects::Answer,
     user: Option<Arc<User>>,
     subject: Subject,
+    /// The memory of the user's that the request has.
+    charge: Option<Charge>,
+}
+
+/// Accounts for what is held of an answer. What was only read is not sent without memory for it.
+fn charged(
+    api: &Api,
+    method: &Method,
+    mut charge: Charge,
+    user: Option<&User>,
+    stream: &Stream,
+    mut response: objects::Answer,
+) -> objects::Answer {
+    let beyond = response.body().held().saturating_sub(PIECE_BYTES);
+    if beyond > 0 && !charge.grow(beyond) {
+        if matches!(*method, Method::GET | Method::HEAD) {
+            api.budgets.exceeded(Budget::MemoryPerUser, &user.map_or("", |user| &user.name));
+            let status = Budget::MemoryPerUser.status();
+            response = objects::whole(response::status(Spacing::Compact, &status));
+        } else {
+            charge.overdraw(beyond);
+        }
+    }
+    stream.charge_to(charge);
+    response
 }
 
 /// The answer to a preflight request; its headers say the rest.
 fn leave(api: &Api, parts: &Parts) -> Answer {
     let subject = decode_path(parts.uri.path()).as_deref().map_or(Route::Unknown, Route::of).subject(api);
-    Answer { response: objects::whole(response::empty(StatusCode::NO_CONTENT)), user: None, subject }
+    let response = objects::whole(response::empty(StatusCode::NO_CONTENT));
+    Answer { response, user: None, subject, charge: None }
 }
 
 async fn answer<B>(
@@ -113,6 +149,7 @@ async fn answer<B>(
     body: B,
     audit_id: &HeaderValue,
     upgrade: Option<&Upgrade>,
+    stream: &Stream,
 ) -> Answer
 where
     B: Body<Data = Bytes> + Send + 'static,
@@ -125,8 +162,12 @@ where
     let path = decode_path(parts.uri.path());
     let route = path.as_deref().map_or(Route::Unknown, Route::of);
     let subject = route.subject(api);
-    let failed =
-        |response, user| Answer { response: objects::whole(response), user, subject: subject.clone() };
+    let failed = |response, user| Answer {
+        response: objects::whole(response),
+        user,
+        subject: subject.clone(),
+        charge: None,
+    };
     let info = path.as_deref().map(|path| match route {
         Route::OpenApi(_) => Ok(RequestInfo::of_path(&parts.method, path)),
         _ => RequestInfo::of(&parts.method, path, &query),
@@ -165,7 +206,10 @@ where
     let caller = identity::authenticate(api, &parts).await;
     identity::forget_front_proxy(api, &mut parts.headers);
     let mut user = match caller {
-        Ok(user) => user,
+        Ok(user) => {
+            stream.is_known();
+            user
+        }
         Err(Refusal::NoCredential) if !nobody_may => Arc::new(User::anonymous().clone()),
         Err(_) => {
             discard(&parts.headers, body).await;
@@ -221,12 +265,23 @@ where
         return told(audited, None, refused).await;
     }
 
+    // What a user has under way is bounded. What is public is small, and told to everybody.
+    let begun = (!route.is_public()).then(|| api.budgets.begin(&user.name)).transpose();
+    let charge = match begun {
+        Ok(charge) => charge,
+        Err(budget) => {
+            discard(&parts.headers, body).await;
+            let refused = failed(response::error(&parts.headers, spacing, &budget.status()), Some(user));
+            return told(audited, None, refused).await;
+        }
+    };
+
     // Another server's: passed on as it comes.
     if let Some(remote) = proxied::remote(api, route) {
         let attributes = info.attributes(&user);
         let passing = Passing { attributes: &attributes, path, query: &query, parts, audit_id };
         let response = proxied::pass_on(api, &remote, passing, body).await;
-        let answer = Answer { response, user: Some(user.clone()), subject };
+        let answer = Answer { response, user: Some(user.clone()), subject, charge };
         return told(audited, None, answer).await;
     }
 
@@ -235,17 +290,24 @@ where
         let attributes = info.attributes(&user);
         let passing = Passing { attributes: &attributes, path, query: &query, parts, audit_id };
         let response = openapi::pass_on(api, elsewhere, passing, body).await;
-        let answer = Answer { response, user: Some(user.clone()), subject };
+        let answer = Answer { response, user: Some(user.clone()), subject, charge };
         return told(audited, None, answer).await;
     }
 
     // The body, whole and bounded. What is public has no use for one.
+    let mut in_flight = charge.as_ref().map(|charge| BodyInFlight::new(&api.budgets, charge));
     let body = if route.is_public() {
         Bytes::new()
     } else {
-        match read_body(&parts.headers, body).await {
+        match read_body(&parts.headers, body, in_flight.as_mut()).await {
             Ok(body) => body,
-            Err(status) => {
+            Err(NotRead::Refused(status)) => {
+                let failed = failed(response::error(&parts.headers, spacing, &status), Some(user));
+                return told(audited, None, failed).await;
+            }
+            Err(NotRead::Over(budget)) => {
+                api.budgets.exceeded(budget, &user.name);
+                let status = budget.status();
                 let failed = failed(response::error(&parts.headers, spacing, &status), Some(user));
                 return told(audited, None, failed).await;
             }
@@ -282,7 +344,7 @@ where
     };
     // When it is its turn.
     let response = flow::run(api.flow.as_deref(), &info.attributes(&user), handled).await;
-    told(audited, Some(&request), Answer { response, user: Some(user.clone()), subject }).await
+    told(audited, Some(&request), Answer { response, user: Some(user.clone()), subject, charge }).await
 }
 
 /// The same answer, told to whom it is to be told.
@@ -340,7 +402,24 @@ async fn surviving<F: Future>(future: F) -> Option<F::Output> {
     .await
 }
 
-async fn read_body<B>(headers: &HeaderMap, body: B) -> Result<Bytes, Status>
+/// Why there is no body.
+#[derive(Debug, PartialEq, Eq)]
+enum NotRead {
+    Refused(Status),
+    Over(Budget),
+}
+
+impl From<Status> for NotRead {
+    fn from(status: Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
+async fn read_body<B>(
+    headers: &HeaderMap,
+    body: B,
+    in_flight: Option<&mut BodyInFlight<'_>>,
+) -> Result<Bytes, NotRead>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -351,11 +430,11 @@ where
     // A client that waits for our word sends nothing when it is refused.
     let announced = body.size_hint().lower();
     if announced > MAX_BODY_BYTES as u64 && headers.contains_key(header::EXPECT) {
-        return Err(Status::request_entity_too_large(MAX_BODY_BYTES));
+        return Err(Status::request_entity_too_large(MAX_BODY_BYTES).into());
     }
-    match tokio::time::timeout(BODY_READ_TIMEOUT, read_within_limit(body)).await {
+    match tokio::time::timeout(BODY_READ_TIMEOUT, read_within_limit(body, in_flight)).await {
         Ok(result) => result,
-        Err(_) => Err(Status::timeout("the request body did not arrive in time")),
+        Err(_) => Err(Status::timeout("the request body did not arrive in time").into()),
     }
 }
 
@@ -385,7 +464,7 @@ where
 
 /// Past the limit some more is read and thrown away: a client on HTTP/1.1 that
 /// is still sending would otherwise see a broken connection, not the answer.
-async fn read_within_limit<B>(body: B) -> Result<Bytes, Status>
+async fn read_within_limit<B>(body: B, mut in_flight: Option<&mut BodyInFlight<'_>>) -> Result<Bytes, NotRead>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -397,6 +476,11 @@ where
         let frame = frame.map_err(|_| Status::bad_request("the request body could not be read"))?;
         let Ok(data) = frame.into_data() else { continue };
         size = size.saturating_add(data.len());
+        if size <= MAX_BODY_BYTES
+            && let Some(in_flight) = &mut in_flight
+        {
+            in_flight.grow(data.len()).map_err(NotRead::Over)?;
+        }
         if size <= MAX_BODY_BYTES {
             read.extend_from_slice(&data);
         } else if size <= MAX_BODY_BYTES + MAX_DISCARDED_BODY_BYTES {
@@ -406,7 +490,7 @@ where
         }
     }
     if size > MAX_BODY_BYTES {
-        Err(Status::request_entity_too_large(MAX_BODY_BYTES))
+        Err(Status::request_entity_too_large(MAX_BODY_BYTES).into())
     } else {
         Ok(read.freeze())
     }
@@ -593,8 +677,8 @@ mod tests {
         discard(&HeaderMap::new(), Endless(Arc::clone(&sent))).await;
         assert_eq!(sent.load(std::sync::atomic::Ordering::Relaxed), MAX_DISCARDED_BODY_BYTES + 4096);
         let sent = Arc::default();
-        let result = read_body(&HeaderMap::new(), Endless(Arc::clone(&sent))).await;
-        assert_eq!(result, Err(Status::request_entity_too_large(MAX_BODY_BYTES)));
+        let result = read_body(&HeaderMap::new(), Endless(Arc::clone(&sent)), None).await;
+        assert_eq!(result, Err(Status::request_entity_too_large(MAX_BODY_BYTES).into()));
         let sent = sent.load(std::sync::atomic::Ordering::Relaxed);
         assert_eq!(sent, MAX_BODY_BYTES + MAX_DISCARDED_BODY_BYTES + 4096);
     }

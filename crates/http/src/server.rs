@@ -2,7 +2,6 @@
 
 use std::{
     convert::Infallible,
-    net::SocketAddr,
     pin::{Pin, pin},
     sync::{
         Arc,
@@ -23,19 +22,20 @@ use sternpost_auth::client_certificate::Presented;
 use sternpost_flow::{Owner, Turns};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::watch,
     task::JoinSet,
-    time::{sleep, timeout},
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
 use crate::{
     Api,
     audit::Peer,
+    connections::{Connection, Connections, Ending, Slot, Stream, Task},
     limits::{
-        ACCEPT_RETRY, HEADER_READ_TIMEOUT, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT, MAX_CONNECTIONS,
-        MAX_HEADER_BYTES, MAX_HTTP2_LOCAL_RESETS, MAX_HTTP2_PENDING_RESETS, MAX_HTTP2_STREAMS,
-        SHUTDOWN_GRACE, TLS_HANDSHAKE_TIMEOUT,
+        ACCEPT_RETRY, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT, HTTP2_SEND_BUFFER_BYTES, Limits,
+        MAX_HEADER_BYTES, MAX_HTTP2_LOCAL_RESETS, MAX_HTTP2_PENDING_RESETS, SHUTDOWN_GRACE,
+        TLS_HANDSHAKE_TIMEOUT,
     },
     pipeline,
     websocket::Handover,
@@ -52,7 +52,9 @@ pub async fn serve(
 ) {
     // It is served once.
     let _ = api.shared.set(Arc::downgrade(&api));
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let table = Connections::new(api.budgets.clone());
+    let mut sweeps = interval(table.sweep_interval());
+    sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (stopping, seen) = watch::channel(false);
     let turns = api.flow.as_ref().map(|control| control.turns().clone());
     // Owns every connection: none outlives this function.
@@ -63,12 +65,20 @@ pub async fn serve(
         let next = tokio::select! {
             biased;
             () = &mut stop => break,
-            next = accept(&listener, &slots) => next,
+            _ = sweeps.tick() => {
+                table.sweep();
+                let (known, unknown) = table.count();
+                api.metrics.set_connections(known, unknown);
+                continue;
+            }
+            next = listener.accept() => next,
         };
         while connections.try_join_next().is_some() {}
         match next {
-            Ok((stream, peer, slot)) => {
+            Ok((stream, peer)) => {
                 let peer = Peer(peer.ip());
+                // There is a place for everybody unless all are taken by known and busy ones.
+                let Some(slot) = table.admit(peer.0) else { continue };
                 let tls = TlsAcceptor::from(tls.load_full());
                 // Until somebody is known by it, a connection belongs to its address.
                 let line = Line { turns: turns.clone(), owner: Arc::new(Owner::new(&peer.0)) };
@@ -77,6 +87,7 @@ pub async fn serve(
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
+                table.make_room();
                 sleep(ACCEPT_RETRY).await;
             }
         }
@@ -117,18 +128,16 @@ where
     F::Output: Send + 'static,
 {
     fn execute(&self, work: F) {
-        tokio::spawn(self.clone().run(work));
+        let task: Task = Arc::default();
+        let running = tokio::spawn(TASK.scope(task.clone(), self.clone().run(work)));
+        // It is set once, here.
+        let _ = task.set(running.abort_handle());
     }
 }
 
-/// Takes a slot first: with all slots taken, connections wait in the kernel.
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> std::io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let slot = slots.clone().acquire_owned().await.map_err(std::io::Error::other)?;
-    let (stream, peer) = listener.accept().await?;
-    Ok((stream, peer, slot))
+tokio::task_local! {
+    /// What a request of HTTP/2 runs in: its [`Stream`] can be ended by it.
+    static TASK: Task;
 }
 
 async fn connection(
@@ -136,9 +145,25 @@ async fn connection(
     peer: Peer,
     tls: TlsAcceptor,
     api: Arc<Api>,
+    stopping: watch::Receiver<bool>,
+    line: Line,
+    slot: Slot,
+) {
+    tokio::select! {
+        biased;
+        () = slot.0.ends(Ending::Cut) => {}
+        () = served(stream, peer, tls, api, stopping, line, &slot.0) => {}
+    }
+}
+
+async fn served(
+    stream: TcpStream,
+    peer: Peer,
+    tls: TlsAcceptor,
+    api: Arc<Api>,
     mut stopping: watch::Receiver<bool>,
     line: Line,
-    _slot: OwnedSemaphorePermit,
+    place: &Arc<Connection>,
 ) {
     // Responses are written whole; waiting to fill packets only adds latency.
     let _ = stream.set_nodelay(true);
@@ -158,8 +183,11 @@ async fn connection(
     let seen = begun.clone();
     let (handover, mut rest) = Handover::channel();
     let owner = line.owner.clone();
+    let limits = api.budgets.limits.clone();
+    let opened = place.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         begun.store(true, Ordering::Relaxed);
+        let opened = opened.clone();
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(owner.clone());
         if let Some(presented) = &presented {
@@ -169,36 +197,49 @@ async fn connection(
             request.extensions_mut().insert(handover.clone());
         }
         let api = api.clone();
-        async move { Ok::<_, Infallible>(pipeline::respond(&api, request).await) }
+        async move {
+            let task = TASK.try_with(Task::clone).ok();
+            request.extensions_mut().insert(Stream::open(&opened, task));
+            Ok::<_, Infallible>(pipeline::respond(&api, request).await)
+        }
     });
     if is_http2 {
-        let connection = http2_builder(line).serve_connection(TokioIo::new(stream), service);
-        drive(connection, http2::Connection::graceful_shutdown, &seen, stopping).await;
+        let connection = http2_builder(line, &limits).serve_connection(TokioIo::new(stream), service);
+        drive(connection, http2::Connection::graceful_shutdown, &seen, place, stopping).await;
     } else {
-        let connection = http1_builder().serve_connection(TokioIo::new(stream), service).with_upgrades();
-        drive(connection, http1::UpgradeableConnection::graceful_shutdown, &seen, stopping).await;
+        let connection =
+            http1_builder(&limits).serve_connection(TokioIo::new(stream), service).with_upgrades();
+        drive(connection, http1::UpgradeableConnection::graceful_shutdown, &seen, place, stopping).await;
         // A connection that became a websocket goes on here, in the same task
         // and slot.
         if let Ok(rest) = rest.try_recv() {
+            let _open = Stream::open(place, None);
             rest.await;
         }
     }
 }
 
-/// Runs a connection to its end; asked to stop, it finishes what it has begun.
+/// Runs a connection to its end; asked to stop or retired, it finishes what it has begun.
 /// One that never sent a request is dropped: hyper would wait for its first.
 async fn drive<C>(
     connection: C,
     begin_shutdown: fn(Pin<&mut C>),
     begun: &AtomicBool,
+    place: &Connection,
     mut stopping: watch::Receiver<bool>,
 ) where
     C: Future<Output = hyper::Result<()>>,
 {
     let mut connection = pin!(connection);
+    let ends = async {
+        tokio::select! {
+            () = asked_to_stop(&mut stopping) => {}
+            () = place.ends(Ending::Retire) => {}
+        }
+    };
     let result = tokio::select! {
         result = connection.as_mut() => result,
-        () = asked_to_stop(&mut stopping) => {
+        () = ends => {
             if !begun.load(Ordering::Relaxed) {
                 return;
             }
@@ -218,21 +259,22 @@ async fn asked_to_stop(stopping: &mut watch::Receiver<bool>) {
 
 /// The number of headers stays at hyper's own [`crate::limits::MAX_HTTP1_HEADERS`]:
 /// setting it, even to the same number, costs an allocation per request.
-fn http1_builder() -> http1::Builder {
+fn http1_builder(limits: &Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_READ_TIMEOUT)
+        .header_read_timeout(limits.idle)
         .max_header_size(MAX_HEADER_BYTES)
         .keep_alive(true);
     builder
 }
 
-fn http2_builder(line: Line) -> http2::Builder<Line> {
+fn http2_builder(line: Line, limits: &Limits) -> http2::Builder<Line> {
     let mut builder = http2::Builder::new(line);
     builder
         .timer(TokioTimer::new())
-        .max_concurrent_streams(MAX_HTTP2_STREAMS)
+        .max_concurrent_streams(limits.streams)
+        .max_send_buf_size(HTTP2_SEND_BUFFER_BYTES)
         .max_header_list_size(u32::try_from(MAX_HEADER_BYTES).unwrap_or(u32::MAX))
         .max_pending_accept_reset_streams(MAX_HTTP2_PENDING_RESETS)
         .max_local_error_reset_streams(MAX_HTTP2_LOCAL_RESETS)

@@ -22,6 +22,7 @@ use crate::{
     explain::ExplainArgs,
     flow::FlowArgs,
     kubeconfig::DEFAULT_CONTEXT,
+    limits::LimitArgs,
     openapi::OpenApiArgs,
     service_accounts::ServiceAccountArgs,
 };
@@ -178,6 +179,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     pub flow: FlowArgs,
+
+    #[command(flatten)]
+    pub limits: LimitArgs,
 
     #[command(flatten)]
     pub audit: AuditArgs,

@@ -39,6 +39,7 @@ mod health;
 mod issuer_keys;
 mod kubeconfig;
 mod kustomize;
+mod limits;
 mod logging;
 mod objects;
 mod openapi;

@@ -47,7 +47,7 @@ use crate::{
         Admin,
         merge::{self, Merged},
     },
-    logging,
+    limits, logging,
     objects::{self, Objects},
     reload, service_accounts,
 };
@@ -123,6 +123,7 @@ pub fn workers() -> usize {
 }
 
 async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
+    let limits = args.limits.limits(limits::raise_open_files())?;
     let admission = Chain::new(&args.enable_admission_plugins, &args.disable_admission_plugins)?;
 
     // Before anything that takes time, so that a signal is never lost.
@@ -202,6 +203,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         registry,
         reachable.to_string(),
     );
+    api.set_limits(limits);
     if args.authorization_mode == AuthorizationMode::Rbac {
         api.anonymous = Anonymous::AsAnyUser;
     }
