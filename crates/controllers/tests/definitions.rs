@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sternpost_cache::Cache;
+use sternpost_cache::{Cache, Reading};
 use sternpost_controllers::definitions;
 use sternpost_meta::status::Status;
 use sternpost_store::{
@@ -19,7 +19,7 @@ use sternpost_store::{
     Store, Transaction, Watch, memory::MemoryStore,
 };
 use sternpost_verbs::{
-    DeleteOptions, Part, Registry, Selection, Target, WatchQuery, Writer,
+    DeleteOptions, Part, Registry, Selection, Target, Told, WatchQuery, Writer,
     custom::Change,
     environment::Environment,
     index::Selectable,
@@ -195,6 +195,42 @@ async fn objects_end_with_their_definition() {
     // Another one of the same name begins with nothing.
     running.define(definition(&json!({}))).await;
     assert_eq!(running.objects(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_others_hold_is_let_go_of_and_says_so_in_one_write() {
+    let running = run(&store()).await;
+    let mut crd = definition(&json!({"a": {"type": "string"}}));
+    crd["metadata"]["finalizers"] = json!(["sea.test/hold"]);
+    running.define(crd).await;
+    running.create(&running.buoys().unwrap(), &buoy("one")).await.unwrap();
+    let served = running.definitions();
+    let all = Target { served: &served, namespace: "", name: "" };
+    let (_, mut watch) =
+        running.registry.watch(all, Selection::default(), &WatchQuery::default()).await.unwrap();
+    running.undefine().await;
+    let target = Target { served: &served, namespace: "", name: "buoys.sea.test" };
+    let is_left = || {
+        running.registry.get(target).unwrap().value()["metadata"]["finalizers"] == json!(["sea.test/hold"])
+    };
+    running.until("only the other finalizer is left", is_left).await;
+    let mut states = Vec::new();
+    let tell = |told: Told<'_>| {
+        let crd = told.object.value();
+        let conditions = crd["status"]["conditions"].as_array().unwrap();
+        let terminating = conditions.iter().find(|condition| condition["type"] == "Terminating").unwrap();
+        states.push(json!([crd["metadata"]["finalizers"], terminating["status"], terminating["reason"]]));
+        Reading::GoOn
+    };
+    watch.read(tell).unwrap();
+    let both = ["sea.test/hold", "customresourcecleanup.apiextensions.k8s.io"];
+    assert_eq!(
+        json!(states),
+        json!([
+            [both, "True", "InstanceDeletionPending"],
+            [["sea.test/hold"], "False", "InstanceDeletionCompleted"],
+        ])
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -65,47 +65,43 @@ async fn step(registry: &Registry, served: &Served, name: &str) -> Result<(), Un
         if !registry.cache.resource(&objects.id).snapshot().is_empty() {
             // They wait for somebody else, which is worth telling.
             let why = "CustomResource deletion is in progress";
-            set(registry, served, name, "InstanceDeletionInProgress", true, why).await?;
+            let condition = terminating(true, "InstanceDeletionInProgress", why);
+            let now = registry.now();
+            let change = |crd: &mut Value| definitions::set_condition_of(crd, &condition, &now);
+            registry.change_own(target(served, name), change, writer()).await?;
             return Err(Unfinished::Waiting);
         }
     }
-    let others = |crd: &Value| -> Vec<Value> {
-        let all = crd.field("metadata").items("finalizers").iter();
-        all.filter(|name| *name != definitions::FINALIZER).cloned().collect()
-    };
-    if !others(&crd).is_empty() {
-        // It stays for somebody else, and so does what became of its objects.
-        let (group, plural) =
-            (crd.field("spec").text("group"), crd.field("spec").field("names").text("plural"));
-        let (reason, message) = if OVERLAPPING.contains(&(group, plural)) {
-            ("OverlappingBuiltInResource", "instances overlap with built-in resources in storage")
-        } else if is_established(&crd) {
-            ("InstanceDeletionCompleted", "removed all instances")
-        } else {
-            ("NeverEstablished", "resource was never established")
-        };
-        set(registry, served, name, reason, false, message).await?;
-    }
+    let now = registry.now();
     let let_go = |crd: &mut Value| {
-        let others = others(crd);
+        let all = crd.field("metadata").items("finalizers").iter();
+        let others: Vec<Value> = all.filter(|name| *name != definitions::FINALIZER).cloned().collect();
+        if !others.is_empty() {
+            // It stays for somebody else, and so does what became of its objects. In one write:
+            // whoever sees that they are gone finds no finalizer of ours.
+            definitions::set_condition_of(crd, &outcome(crd), &now);
+        }
         crd.object_mut("metadata").set("finalizers", others);
     };
-    registry.change_own(target(served, name), let_go, Writer::server()).await?;
+    registry.change_own(target(served, name), let_go, writer()).await?;
     Ok(())
 }
 
-async fn set(
-    registry: &Registry,
-    served: &Served,
-    name: &str,
-    reason: &str,
-    status: bool,
-    message: &str,
-) -> Result<(), Status> {
-    let condition = Condition { kind: "Terminating", status, reason: reason.into(), message: message.into() };
-    let now = registry.now();
-    let change = |crd: &mut Value| definitions::set_condition_of(crd, &condition, &now);
-    registry.change_own(target(served, name), change, writer()).await
+/// What a definition says of its objects when none is left.
+fn outcome(crd: &Value) -> Condition {
+    let (group, plural) = (crd.field("spec").text("group"), crd.field("spec").field("names").text("plural"));
+    let (reason, message) = if OVERLAPPING.contains(&(group, plural)) {
+        ("OverlappingBuiltInResource", "instances overlap with built-in resources in storage")
+    } else if is_established(crd) {
+        ("InstanceDeletionCompleted", "removed all instances")
+    } else {
+        ("NeverEstablished", "resource was never established")
+    };
+    terminating(false, reason, message)
+}
+
+fn terminating(status: bool, reason: &str, message: &str) -> Condition {
+    Condition { kind: "Terminating", status, reason: reason.into(), message: message.into() }
 }
 
 async fn delete_all(registry: &Registry, objects: &Served) -> Result<(), Status> {
