@@ -63,6 +63,9 @@ impl fmt::Display for Path<'_> {
 /// The name of who owns fields.
 pub const MAX_FIELD_MANAGER_BYTES: usize = 128;
 
+/// How long such a name may be for its characters to be told too: each of them quotes all of it.
+pub const MAX_QUOTED_FIELD_MANAGER_BYTES: usize = 512;
+
 /// A bad value as messages print it.
 #[derive(Debug, Clone)]
 pub enum BadValue {
@@ -282,6 +285,9 @@ impl Errors {
         if manager.len() > MAX_FIELD_MANAGER_BYTES {
             self.too_long(&path, MAX_FIELD_MANAGER_BYTES);
         }
+        if manager.len() > MAX_QUOTED_FIELD_MANAGER_BYTES {
+            return;
+        }
         for (index, char) in manager.char_indices().filter(|(_, char)| char.is_control()) {
             let detail = format!("invalid character U+{:04X} (at position {index})", u32::from(char));
             self.invalid(&path, manager, &detail);
@@ -406,6 +412,28 @@ mod tests {
             ]
         );
         assert!(errors.causes().iter().all(|cause| cause.field == "spec.x"));
+    }
+
+    #[test]
+    fn a_field_manager_of_any_length_is_told_of_in_few_words() {
+        let causes = |length: usize| {
+            let mut errors = Errors::default();
+            errors.field_manager("m", &"\u{1}".repeat(length));
+            errors.into_causes()
+        };
+        assert_eq!(
+            causes(2)[1].message,
+            r#"Invalid value: "\x01\x01": invalid character U+0001 (at position 1)"#
+        );
+        assert_eq!(causes(MAX_FIELD_MANAGER_BYTES).len(), MAX_FIELD_MANAGER_BYTES);
+        let longest = causes(MAX_QUOTED_FIELD_MANAGER_BYTES);
+        assert_eq!(longest.len(), MAX_QUOTED_FIELD_MANAGER_BYTES + 1);
+        let too_long = "Too long: may not be more than 128 bytes";
+        assert_eq!(longest[0].message, too_long);
+        for length in [MAX_QUOTED_FIELD_MANAGER_BYTES + 1, 1 << 20] {
+            let messages: Vec<String> = causes(length).into_iter().map(|cause| cause.message).collect();
+            assert_eq!(messages, [too_long]);
+        }
     }
 
     #[test]

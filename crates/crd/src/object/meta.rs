@@ -182,8 +182,7 @@ fn check_metadata(metadata: &Value, path: &str, errors: &mut Errors) {
     }
 }
 
-/// Bytes of the name of a manager, and of the subresource it wrote through.
-const MAX_MANAGER: usize = 128;
+/// Bytes of the name of the subresource that a manager wrote through.
 const MAX_SUBRESOURCE: usize = 256;
 
 fn check_manager(entry: &Value, path: &str, errors: &mut Errors) {
@@ -194,14 +193,7 @@ fn check_manager(entry: &Value, path: &str, errors: &mut Errors) {
     if !matches!(text("fieldsType"), "" | "FieldsV1") {
         errors.invalid(format!("{path}.fieldsType"), text("fieldsType"), "must be `FieldsV1`");
     }
-    let manager = text("manager");
-    if manager.len() > MAX_MANAGER {
-        errors.too_long(format!("{path}.manager"), MAX_MANAGER);
-    }
-    for (index, char) in manager.char_indices().filter(|(_, char)| char.is_control()) {
-        let detail = format!("invalid character U+{:04X} (at position {index})", u32::from(char));
-        errors.invalid(format!("{path}.manager"), manager, &detail);
-    }
+    errors.field_manager(format!("{path}.manager"), text("manager"));
     if text("subresource").len() > MAX_SUBRESOURCE {
         errors.too_long(format!("{path}.subresource"), MAX_SUBRESOURCE);
     }
