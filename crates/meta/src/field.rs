@@ -288,7 +288,8 @@ impl Errors {
         if manager.len() > MAX_QUOTED_FIELD_MANAGER_BYTES {
             return;
         }
-        for (index, char) in manager.char_indices().filter(|(_, char)| char.is_control()) {
+        let is_bad = |char: char| char != ' ' && !is_go_printable(char);
+        for (index, char) in manager.char_indices().filter(|(_, char)| is_bad(*char)) {
             let detail = format!("invalid character U+{:04X} (at position {index})", u32::from(char));
             self.invalid(&path, manager, &detail);
         }
@@ -350,7 +351,7 @@ pub fn go_quote(text: &str) -> String {
 }
 
 /// Letters, marks, numbers, punctuation and symbols; of spaces only U+0020.
-fn is_go_printable(char: char) -> bool {
+pub fn is_go_printable(char: char) -> bool {
     !char.is_control()
         && !char.is_whitespace()
         && !matches!(u32::from(char), 0xad | 0x200b..=0x200f | 0x202a..=0x202e | 0x2060..=0x206f | 0xfeff | 0xe000..=0xf8ff | 0xfff0..=0xfffb)

@@ -7,7 +7,7 @@ use serde_json::json;
 use sternpost_meta::{
     audit::Annotations,
     duration,
-    field::{BadValue, Errors, MAX_FIELD_MANAGER_BYTES, Path, go_quote},
+    field::{BadValue, Errors, MAX_FIELD_MANAGER_BYTES, Path, go_quote, is_go_printable},
     selector::{FieldSelector, LabelSelector},
     status::Status,
     user::User,
@@ -62,9 +62,9 @@ fn manager(request: &Request) -> Cow<'_, str> {
     if name.is_empty() { Cow::Borrowed("unknown") } else { Cow::Owned(name) }
 }
 
-/// As Go's `unicode.IsPrint` has it, for what can stand in a header.
+/// Bytes that are no text are left out too.
 fn is_printable(char: &char) -> bool {
-    !char.is_control() && (*char == ' ' || !char.is_whitespace()) && *char != char::REPLACEMENT_CHARACTER
+    (*char == ' ' || is_go_printable(*char)) && *char != char::REPLACEMENT_CHARACTER
 }
 
 /// Options of a write; `kind` is what an error calls them.
