@@ -46,8 +46,8 @@ pub fn shown(remote: &Remote) -> RemoteVersion {
     }
 }
 
-/// Asks a remote what it serves until it is gone: when it becomes available, and then every
-/// [`INTERVAL`]. Whoever watches `remotes` is told of what changes.
+/// Asks a remote what it serves until it is gone: at once, whenever it becomes available or
+/// unavailable, and every [`INTERVAL`]. Whoever watches `remotes` is told of what changes.
 pub async fn follow(remote: Arc<Remote>, remotes: Arc<Remotes>) {
     tokio::select! {
         () = remote.gone() => {}
@@ -78,11 +78,8 @@ async fn ask_forever(remote: &Remote, remotes: &Remotes) {
     let mut changed = remotes.changed();
     let mut failures = 0;
     loop {
-        if !remote.is_available() {
-            keep(remote, remotes, stale(remote));
-            until(&mut changed, || remote.is_available()).await;
-            failures = 0;
-        }
+        // One that is unavailable is asked as well: its discovery may work when its group-version does not.
+        let was_available = remote.is_available();
         let pause = match ask(remote).await {
             Ok(learned) => {
                 keep(remote, remotes, learned);
@@ -98,7 +95,7 @@ async fn ask_forever(remote: &Remote, remotes: &Remotes) {
         };
         tokio::select! {
             () = sleep(pause) => {}
-            () = until(&mut changed, || !remote.is_available()) => {}
+            () = until(&mut changed, || remote.is_available() != was_available) => failures = 0,
         }
     }
 }
@@ -161,6 +158,10 @@ async fn ask(remote: &Remote) -> Result<Learned, Failure> {
         let resources = read_aggregated(&remote.gv, &answer.body)?;
         let etag = answer.headers.get(header::ETAG).cloned();
         return Ok(Learned { resources: Some(resources), etag, is_stale: false });
+    }
+    // Only a server that is there is asked in the older way.
+    if answer.status == StatusCode::SERVICE_UNAVAILABLE {
+        return Err(Failure::Status(answer.status));
     }
     let path = format!("/{}", remote.gv.path());
     let answer = remote.get(&path, accepting("application/json"), MAX_BYTES, PATIENCE).await?;

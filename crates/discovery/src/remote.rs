@@ -22,7 +22,9 @@ pub struct RemoteResource {
     resource: String,
     #[serde(default, deserialize_with = "or_nothing")]
     response_kind: RemoteKind,
-    scope: RemoteScope,
+    /// In the other server's words, which may be none.
+    #[serde(default, deserialize_with = "or_nothing")]
+    scope: String,
     #[serde(default)]
     singular_resource: String,
     #[serde(default, deserialize_with = "or_nothing")]
@@ -53,12 +55,6 @@ struct RemoteKind {
     group: String,
     version: String,
     kind: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum RemoteScope {
-    Namespaced,
-    Cluster,
 }
 
 /// Why a document is not believed.
@@ -100,7 +96,7 @@ pub fn read_legacy(gv: &GroupVersion, document: &[u8]) -> Result<Arc<[RemoteReso
             Some((name, subresource)) => (name.to_owned(), Some(subresource.to_owned())),
             None => (listed.name.clone(), None),
         };
-        let scope = if listed.namespaced { RemoteScope::Namespaced } else { RemoteScope::Cluster };
+        let scope = if listed.namespaced { "Namespaced" } else { "Cluster" };
         let kind = RemoteKind { group: listed.group, version: listed.version, kind: listed.kind };
         let at = resources.iter().position(|resource| resource.resource == name);
         // A subresource may stand alone, or before what it belongs to.
@@ -112,7 +108,7 @@ pub fn read_legacy(gv: &GroupVersion, document: &[u8]) -> Result<Arc<[RemoteReso
         match subresource {
             None => {
                 resource.response_kind = kind;
-                resource.scope = scope;
+                resource.scope = scope.to_owned();
                 resource.singular_resource = listed.singular_name;
                 resource.verbs = listed.verbs;
                 resource.short_names = listed.short_names;
@@ -131,11 +127,11 @@ pub fn read_legacy(gv: &GroupVersion, document: &[u8]) -> Result<Arc<[RemoteReso
 }
 
 impl RemoteResource {
-    fn nameless(resource: String, scope: RemoteScope) -> Self {
+    fn nameless(resource: String, scope: &str) -> Self {
         Self {
             resource,
             response_kind: RemoteKind::default(),
-            scope,
+            scope: scope.to_owned(),
             singular_resource: String::new(),
             verbs: Vec::new(),
             short_names: Vec::new(),

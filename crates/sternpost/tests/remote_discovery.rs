@@ -334,6 +334,96 @@ async fn a_remote_speaks_for_its_own_group_version_and_is_not_believed_otherwise
 }
 
 #[tokio::test]
+async fn a_scope_is_shown_as_the_remote_says_it() {
+    let server = Server::start("remote-discovery-scopes").await;
+    // What is said, and what is shown; a scope that is no text spoils the document.
+    let scopes = [
+        ("empty.example", Some(json!("")), Some("")),
+        ("absent.example", None, Some("")),
+        ("null.example", Some(Value::Null), Some("")),
+        ("odd.example", Some(json!("Weird")), Some("Weird")),
+        ("number.example", Some(json!(5)), None),
+    ];
+    let mut extensions = Vec::new();
+    for (group, said, _) in scopes.clone() {
+        let extension = Extension::start(move |call| {
+            let mut listed = discovery_group(group, &["v1"]);
+            let resource = listed["versions"][0]["resources"][0].as_object_mut().unwrap();
+            resource.remove("scope");
+            resource.extend(said.clone().map(|said| ("scope".to_owned(), said)));
+            aggregated(call, &json!([listed]))
+        })
+        .await;
+        extension.register(&server, group, "v1", (10, 10)).await;
+        extensions.push(extension);
+    }
+    for (extension, (group, _, shown)) in extensions.iter().zip(&scopes) {
+        let gv = format!("{group}/v1");
+        if let Some(scope) = shown {
+            let version = shown_as(&server, &gv, "Current").await;
+            assert_eq!(version["resources"][0]["scope"], *scope, "{group}");
+            continue;
+        }
+        // Asked a second time, it was heard.
+        let asked = async || extension.calls().iter().filter(|call| call.target == "/apis").count() > 1;
+        until("it was heard", asked).await;
+        let version = shown_as(&server, &gv, "Stale").await;
+        assert_eq!(version, json!({"version": "v1", "freshness": "Stale"}), "{group}");
+    }
+    server.stop();
+}
+
+#[tokio::test]
+async fn an_unavailable_remote_whose_discovery_works_is_current() {
+    let server = Server::start("remote-discovery-unavailable").await;
+    let code = Arc::new(AtomicU64::new(500));
+    let (answers, group) = (code.clone(), "one.example");
+    // Its group-version fails, and its list of groups does as the code says.
+    let one = Extension::start(move |call| match (call.target.as_str(), answers.load(Ordering::Relaxed)) {
+        ("/apis", 500) | (_, 200) => aggregated_server(group, call),
+        ("/apis", _) => Reply::code(503, "text/plain", "not now"),
+        _ => Reply::code(500, "text/plain", "no"),
+    })
+    .await;
+    one.register(&server, group, "v1", (2000, 10)).await;
+    let url = format!("https://127.0.0.1:{}/apis/one.example/v1", one.port);
+    let message = format!("failing or missing response from {url}: bad status from {url}: 500");
+    says(&server, "v1.one.example", "FailedDiscoveryCheck", &message).await;
+    let first = shown_as(&server, "one.example/v1", "Current").await;
+    assert_eq!(first["resources"][0]["resource"], "flunders");
+    // What is listed cannot be had.
+    assert_eq!(server.get("/apis/one.example/v1/flunders").await.code, 503);
+
+    // It may become available and unavailable again.
+    code.store(200, Ordering::Relaxed);
+    one.look_again(&server, group, 0).await;
+    says(&server, "v1.one.example", "Passed", "all checks passed").await;
+    assert_eq!(shown_as(&server, "one.example/v1", "Current").await, first);
+    code.store(503, Ordering::Relaxed);
+    one.look_again(&server, group, 1).await;
+    says(&server, "v1.one.example", "FailedDiscoveryCheck", &message).await;
+    let stale = shown_as(&server, "one.example/v1", "Stale").await;
+    assert_eq!(stale, json!({"version": "v1", "freshness": "Stale"}));
+    server.stop();
+}
+
+#[tokio::test]
+async fn a_remote_whose_list_of_groups_is_unavailable_is_not_asked_in_the_older_way() {
+    let server = Server::start("remote-discovery-503").await;
+    let one = Extension::start(|call| match call.target.as_str() {
+        "/apis" => Reply::code(503, "text/plain", "not now"),
+        _ => legacy_server(call),
+    })
+    .await;
+    one.register(&server, "one.example", "v1", (2000, 10)).await;
+    says(&server, "v1.one.example", "Passed", "all checks passed").await;
+    let asked = async || one.calls().iter().filter(|call| call.target == "/apis").count() > 1;
+    until("it was heard", asked).await;
+    shown_as(&server, "one.example/v1", "Stale").await;
+    server.stop();
+}
+
+#[tokio::test]
 async fn remotes_that_hang_hold_up_neither_discovery_nor_each_other() {
     const HANGING: usize = 30;
     let server = Server::start("remote-discovery-hanging").await;
