@@ -20,7 +20,7 @@ use std::{
 use bytes::Bytes;
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sternpost_meta::gvk::GroupVersion;
 use sternpost_openapi::{
     convert::{self, ConvertError, MAX_VALUES},
@@ -256,7 +256,12 @@ impl Follower {
         match fetched.status {
             StatusCode::NOT_MODIFIED if tag.is_some() => Ok(()),
             StatusCode::OK => self.take_root(&fetched),
-            StatusCode::NOT_FOUND => self.take_old().await,
+            StatusCode::NOT_FOUND => {
+                let taken = self.take_old().await;
+                // Whoever waits for v2 finds what was taken.
+                self.remote.openapi.load().asked.tried.send_replace(true);
+                taken
+            }
             status => Err(Problem::Status(status)),
         }
     }
@@ -286,9 +291,7 @@ impl Follower {
         let is_converted = matches!(state.documents.get(&key), Some(Listed::Converted(_)));
         let tag = state.v2.as_ref().filter(|_| is_converted).and_then(|v2| v2.tag.clone());
         self.v2_tried = Some(Instant::now());
-        let fetched = self.get("/openapi/v2", tag.as_ref(), MAX_DOCUMENT_BYTES).await;
-        state.asked.tried.send_replace(true);
-        let fetched = fetched?;
+        let fetched = self.get("/openapi/v2", tag.as_ref(), MAX_DOCUMENT_BYTES).await?;
         match fetched.status {
             StatusCode::NOT_MODIFIED if tag.is_some() => return Ok(()),
             StatusCode::OK => {}
@@ -297,20 +300,17 @@ impl Follower {
         let gv = self.remote.gv.clone();
         let (v2, converted) = work(move || {
             let document = restricted(plain(&fetched)?, &gv)?;
-            let has_paths =
-                document.get("paths").and_then(Value::as_object).is_some_and(|paths| !paths.is_empty());
             let converted = convert::to_v3(&document)?;
             if !converted.lost.is_empty() {
                 let lost = converted.lost.len() + converted.unlisted;
                 tracing::debug!(group_version = %gv, lost, "OpenAPI v2 was converted with losses");
             }
             let json = serde_json::to_vec(&converted.document)?;
-            let rendition = has_paths.then(|| Rendition::of_json(Version::V3, Keep::Packed, json));
+            let rendition = Rendition::of_json(Version::V3, Keep::Packed, json);
             Ok((V2::of(&document, fetched.headers.get(header::ETAG))?, rendition))
         })
         .await?;
-        let documents: BTreeMap<Arc<str>, Listed> =
-            converted.map(|rendition| (key, Listed::Converted(Arc::new(rendition)))).into_iter().collect();
+        let documents = BTreeMap::from([(key, Listed::Converted(Arc::new(converted)))]);
         let is_new = !is_same(&state.documents, &documents);
         let (documents, v2) = (Arc::new(documents), Arc::new(v2));
         self.change(is_new, |state| State {
@@ -415,12 +415,27 @@ fn restricted(json: &[u8], gv: &GroupVersion) -> Result<Value, Problem> {
     if values > MAX_VALUES {
         return Err(ConvertError::TooLarge.into());
     }
-    let document: Value = serde_json::from_slice(json)?;
+    let mut document: Value = serde_json::from_slice(json)?;
     convert::check_limits(&document)?;
-    if document.get("swagger").and_then(Value::as_str) != Some("2.0") {
-        return Err(ConvertError::OtherVersion { wanted: "swagger: \"2.0\"" }.into());
-    }
+    complete(document.as_object_mut().ok_or(ConvertError::NotAnObject)?);
     Ok(filter::v2(document, &format!("/{}/", gv.path())))
+}
+
+/// What is asked for as v2 is taken as v2, as upstream takes it, even if it does not say so or lacks
+/// what every document has.
+fn complete(document: &mut Map<String, Value>) {
+    document.insert("swagger".to_owned(), "2.0".into());
+    for field in ["info", "paths"] {
+        let value = document.entry(field).or_insert(Value::Null);
+        if value.is_null() {
+            *value = Map::new().into();
+        }
+    }
+    if let Some(info) = document.get_mut("info").and_then(Value::as_object_mut) {
+        for field in ["title", "version"] {
+            info.entry(field).or_insert_with(|| "".into());
+        }
+    }
 }
 
 /// Of all that a root lists, what the remote is registered for.
@@ -535,14 +550,30 @@ mod tests {
         assert_eq!(found["definitions"], json!({"A": {}}));
         assert_eq!(found["paths"].as_object().unwrap().len(), 1);
         for (text, expected) in [
-            (&b"[]"[..], "does not say"),
-            (b"{\"swagger\":\"1.0\"}", "does not say"),
+            (&b"[]"[..], "not a JSON object"),
+            (b"null", "not a JSON object"),
             (b"nonsense", "not what was asked for"),
             (&b"[".repeat(1000), "not what was asked for"),
             (&[b"[", &b"0,".repeat(MAX_VALUES)[..], b"0]"].concat(), "more than"),
         ] {
             let problem = restricted(text, &gv).unwrap_err().to_string();
             assert!(problem.contains(expected), "{problem}");
+        }
+    }
+
+    #[test]
+    fn what_every_document_has_is_added_to_one_that_lacks_it() {
+        let gv = GroupVersion::new("a.example", "v1");
+        let nothing = json!({"title": "", "version": ""});
+        for (document, info) in [
+            (json!({}), nothing.clone()),
+            (json!({"swagger": "3.0", "info": null, "paths": null}), nothing.clone()),
+            (json!({"swagger": "2.0", "info": {}, "paths": {}}), nothing),
+            (json!({"info": {"title": "t"}}), json!({"title": "t", "version": ""})),
+        ] {
+            let found = restricted(document.to_string().as_bytes(), &gv).unwrap();
+            assert_eq!(found, json!({"swagger": "2.0", "info": info, "paths": {}}), "{document}");
+            assert!(convert::to_v3(&found).is_ok() && V2::of(&found, None).is_ok(), "{document}");
         }
     }
 

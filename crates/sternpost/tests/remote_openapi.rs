@@ -223,6 +223,70 @@ async fn an_old_remote_is_converted_until_it_is_a_newer_one() {
 }
 
 #[tokio::test]
+async fn an_old_remote_is_listed_whatever_its_v2_lacks() {
+    let server = Server::start("remote-openapi-lacking").await;
+    let whole = |group: &str| {
+        let operation = json!({"get": {"responses": {"200": {"description": ""}}}});
+        json!({"swagger": "2.0", "info": {"title": "t", "version": "1"},
+            "paths": {format!("/apis/{group}/v1/things"): operation}})
+    };
+    let without = |group: &str, field: &str| {
+        let mut document = whole(group);
+        document.as_object_mut().unwrap().remove(field);
+        document
+    };
+    let with = |group: &str, field: &str, value: Value| {
+        let mut document = whole(group);
+        document[field] = value;
+        document
+    };
+    let silent = "/apis/silent.example/v1/things";
+    // What the server says at `/openapi/v2`, and whether its path is in the aggregate; it is in
+    // `/openapi/v3` always.
+    let documents = [
+        ("whole.example", whole("whole.example"), true),
+        ("untold.example", without("untold.example", "swagger"), true),
+        ("other.example", with("other.example", "swagger", json!("3.0")), true),
+        ("noinfo.example", without("noinfo.example", "info"), true),
+        ("untitled.example", with("untitled.example", "info", json!({})), true),
+        ("pathless.example", without("pathless.example", "paths"), false),
+        ("nopaths.example", with("nopaths.example", "paths", json!({})), false),
+        ("foreign.example", whole("elsewhere.example"), false),
+        ("empty.example", json!({}), false),
+        // On this one kube-apiserver ends itself.
+        (
+            "silent.example",
+            with("silent.example", "paths", json!({silent: {"get": {"operationId": "x"}}})),
+            true,
+        ),
+    ];
+    let mut extensions = Vec::new();
+    for (group, document, _) in documents.clone() {
+        let extension = Extension::start(move |call| match call.target.as_str() {
+            "/openapi/v2" => Reply::ok(document.to_string()),
+            _ => discovery(call),
+        })
+        .await;
+        extension.register(&server, group, "v1", (1000, 10)).await;
+        extensions.push(extension);
+    }
+    for (group, ..) in &documents {
+        let key = format!("apis/{group}/v1");
+        until(&format!("{group} is listed"), async || root(&server).await.get(&key).is_some()).await;
+        let document = ask(&server, &format!("/openapi/v3/{key}"), &[]).await;
+        assert_eq!((document.code, &document.json()["openapi"]), (200, &json!("3.0.0")), "{group}");
+    }
+    // What is listed was made of v2, so that v2 is there.
+    let merged = ask(&server, "/openapi/v2", &[]).await.json();
+    for (group, _, is_there) in &documents {
+        let path = format!("/apis/{group}/v1/things");
+        assert_eq!(merged["paths"].get(&path).is_some(), *is_there, "{group}");
+    }
+    assert_eq!(merged["paths"].get("/apis/elsewhere.example/v1/things"), None);
+    server.stop();
+}
+
+#[tokio::test]
 async fn v2_is_merged_by_priority_when_it_is_asked_for() {
     let server = Server::start("remote-openapi-v2").await;
     let local = ask(&server, "/openapi/v2", &[]).await;
