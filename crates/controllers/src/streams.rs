@@ -221,9 +221,9 @@ mod tests {
         (crd, revision)
     }
 
-    fn told(news: &[News]) -> Vec<&str> {
-        let of = |news| match news {
-            &News::All(ref served, _) if served.custom().is_some() => Some(&*served.resource.plural),
+    fn told<'a>(news: &'a [News]) -> Vec<&'a str> {
+        let of = |news: &'a News| match news {
+            News::All(served, _) if served.custom().is_some() => Some(&*served.resource.plural),
             _ => None,
         };
         news.iter().filter_map(of).collect()

@@ -697,7 +697,7 @@ mod tests {
         assert_eq!(most.len(), MAX_COMPLAINTS);
         assert_eq!(most.last().unwrap(), "unknown field \"x99\"");
         // One that is made again and again counts once.
-        let entries = vec!["\"k\":\"v\""; 3].join(",");
+        let entries = ["\"k\":\"v\""; 3].join(",");
         let decoded = decode(format!("{{\"data\":{{{entries}}}}}").as_bytes(), CONFIG_MAP).unwrap();
         assert_eq!(decoded.complaints, ["duplicate field \"data.k\""]);
     }

@@ -8,7 +8,7 @@
 //! told to dump before [`end_of_case`]) has the counts in the same order.
 
 // A tool for developers, which may stop where a server may not.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::expect_used, clippy::indexing_slicing)]
 
 mod kinds;
 mod language;
@@ -25,8 +25,11 @@ pub struct Case {
     pub name: String,
     /// Elements of the smaller measurement: enough that they outweigh what every request costs.
     pub size: usize,
-    pub work: Box<dyn Fn(&Writes, usize) -> Work>,
+    pub work: Make,
 }
+
+/// Makes what is measured, of a size.
+pub type Make = Box<dyn Fn(&Writes, usize) -> Work>;
 
 /// What is measured; what it needs has been made before.
 pub type Work = Box<dyn FnOnce(&Writes)>;

@@ -60,7 +60,7 @@ pub fn cases() -> Vec<Case> {
             let (schema, spec) = (*schema, *spec);
             let plural = schema_name.replace(' ', "");
             cases.push(plain_of(format!("custom object, {schema_name}: {name}"), move |writes, size| {
-                let served = writes.define(&plural, json!({"type": "object", "properties": {"spec": schema()}}));
+                let served = writes.define(&plural, &json!({"type": "object", "properties": {"spec": schema()}}));
                 let body = json!({
                     "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec(size),
                 });
@@ -142,9 +142,9 @@ fn map(size: usize, prefix: &str) -> Value {
     (0..size).map(|index| (format!("{prefix}{index}"), Value::from("x"))).collect()
 }
 
-fn in_container(fields: Value) -> Value {
+fn in_container(mut fields: Value) -> Value {
     let mut container = json!({"name": "c"});
-    container.as_object_mut().unwrap().append(fields.clone().as_object_mut().unwrap());
+    container.as_object_mut().unwrap().append(fields.as_object_mut().unwrap());
     json!({"spec": {"containers": [container]}})
 }
 
@@ -246,7 +246,10 @@ const JSON_PATCHES: &[(&str, Sent)] = &[
     }),
 ];
 
-const SELECTORS: &[(&str, fn(usize) -> String)] = &[
+/// A name, and the text of so many terms.
+type Selector = (&'static str, fn(usize) -> String);
+
+const SELECTORS: &[Selector] = &[
     ("of many keys", |size| (0..size).map(|index| format!("k{index}=v")).collect::<Vec<_>>().join(",")),
     ("of one key repeated", |size| vec!["k=v"; size].join(",")),
     ("of many values", |size| {
@@ -327,7 +330,10 @@ const SCHEMAS: &[(&str, Sent)] = &[
     }),
 ];
 
-const OBJECT_SCHEMAS: &[(&str, fn() -> Value)] = &[
+/// A name, and the schema of `spec`.
+type ObjectSchema = (&'static str, fn() -> Value);
+
+const OBJECT_SCHEMAS: &[ObjectSchema] = &[
     ("anything", || json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})),
     ("nothing", || json!({"type": "object"})),
     ("set", || {

@@ -60,7 +60,7 @@ impl Writes {
     }
 
     /// Serves a definition of custom resources, whose objects can then be written.
-    pub fn define(&self, plural: &str, schema: Value) -> Arc<Served> {
+    pub fn define(&self, plural: &str, schema: &Value) -> Arc<Served> {
         let names = json!({"plural": plural, "singular": "thing", "kind": "Thing", "listKind": "ThingList"});
         let definition = json!({
             "metadata": {"name": format!("{plural}.example.com"), "uid": plural},
@@ -87,7 +87,7 @@ impl Writes {
         let target = Target { served, namespace, name: "" };
         let writer = Writer { dry_run: DryRun::All, ..Writer::server() };
         let created = self.runtime.block_on(self.registry.create(target, object.clone(), writer));
-        say(created.err());
+        say(created.as_ref().err());
         (served.rules.default)(&mut object);
         let old = object.clone();
         for (prepare, validate) in [
@@ -100,7 +100,7 @@ impl Writes {
             (validate)(&new, &old, &mut errors);
             // Against nothing, too: everything in it is new.
             (validate)(&new, &json!({}), &mut errors);
-            say(Some(Status::invalid("", "", "", errors.into_causes())));
+            say(Some(&Status::invalid("", "", "", errors.into_causes())));
         }
         (served.rules.warnings)(&object, Some(&old));
         served.settle_stored(&mut object);
@@ -121,6 +121,6 @@ impl Writes {
 }
 
 /// An answer is written out, too.
-fn say(status: Option<Status>) {
-    status.iter().for_each(|status| drop(serde_json::to_vec(status)));
+fn say(status: Option<&Status>) {
+    drop(status.map(serde_json::to_vec));
 }
