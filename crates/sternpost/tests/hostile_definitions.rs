@@ -358,7 +358,7 @@ fn yaml_bomb() -> String {
 
 #[tokio::test]
 async fn a_schema_as_large_as_a_request_is_served() {
-    let server = Server::start("hostile-large").await;
+    let server = Server::start_with("hostile-large", &["--object-size-limit", "none"]).await;
     // Not a byte of it is left for anything else.
     let property = json!({"type": "string", "description": "d".repeat(1000)});
     let length = |count: usize| crd("larges", &wide(count, &property)).to_string().len();
@@ -379,7 +379,7 @@ async fn a_schema_as_large_as_a_request_is_served() {
 
 #[tokio::test]
 async fn objects_made_to_hurt_are_answered() {
-    let server = Arc::new(Server::start("hostile-objects").await);
+    let server = Arc::new(Server::start_with("hostile-objects", &["--object-size-limit", "none"]).await);
     let stop = Arc::new(AtomicBool::new(false));
     let others = others(&server, &stop);
     let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "integer"}}}});

@@ -100,7 +100,7 @@ async fn a_full_disk_refuses_writes_serves_reads_and_recovers() {
     }
     assert_eq!(get(&mut client, "/livez").await.0, 200);
     assert_eq!(get(&mut client, "/readyz").await.0, 500);
-    let (_, why) = get(&mut client, "/readyz/storage").await;
+    let (_, why) = get(&mut client, "/readyz/etcd-readiness").await;
     let text = "internal server error: writes are refused: File too large (os error 27)\n";
     assert_eq!(why.as_str(), Some(text));
     assert_eq!(create(&mut client, "refused", 500_000).await.0, 500);
