@@ -21,6 +21,7 @@ pub mod quantity;
 pub mod resource;
 pub mod review;
 pub mod selector;
+pub mod shape;
 pub mod status;
 pub mod time;
 pub mod user;

@@ -6,7 +6,8 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 use serde_json::Value;
 use sternpost_meta::{
     field::{Errors, Path},
-    format, go,
+    format,
+    shape::{Shape, check_kind},
     status::Cause,
 };
 
@@ -59,8 +60,8 @@ pub struct SettingsError(pub Vec<Cause>);
 /// The most issuers of one file, as upstream.
 pub const MAX_ISSUERS: usize = 64;
 
-const GROUP: &str = "apiserver.config.k8s.io";
-const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
+const API_VERSIONS: [&str; 3] =
+    ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 const KIND: &str = "AuthenticationConfiguration";
 
 impl Settings {
@@ -68,8 +69,8 @@ impl Settings {
     /// tokens must stay theirs.
     pub fn read(file: &Value, own: &[String]) -> Result<Self, SettingsError> {
         let mut errors = Errors::default();
-        check_kind(file, &mut errors);
-        Shape::FILE.check(file, &Place::Root, &mut errors);
+        check_kind(file, &API_VERSIONS, KIND, &mut errors);
+        FILE.check(file, &mut errors);
         if !errors.is_empty() {
             return Err(SettingsError(errors.into_causes()));
         }
@@ -116,7 +117,7 @@ impl Settings {
             issuer.insert("certificateAuthority".into(), authority.as_str().into());
         }
         let file = serde_json::json!({
-            "apiVersion": format!("{GROUP}/v1"),
+            "apiVersion": "apiserver.config.k8s.io/v1",
             "kind": KIND,
             "jwt": [{"issuer": issuer, "claimMappings": mappings, "claimValidationRules": rules}],
         });
@@ -167,18 +168,6 @@ impl std::fmt::Display for SettingsError {
 }
 
 impl std::error::Error for SettingsError {}
-
-fn check_kind(file: &Value, errors: &mut Errors) {
-    let text = |name: &str| file.get(name).and_then(Value::as_str).unwrap_or_default();
-    let supported: Vec<String> = VERSIONS.iter().map(|version| format!("{GROUP}/{version}")).collect();
-    let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
-    if !supported.contains(&text("apiVersion")) {
-        errors.not_supported(Path::new("apiVersion"), text("apiVersion"), &supported);
-    }
-    if text("kind") != KIND {
-        errors.not_supported(Path::new("kind"), text("kind"), &[KIND]);
-    }
-}
 
 /// What must be different from issuer to issuer.
 #[derive(Default)]
@@ -564,109 +553,58 @@ fn items<'a>(object: &'a Value, name: &str) -> &'a [Value] {
     object.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Which fields there are, and of what types. Null is as good as absent.
-enum Shape {
-    Text,
-    Bool,
-    List(&'static Shape),
-    Object(&'static [(&'static str, &'static Shape)]),
-}
-
-enum Place<'a> {
-    Root,
-    Within(&'a Path<'a>),
-}
-
-impl Shape {
-    const PREFIXED: Shape =
-        Shape::Object(&[("claim", &Shape::Text), ("prefix", &Shape::Text), ("expression", &Shape::Text)]);
-    const FILE: Shape = Shape::Object(&[
-        ("apiVersion", &Shape::Text),
-        ("kind", &Shape::Text),
-        ("jwt", &Shape::List(&Shape::JWT)),
-        (
-            "anonymous",
-            &Shape::Object(&[
-                ("enabled", &Shape::Bool),
-                ("conditions", &Shape::List(&Shape::Object(&[("path", &Shape::Text)]))),
-            ]),
-        ),
-    ]);
-    const JWT: Shape = Shape::Object(&[
-        (
-            "issuer",
-            &Shape::Object(&[
-                ("url", &Shape::Text),
-                ("discoveryURL", &Shape::Text),
-                ("certificateAuthority", &Shape::Text),
-                ("audiences", &Shape::List(&Shape::Text)),
-                ("audienceMatchPolicy", &Shape::Text),
-                ("egressSelectorType", &Shape::Text),
-            ]),
-        ),
-        (
-            "claimValidationRules",
-            &Shape::List(&Shape::Object(&[
-                ("claim", &Shape::Text),
-                ("requiredValue", &Shape::Text),
-                ("expression", &Shape::Text),
-                ("message", &Shape::Text),
-            ])),
-        ),
-        (
-            "claimMappings",
-            &Shape::Object(&[
-                ("username", &Shape::PREFIXED),
-                ("groups", &Shape::PREFIXED),
-                ("uid", &Shape::Object(&[("claim", &Shape::Text), ("expression", &Shape::Text)])),
-                (
-                    "extra",
-                    &Shape::List(&Shape::Object(&[("key", &Shape::Text), ("valueExpression", &Shape::Text)])),
-                ),
-            ]),
-        ),
-        (
-            "userValidationRules",
-            &Shape::List(&Shape::Object(&[("expression", &Shape::Text), ("message", &Shape::Text)])),
-        ),
-    ]);
-
-    fn check(&self, value: &Value, place: &Place<'_>, errors: &mut Errors) {
-        let wrong = |wanted: &str, errors: &mut Errors| {
-            let detail = format!("must be {wanted}, not {}", go::json_type(value));
-            match place {
-                Place::Root => errors.type_invalid("", value, &detail),
-                Place::Within(path) => errors.type_invalid(path, value, &detail),
-            }
-        };
-        match (self, value) {
-            (_, Value::Null) | (Self::Text, Value::String(_)) | (Self::Bool, Value::Bool(_)) => {}
-            (Self::List(items), Value::Array(values)) => {
-                if let Place::Within(path) = place {
-                    for (at, value) in values.iter().enumerate() {
-                        items.check(value, &Place::Within(&path.index(at)), errors);
-                    }
-                }
-            }
-            (Self::Object(fields), Value::Object(values)) => {
-                for (name, value) in values {
-                    let path = match place {
-                        Place::Root => Path::new(name),
-                        Place::Within(path) => path.child(name),
-                    };
-                    match fields.iter().find(|(field, _)| field == name) {
-                        Some((_, shape)) => shape.check(value, &Place::Within(&path), errors),
-                        None => errors.forbidden(path, "unknown field"),
-                    }
-                }
-            }
-            (Self::Text, _) => wrong("a string", errors),
-            (Self::Bool, _) => wrong("true or false", errors),
-            (Self::List(_), _) => wrong("a list", errors),
-            (Self::Object(_), _) => wrong("an object", errors),
-        }
-    }
-}
+const PREFIXED: Shape =
+    Shape::Object(&[("claim", &Shape::Text), ("prefix", &Shape::Text), ("expression", &Shape::Text)]);
+const FILE: Shape = Shape::Object(&[
+    ("apiVersion", &Shape::Text),
+    ("kind", &Shape::Text),
+    ("jwt", &Shape::List(&JWT)),
+    (
+        "anonymous",
+        &Shape::Object(&[
+            ("enabled", &Shape::Bool),
+            ("conditions", &Shape::List(&Shape::Object(&[("path", &Shape::Text)]))),
+        ]),
+    ),
+]);
+const JWT: Shape = Shape::Object(&[
+    (
+        "issuer",
+        &Shape::Object(&[
+            ("url", &Shape::Text),
+            ("discoveryURL", &Shape::Text),
+            ("certificateAuthority", &Shape::Text),
+            ("audiences", &Shape::List(&Shape::Text)),
+            ("audienceMatchPolicy", &Shape::Text),
+            ("egressSelectorType", &Shape::Text),
+        ]),
+    ),
+    (
+        "claimValidationRules",
+        &Shape::List(&Shape::Object(&[
+            ("claim", &Shape::Text),
+            ("requiredValue", &Shape::Text),
+            ("expression", &Shape::Text),
+            ("message", &Shape::Text),
+        ])),
+    ),
+    (
+        "claimMappings",
+        &Shape::Object(&[
+            ("username", &PREFIXED),
+            ("groups", &PREFIXED),
+            ("uid", &Shape::Object(&[("claim", &Shape::Text), ("expression", &Shape::Text)])),
+            (
+                "extra",
+                &Shape::List(&Shape::Object(&[("key", &Shape::Text), ("valueExpression", &Shape::Text)])),
+            ),
+        ]),
+    ),
+    (
+        "userValidationRules",
+        &Shape::List(&Shape::Object(&[("expression", &Shape::Text), ("message", &Shape::Text)])),
+    ),
+]);
 
 #[cfg(test)]
 mod tests {
