@@ -1,7 +1,7 @@
 //! Who is believed beyond this server's own tokens: other issuers, front
 //! proxies, and callers without a credential.
 
-use std::{fs, path::Path, path::PathBuf};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::{ArgAction, Args};
@@ -11,9 +11,9 @@ use sternpost_auth::{
     oidc::settings::{Anonymous, LegacyFlags, Settings, SettingsError},
     request_header::{FrontProxies, HeaderNames},
 };
-use sternpost_yaml::node::{self, Node};
+use sternpost_yaml::node;
 
-use crate::credentials;
+use crate::{config_file, credentials};
 
 /// The flags, which are kube-apiserver's.
 #[derive(Debug, Clone, Args)]
@@ -114,7 +114,7 @@ pub fn apply(args: &AuthenticationArgs, own: &[String], authenticator: &Authenti
             groups_claim: args.oidc_groups_claim.clone(),
             groups_prefix: args.oidc_groups_prefix.clone(),
             required_claims: args.oidc_required_claim.clone(),
-            authority: args.oidc_ca_file.as_deref().map(read).transpose()?,
+            authority: args.oidc_ca_file.as_deref().map(config_file::read).transpose()?,
             algorithms: args.oidc_signing_algs.clone(),
         };
         authenticator.set_issuers(Settings::of_flags(&flags, own).context("cannot use the --oidc- flags")?);
@@ -159,9 +159,8 @@ pub fn front_proxies(args: &AuthenticationArgs) -> anyhow::Result<Option<FrontPr
 }
 
 fn settings(path: &Path, own: &[String]) -> anyhow::Result<Settings> {
-    let text = read(path)?;
-    let file = sternpost_yaml::from_str(&text)
-        .map_err(|error| anyhow!("{}:{}:{}: {}", path.display(), error.line, error.column, error.problem))?;
+    let text = config_file::read(path)?;
+    let file = config_file::parse(path, &text)?;
     Settings::read(&file, own).map_err(|error| placed(path, &text, &error))
 }
 
@@ -172,34 +171,12 @@ fn placed(path: &Path, text: &str, error: &SettingsError) -> anyhow::Error {
         .0
         .iter()
         .map(|cause| {
-            let line = root.as_ref().map_or(1, |root| line_of(root, &cause.field));
+            let line = root.as_ref().map_or(1, |root| config_file::place_of(root, &cause.field).0);
             let field = if cause.field.is_empty() { String::new() } else { format!("{}: ", cause.field) };
             format!("{}:{line}: {field}{}", path.display(), cause.message)
         })
         .collect();
     anyhow!("{}", lines.join("\n"))
-}
-
-/// Where a field such as `jwt[0].issuer.url` stands, or what would hold it.
-fn line_of(root: &Node, field: &str) -> u32 {
-    let mut at = root;
-    let mut line = root.line;
-    for step in field.split(['.', '[']).map(|step| step.trim_end_matches(']')) {
-        let next = match step.parse::<usize>() {
-            Ok(index) => at.items().get(index).map(|item| (item.line, item)),
-            Err(_) => {
-                let pair = at.pairs().iter().find(|(key, _)| key.as_text() == Some(step));
-                pair.map(|(key, value)| (key.line, value))
-            }
-        };
-        let Some((found, value)) = next else { return line };
-        (line, at) = (found, value);
-    }
-    line
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))
 }
 
 fn parse_claim(text: &str) -> Result<(String, String), String> {

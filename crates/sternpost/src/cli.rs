@@ -131,6 +131,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_disabled_plugin)]
     pub disable_admission_plugins: Vec<String>,
 
+    /// What admission plugins are told: an AdmissionConfiguration (YAML) of apiserver.config.k8s.io/v1
+    #[arg(long, value_name = "FILE")]
+    pub admission_control_config_file: Option<PathBuf>,
+
     /// Web pages that may use the API: comma-separated regular expressions of their origins, such as
     /// '^https://example\.com$'; each must pin both ends of the host
     #[arg(long, value_name = "REGEX,...", value_parser = parse_origins)]

@@ -54,6 +54,7 @@ fn named_by(args: &ServeArgs) -> impl Iterator<Item = (&Path, Holds)> {
         &args.tls_cert_file,
         &args.client_ca_file,
         &args.aggregation.proxy_client_cert_file,
+        &args.admission_control_config_file,
         &args.audit.audit_policy_file,
         &args.authentication.authentication_config,
         &args.authentication.oidc_ca_file,

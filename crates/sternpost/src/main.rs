@@ -18,6 +18,7 @@ use crate::{
     envtest::Role,
 };
 
+mod admission;
 mod aggregation;
 mod audit;
 mod authentication;
@@ -26,6 +27,7 @@ mod check;
 mod cli;
 mod client;
 mod completion;
+mod config_file;
 mod controllers;
 mod credentials;
 mod data_dir;

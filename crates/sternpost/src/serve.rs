@@ -33,6 +33,7 @@ use sternpost_webhook::Egress;
 use tokio::net::TcpListener;
 
 use crate::{
+    admission,
     aggregation::Aggregation,
     audit, authentication,
     cli::{AuthorizationMode, Gate, OpenApiMergeKeys, OpenApiNames, ServeArgs},
@@ -124,7 +125,10 @@ pub fn workers() -> usize {
 
 async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     let limits = args.limits.limits(limits::raise_open_files())?;
-    let admission = Chain::new(&args.enable_admission_plugins, &args.disable_admission_plugins)?;
+    let mut admission = Chain::new(&args.enable_admission_plugins, &args.disable_admission_plugins)?;
+    if let Some(path) = &args.admission_control_config_file {
+        admission = admission::configure(admission, path)?;
+    }
 
     // Before anything that takes time, so that a signal is never lost.
     let stop = Signals::new().context("cannot listen for signals")?;

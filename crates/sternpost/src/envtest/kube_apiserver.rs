@@ -507,6 +507,11 @@ mod tests {
                 &["--disable-admission-plugins=Priority,ServiceAccount"],
                 &["--disable-admission-plugins=Priority", "--disable-admission-plugins=ServiceAccount"],
             ),
+            (
+                &["--admission-control-config-file", "a.yaml", "--admission-control-config-file=b.yaml"],
+                &["--admission-control-config-file=b.yaml"],
+            ),
+            (&["--admission-control-config-file="], &[]),
         ] {
             let (found, _) = translated(flags).unwrap();
             let rest: Vec<_> = found

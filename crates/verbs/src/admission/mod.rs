@@ -56,10 +56,12 @@ use sternpost_meta::{audit::Annotations, gvk::GroupVersionKind, status::Status, 
 use sternpost_registry::object::Fields;
 use tokio::time::Instant;
 
+pub use pod_security::PodSecurityConfiguration;
 pub(crate) use policies::Policies;
 use reinvocation::{Reinvocation, Round};
+pub use resource_quota::LimitedResources;
 pub(crate) use resource_quota::{Charged, Charges};
-pub use switches::{Chain, SwitchError};
+pub use switches::{Chain, SwitchError, check_available};
 pub(crate) use webhooks::Webhooks;
 
 use crate::{

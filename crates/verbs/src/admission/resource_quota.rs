@@ -5,9 +5,11 @@
 //! it was looked at. Writes of one namespace are charged one by one, so that many at a time do not take
 //! each other's place. Nothing is given back here: the controller counts, but not while something is
 //! charged and not stored yet, which it would take for free.
+//!
+//! [`LimitedResources`] may be used only where a quota counts them.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -17,7 +19,12 @@ use std::{
 
 use serde_json::{Map, Value};
 use sternpost_cache::{Object, ResourceId};
-use sternpost_meta::{quantity::Quantity, status::Status, time::Timestamp};
+use sternpost_meta::{
+    field::{Errors, Path},
+    quantity::Quantity,
+    status::Status,
+    time::Timestamp,
+};
 use sternpost_registry::object::{Fields, FieldsMut};
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
@@ -45,6 +52,55 @@ const IGNORED: [(&str, &str); 4] = [
     ("events.k8s.io", "events"),
     ("authorization.k8s.io", "localsubjectaccessreviews"),
 ];
+
+/// What a `ResourceQuotaConfiguration` limits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LimitedResources(Vec<Limited>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Limited {
+    group: String,
+    resource: String,
+    /// Parts of the names of what is limited.
+    contains: Vec<String>,
+    /// Scopes, in the form of a quota's `scopeSelector`.
+    scopes: Vec<Value>,
+}
+
+impl LimitedResources {
+    /// Reads an object whose fields are of the right types.
+    pub fn read(configuration: &Value) -> Result<Self, Errors> {
+        let mut errors = Errors::default();
+        let path = Path::new("limitedResources");
+        let read = |(at, limited): (usize, &Value)| {
+            if limited.text("resource").is_empty() {
+                errors.required(path.index(at).child("resource"), "");
+            }
+            let parts = limited.items("matchContains").iter().filter_map(Value::as_str);
+            Limited {
+                group: limited.text("apiGroup").to_owned(),
+                resource: limited.text("resource").to_owned(),
+                contains: parts.map(ToOwned::to_owned).collect(),
+                scopes: limited.items("matchScopes").to_vec(),
+            }
+        };
+        let all = configuration.items("limitedResources").iter().enumerate().map(read).collect();
+        if errors.is_empty() { Ok(Self(all)) } else { Err(errors) }
+    }
+
+    /// Whether what is used under a name is limited, for a resource.
+    fn has(&self, group: &str, resource: &str, name: &str) -> bool {
+        let of_resource = |limited: &&Limited| limited.group == group && limited.resource == resource;
+        let mut all = self.0.iter().filter(of_resource).flat_map(|limited| &limited.contains);
+        all.any(|part| name.contains(part.as_str()))
+    }
+
+    /// The scopes that an object is in, whatever resource they are written for.
+    fn scopes<'a>(&'a self, group: &str, resource: &str, object: &Value) -> Vec<&'a Value> {
+        let all = self.0.iter().flat_map(|limited| &limited.scopes);
+        all.filter(|scope| quota::matches_scope(scope, group, resource, object)).collect()
+    }
+}
 
 /// Who is charged in which namespace; only those who are at it, or wait to be, are there.
 #[derive(Debug, Default)]
@@ -124,7 +180,8 @@ pub(super) async fn validate<'a>(
         return Ok(Charged::NOTHING);
     }
     let quotas = registry.cache.resource(&ResourceId::new("", "resourcequotas"));
-    if quotas.snapshot().iter(Some(namespace), None).next().is_none() {
+    let has_quotas = quotas.snapshot().iter(Some(namespace), None).next().is_some();
+    if !has_quotas && registry.admission.limited.0.is_empty() {
         return Ok(Charged::NOTHING);
     }
     let request = Charge { registry, attributes, object, old };
@@ -170,6 +227,24 @@ struct Charge<'a> {
 struct Due {
     quota: Arc<Object>,
     used: Map<String, Value>,
+}
+
+/// What the quotas of a namespace have to do with a write.
+#[derive(Default)]
+struct Cover {
+    /// What is counted by those that are about the object.
+    names: BTreeSet<String>,
+    /// Scopes that the object is in, of all of them.
+    scopes: BTreeSet<String>,
+    /// Whether the write takes more than before in the eyes of one that is about the object, if any is.
+    uses_more: Option<bool>,
+}
+
+impl Cover {
+    fn add_scopes(&mut self, spec: &Value, group: &str, resource: &str, object: &Value) {
+        let scopes = quota::scopes(spec).filter(|scope| quota::matches_scope(scope, group, resource, object));
+        self.scopes.extend(scopes.map(|scope| scope.text("scopeName").to_owned()));
+    }
 }
 
 impl Charge<'_> {
@@ -221,9 +296,11 @@ impl Charge<'_> {
         let snapshot = self.registry.cache.resource(&ResourceId::new("", "resourcequotas")).snapshot();
         let mut due = Vec::new();
         let mut exceeded = None;
+        let mut cover = Cover::default();
         for object in snapshot.iter(Some(self.attributes.target.namespace), None) {
             let quota = object.value();
             let (spec, status) = (quota.field("spec"), quota.field("status"));
+            cover.add_scopes(spec, group, resource, self.object);
             let mut hard = quota::amounts(status.field("hard"));
             hard.retain(|name, _| quota::counted(name) == Some((group, resource)));
             if hard.is_empty() || !quota::matches_scopes(spec, group, resource, self.object) {
@@ -242,11 +319,13 @@ impl Charge<'_> {
                     self.forbidden(&format!("status unknown for quota: {name}, resources: {unknown}"))
                 );
             }
+            let was_in = self.old.filter(|old| quota::matches_scopes(spec, group, resource, old));
+            let before = was_in.map(|old| quota::usage(group, resource, old, now)).unwrap_or_default();
+            cover.names.extend(hard.keys().cloned());
+            cover.uses_more = Some(cover.uses_more == Some(true) || uses_more(&usage, &before));
             if charged.iter().any(|name| name == object.name()) {
                 continue;
             }
-            let was_in = self.old.filter(|old| quota::matches_scopes(spec, group, resource, old));
-            let before = was_in.map(|old| quota::usage(group, resource, old, now)).unwrap_or_default();
             let more = added(&usage, &before, &hard);
             let sum: Amounts = more
                 .iter()
@@ -272,10 +351,49 @@ impl Charge<'_> {
                 due.push(Due { quota: object.clone(), used });
             }
         }
+        self.check_limited(&usage, &cover, now)?;
         match exceeded {
             Some(why) => Err(self.forbidden(&why)),
             None => Ok(due),
         }
+    }
+
+    /// What is limited and used has to be counted by a quota.
+    fn check_limited(&self, usage: &Amounts, cover: &Cover, now: Timestamp) -> Result<(), Status> {
+        let limited = &self.registry.admission.limited;
+        if limited.0.is_empty() {
+            return Ok(());
+        }
+        let served = self.attributes.target.served;
+        let (group, resource) = (served.group(), &*served.resource.plural);
+        let before = || self.old.map(|old| quota::usage(group, resource, old, now)).unwrap_or_default();
+        if !cover.uses_more.unwrap_or_else(|| uses_more(usage, &before())) {
+            return Ok(());
+        }
+        let uncovered: Vec<&str> = usage
+            .iter()
+            .filter(|(name, amount)| **amount > Quantity::ZERO && limited.has(group, resource, name))
+            .map(|(name, _)| name.as_str())
+            .filter(|name| !cover.names.contains(*name))
+            .collect();
+        if !uncovered.is_empty() {
+            return Err(self.forbidden(&format!("insufficient quota to consume: {}", uncovered.join(","))));
+        }
+        let uncovered: Vec<String> = limited
+            .scopes(group, resource, self.object)
+            .into_iter()
+            .filter(|scope| !cover.scopes.contains(scope.text("scopeName")))
+            .map(|scope| {
+                let values: Vec<&str> = scope.items("values").iter().filter_map(Value::as_str).collect();
+                format!("{{{} {} [{}]}}", scope.text("scopeName"), scope.text("operator"), values.join(" "))
+            })
+            .collect();
+        if uncovered.is_empty() {
+            return Ok(());
+        }
+        // Upstream makes no refusal of it.
+        let uncovered = uncovered.join(" ");
+        Err(Status::unexpected(format!("insufficient quota to match these scopes: [{uncovered}]")))
     }
 
     /// What a quota counts of containers each of them has to say, unless the pod says it for all.
@@ -327,6 +445,14 @@ fn added(usage: &Amounts, before: &Amounts, hard: &Amounts) -> Amounts {
         })
         .filter(|(_, more)| *more > Quantity::ZERO)
         .collect()
+}
+
+/// Whether anything is used more than before, limited or not.
+fn uses_more(usage: &Amounts, before: &Amounts) -> bool {
+    usage.iter().any(|(name, amount)| match before.get(name) {
+        Some(before) => amount > before,
+        None => *amount > Quantity::ZERO,
+    })
 }
 
 fn listed(names: &[&String], amounts: &Amounts) -> String {

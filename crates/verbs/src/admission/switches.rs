@@ -1,8 +1,10 @@
-//! Which plugins are on, in the spelling of kube-apiserver's flags.
+//! Which plugins are on, in the spelling of kube-apiserver's flags, and what they are told.
 
 use thiserror::Error;
 
-use super::{OPTIONAL, PLUGINS, Plugin};
+use super::{
+    OPTIONAL, PLUGINS, Plugin, pod_security::PodSecurityConfiguration, resource_quota::LimitedResources,
+};
 
 /// What kube-apiserver knows and this server does not have. Switching such a
 /// plugin off changes nothing, and is what command lines written for
@@ -24,9 +26,13 @@ const ABSENT: [&str; 14] = [
     "PodTopologyLabels",
 ];
 
-/// The plugins that are on, in order.
+/// The plugins that are on, in order, and the configurations of those that take one.
 #[derive(Debug, Clone)]
-pub struct Chain(Vec<Plugin>);
+pub struct Chain {
+    plugins: Vec<Plugin>,
+    pub(super) pod_security: PodSecurityConfiguration,
+    pub(super) limited: LimitedResources,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SwitchError {
@@ -40,7 +46,7 @@ pub enum SwitchError {
 
 impl Default for Chain {
     fn default() -> Self {
-        Self(PLUGINS.to_vec())
+        Self::of(PLUGINS.to_vec())
     }
 }
 
@@ -48,17 +54,16 @@ impl Chain {
     /// Those that are on by default but the disabled ones, and those that are asked for.
     pub fn new(enable: &[String], disable: &[String]) -> Result<Self, SwitchError> {
         for name in enable.iter().chain(disable) {
-            if !is_available(name) && !ABSENT.contains(&name.as_str()) {
-                return Err(SwitchError::Unknown { name: name.clone() });
+            match check_available(name) {
+                Ok(()) | Err(SwitchError::Absent { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
         for name in enable {
             if disable.contains(name) {
                 return Err(SwitchError::Both { name: name.clone() });
             }
-            if !is_available(name) {
-                return Err(SwitchError::Absent { name: name.clone() });
-            }
+            check_available(name)?;
         }
         let asked_behind = |place: &'static str| {
             let behind = OPTIONAL.into_iter().filter(move |(before, _)| *before == place);
@@ -71,16 +76,40 @@ impl Chain {
             }
             chain.extend(asked_behind(plugin.name));
         }
-        Ok(Self(chain))
+        Ok(Self::of(chain))
+    }
+
+    fn of(plugins: Vec<Plugin>) -> Self {
+        Self {
+            plugins,
+            pod_security: PodSecurityConfiguration::default(),
+            limited: LimitedResources::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn with_pod_security(self, pod_security: PodSecurityConfiguration) -> Self {
+        Self { pod_security, ..self }
+    }
+
+    /// With resources that nobody may use but by a quota.
+    #[must_use]
+    pub fn with_limited_resources(self, limited: LimitedResources) -> Self {
+        Self { limited, ..self }
+    }
+
+    /// Whether the plugin of this name is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.plugins.iter().any(|plugin| plugin.name == name)
     }
 
     pub(super) fn plugins(&self) -> &[Plugin] {
-        &self.0
+        &self.plugins
     }
 
     /// Whether a plugin is on that is more than its functions.
     pub(super) fn has(&self, wanted: Plugin) -> bool {
-        self.0.iter().any(|plugin| plugin.name == wanted.name)
+        self.is_on(wanted.name)
     }
 }
 
@@ -89,8 +118,14 @@ fn names() -> impl Iterator<Item = &'static str> {
     PLUGINS.into_iter().map(|plugin| plugin.name).chain(optional)
 }
 
-fn is_available(name: &str) -> bool {
-    names().any(|known| known == name)
+/// Whether there is a plugin of this name, on or off.
+pub fn check_available(name: &str) -> Result<(), SwitchError> {
+    if names().any(|known| known == name) {
+        return Ok(());
+    }
+    let name = name.to_owned();
+    let is_absent = ABSENT.contains(&name.as_str());
+    Err(if is_absent { SwitchError::Absent { name } } else { SwitchError::Unknown { name } })
 }
 
 fn available() -> String {

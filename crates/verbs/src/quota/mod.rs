@@ -18,7 +18,7 @@ use sternpost_meta::{
 };
 use sternpost_registry::object::Fields;
 
-pub use scopes::matches_scopes;
+pub use scopes::{matches_scope, matches_scopes, scopes};
 
 /// Quantities by the names that quotas have for them.
 pub type Amounts = BTreeMap<String, Quantity>;

@@ -6,13 +6,21 @@ use sternpost_registry::object::Fields;
 /// Whether the object is within all scopes of a quota's spec. Only pods and claims of volumes have any:
 /// everything else is outside of every scope.
 pub fn matches_scopes(spec: &Value, group: &str, resource: &str, object: &Value) -> bool {
+    scopes(spec).all(|scope| matches_scope(&scope, group, resource, object))
+}
+
+/// The scopes of a quota's spec, all in the form of `scopeSelector`.
+pub fn scopes(spec: &Value) -> impl Iterator<Item = Value> {
     let scopes = spec.items("scopes").iter().map(|name| json!({"scopeName": name, "operator": "Exists"}));
-    let selected = spec.field("scopeSelector").items("matchExpressions").iter().cloned();
-    scopes.chain(selected).all(|scope| match (group, resource) {
-        ("", "pods") => pod_matches(object, &scope),
-        ("", "persistentvolumeclaims") => claim_matches(object, &scope),
+    scopes.chain(spec.field("scopeSelector").items("matchExpressions").iter().cloned())
+}
+
+pub fn matches_scope(scope: &Value, group: &str, resource: &str, object: &Value) -> bool {
+    match (group, resource) {
+        ("", "pods") => pod_matches(object, scope),
+        ("", "persistentvolumeclaims") => claim_matches(object, scope),
         _ => false,
-    })
+    }
 }
 
 fn pod_matches(pod: &Value, scope: &Value) -> bool {

@@ -1,12 +1,14 @@
 //! PodSecurity: the labels of a namespace say how much its pods may do.
 //!
-//! [`policy`] reads the labels, [`checks`] holds a pod against a level. Pods are
+//! [`policy`] reads the labels, [`configuration`] what counts without them and who is
+//! exempt, [`checks`] holds a pod against a level. Pods are
 //! refused by the enforced level; pods and what makes pods are warned about by the
 //! warning level; a namespace that enforces more is told which of its pods are not
 //! as it wants.
 
 mod baseline;
 mod checks;
+mod configuration;
 mod policy;
 mod restricted;
 
@@ -14,14 +16,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 use sternpost_meta::{
-    field::Errors,
+    field::{Errors, go_quote},
     status::{Cause, Status},
 };
 use sternpost_registry::object::Fields;
 
+pub use self::configuration::PodSecurityConfiguration;
 use self::{
     checks::{Pod, Violation, evaluate},
-    policy::{Level, Policy, Standard, Version},
+    policy::{Level, Policy, Standard},
 };
 use super::{Operation, Plugin, Request};
 use crate::registry::invalid;
@@ -47,10 +50,13 @@ fn validate(request: &Request<'_>, object: &Value, warnings: &mut Vec<String>) -
         return check_pod(request, object, warnings);
     }
     if let Some(template) = template(request, object).filter(|_| attributes.subresource.is_empty()) {
+        if is_exempt(request) || !template.has("spec") {
+            return Ok(());
+        }
         let (policy, errors) = policy_of(request);
         let is_of_interest =
             [&policy.warn, &policy.audit].into_iter().any(|it| it.level != Level::Privileged);
-        if is_of_interest || !errors.is_empty() {
+        if (is_of_interest || !errors.is_empty()) && !is_of_exempt_class(request, template) {
             note_errors(request, errors);
             note_violations(request, &policy, template);
             warn(&policy, template, warnings);
@@ -60,15 +66,16 @@ fn validate(request: &Request<'_>, object: &Value, warnings: &mut Vec<String>) -
 }
 
 fn check_pod(request: &Request<'_>, pod: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
-    let (policy, errors) = policy_of(request);
-    let all = [&policy.enforce, &policy.audit, &policy.warn];
-    if errors.is_empty() && all.into_iter().all(|it| it.level == Level::Privileged) {
-        // Of a namespace that lets everything in it does not matter by which version.
-        let everything = Standard { level: Level::Privileged, version: Version::Latest };
-        note(request, "enforce-policy", everything.to_string());
+    if is_exempt(request) {
         return Ok(());
     }
-    if request.old.is_some_and(|old| !changes_what_runs(pod, old)) {
+    let (policy, errors) = policy_of(request);
+    if errors.is_empty() && policy.is_privileged() {
+        // Of a namespace that lets everything in it does not matter by which version.
+        note(request, "enforce-policy", Standard::PRIVILEGED.to_string());
+        return Ok(());
+    }
+    if request.old.is_some_and(|old| !changes_what_runs(pod, old)) || is_of_exempt_class(request, pod) {
         return Ok(());
     }
     note_errors(request, errors);
@@ -81,6 +88,37 @@ fn check_pod(request: &Request<'_>, pod: &Value, warnings: &mut Vec<String>) -> 
     }
     warn(&policy, pod, warnings);
     Ok(())
+}
+
+fn configuration<'a>(request: &Request<'a>) -> &'a PodSecurityConfiguration {
+    &request.registry.admission.pod_security
+}
+
+/// Whether the namespace or the user is.
+fn is_exempt(request: &Request<'_>) -> bool {
+    let configuration = configuration(request);
+    let reason = if configuration.namespaces.contains(request.attributes.target.namespace) {
+        "namespace"
+    } else if configuration.usernames.contains(&request.attributes.user.name) {
+        "user"
+    } else {
+        return false;
+    };
+    note(request, "exempt", reason.into());
+    true
+}
+
+/// Whether the runtime class of a pod, or of pods made from a template, is exempt.
+fn is_of_exempt_class(request: &Request<'_>, pod: &Value) -> bool {
+    let is_exempt = has_exempt_class(configuration(request), pod);
+    if is_exempt {
+        note(request, "exempt", "runtimeClass".into());
+    }
+    is_exempt
+}
+
+fn has_exempt_class(configuration: &PodSecurityConfiguration, pod: &Value) -> bool {
+    configuration.runtime_classes.contains(pod.field("spec").text("runtimeClassName"))
 }
 
 fn warn(policy: &Policy, template: &Value, warnings: &mut Vec<String>) {
@@ -131,7 +169,7 @@ fn aggregate(causes: &[Cause]) -> String {
     }
 }
 
-/// What pods are made from, in the kinds that make some.
+/// What pods are made from, in the kinds that make some; without a `spec` if it is left out.
 fn template<'a>(request: &Request<'_>, object: &'a Value) -> Option<&'a Value> {
     let resource = &request.attributes.target.served.resource;
     let template = match (&*resource.gv.group, &*resource.plural) {
@@ -142,7 +180,7 @@ fn template<'a>(request: &Request<'_>, object: &'a Value) -> Option<&'a Value> {
         ("batch", "cronjobs") => object.field("spec").field("jobTemplate").field("spec").field("template"),
         _ => return None,
     };
-    template.has("spec").then_some(template)
+    Some(template)
 }
 
 /// An update that runs nothing else than before is not looked at, so that pods
@@ -176,7 +214,7 @@ fn policy_of(request: &Request<'_>) -> (Policy, Errors) {
     let namespace = namespaces.get("", request.attributes.target.namespace);
     // From the labels that are read already: most namespaces have none of these.
     let labels = policy::labels().filter_map(|name| Some((name.clone(), namespace?.label(&name)?.into())));
-    policy::read(&Value::Object(labels.collect()))
+    policy::read(&Value::Object(labels.collect()), &configuration(request).defaults)
 }
 
 fn check_namespace(
@@ -184,24 +222,57 @@ fn check_namespace(
     namespace: &Value,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
-    let (new, errors) = policy::read(namespace.field("metadata").field("labels"));
-    let (old, old_errors) = match request.old {
-        Some(old) => policy::read(old.field("metadata").field("labels")),
-        None => policy::read(&Value::Null),
-    };
+    let configuration = configuration(request);
+    let read = |labels: &Value| policy::read(labels, &configuration.defaults);
+    let labels = namespace.field("metadata").field("labels");
+    let (new, errors) = read(labels);
+    let old = request.old.map(|old| read(old.field("metadata").field("labels")));
     // Labels that were wrong before this plugin was on can stay until they are changed.
-    if !errors.is_empty() && errors.causes() != old_errors.causes() {
+    let old_causes = old.as_ref().map_or(&[][..], |(_, errors)| errors.causes());
+    if !errors.is_empty() && errors.causes() != old_causes {
         return Err(invalid(request.attributes.target, namespace, errors));
     }
-    let loosens = new.enforce.version == old.enforce.version && new.enforce.level <= old.enforce.level;
-    if request.old.is_some() && new.enforce.level != Level::Privileged && !loosens {
-        let name = request.attributes.target.name;
+    let enforces_more = old.as_ref().is_some_and(|(old, _)| {
+        let loosens = new.enforce.version == old.enforce.version && new.enforce.level <= old.enforce.level;
+        new.enforce.level != Level::Privileged && !loosens
+    });
+    let name = request.attributes.name;
+    if configuration.namespaces.contains(name) {
+        if enforces_more || old.is_none() {
+            warnings.extend(ignored(name, &new, &configuration.defaults, labels));
+        }
+    } else if enforces_more {
         let pods = request.objects("", "pods");
-        let all = pods.iter(Some(name), None).count();
+        // Few look at a class, and without one nothing needs to be read to count.
+        let counts = |pod: &Value| !has_exempt_class(configuration, pod);
+        let all = if configuration.runtime_classes.is_empty() {
+            pods.iter(Some(name), None).count()
+        } else {
+            pods.iter(Some(name), None).filter(|pod| counts(&pod.value())).count()
+        };
         let pods = pods.iter(Some(name), None).map(|pod| (pod.name().to_owned(), pod.value()));
-        warnings.extend(warnings_of_pods(name, &new.enforce, all, pods));
+        warnings.extend(warnings_of_pods(name, &new.enforce, all, pods.filter(|(_, pod)| counts(pod))));
     }
     Ok(())
+}
+
+/// What an exempt namespace asks for in vain: the modes that its labels name and that would matter.
+fn ignored(name: &str, policy: &Policy, defaults: &Policy, labels: &Value) -> Option<String> {
+    if policy.is_privileged() || policy.is_equivalent(defaults) {
+        return None;
+    }
+    let modes = [("enforce", policy.enforce), ("audit", policy.audit), ("warn", policy.warn)];
+    let is_named = |mode: &str| {
+        let label = format!("{}/{mode}", policy::PREFIX);
+        labels.has(&label) || labels.has(&format!("{label}-version"))
+    };
+    let asked: Vec<String> = modes
+        .into_iter()
+        .filter(|(mode, standard)| standard.level != Level::Privileged && is_named(mode))
+        .map(|(mode, standard)| format!("{mode}={standard}"))
+        .collect();
+    let (name, asked) = (go_quote(name), asked.join(", "));
+    Some(format!("namespace {name} is exempt from Pod Security, and the policy ({asked}) will be ignored"))
 }
 
 /// What is wrong with the pods of a namespace, which come in the order of their
@@ -250,7 +321,7 @@ fn warnings_of_pods(
 mod tests {
     use serde_json::json;
 
-    use super::*;
+    use super::{policy::Version, *};
 
     fn warnings(count: usize) -> Vec<String> {
         let pod = json!({"spec": {"hostPID": true}});

@@ -36,6 +36,30 @@ pub(super) struct Policy {
     pub(super) warn: Standard,
 }
 
+impl Standard {
+    /// Everything, and so by whichever version.
+    pub(super) const PRIVILEGED: Self = Self { level: Level::Privileged, version: Version::Latest };
+
+    fn is_equivalent(&self, other: &Self) -> bool {
+        self == other || (self.level == Level::Privileged && other.level == Level::Privileged)
+    }
+}
+
+impl Policy {
+    pub(super) const PRIVILEGED: Self =
+        Self { enforce: Standard::PRIVILEGED, audit: Standard::PRIVILEGED, warn: Standard::PRIVILEGED };
+
+    pub(super) fn is_privileged(&self) -> bool {
+        [self.enforce, self.audit, self.warn].iter().all(|mode| mode.level == Level::Privileged)
+    }
+
+    pub(super) fn is_equivalent(&self, other: &Self) -> bool {
+        self.enforce.is_equivalent(&other.enforce)
+            && self.audit.is_equivalent(&other.audit)
+            && self.warn.is_equivalent(&other.warn)
+    }
+}
+
 impl fmt::Display for Standard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.level {
@@ -50,7 +74,7 @@ impl fmt::Display for Standard {
     }
 }
 
-const PREFIX: &str = "pod-security.kubernetes.io";
+pub(super) const PREFIX: &str = "pod-security.kubernetes.io";
 
 /// The labels of a namespace that make its policy.
 pub(super) fn labels() -> impl Iterator<Item = String> {
@@ -58,40 +82,40 @@ pub(super) fn labels() -> impl Iterator<Item = String> {
     modes.into_iter().flat_map(|mode| [format!("{PREFIX}/{mode}"), format!("{PREFIX}/{mode}-version")])
 }
 
-/// The policy, and what is wrong with the labels. A level that cannot be read is
-/// enforced as the strictest, and not warned about.
-pub(super) fn read(labels: &Value) -> (Policy, Errors) {
+/// The policy, and what is wrong with the labels; what they leave open is as `defaults` say. A level that
+/// cannot be read is enforced as the strictest, and not warned about.
+pub(super) fn read(labels: &Value, defaults: &Policy) -> (Policy, Errors) {
     let mut errors = Errors::default();
     let mut mode = |name: &str| {
         let level = read_label(labels, &format!("{PREFIX}/{name}"), level, LEVELS, &mut errors);
         let version = read_label(labels, &format!("{PREFIX}/{name}-version"), version, VERSIONS, &mut errors);
         (level, version)
     };
-    let (enforce, enforce_version) = mode("enforce");
-    let (audit, audit_version) = mode("audit");
-    let (warn, warn_version) = mode("warn");
+    let (enforce_level, enforce_version) = mode("enforce");
+    let (audit_level, audit_version) = mode("audit");
+    let (warn_level, warn_version) = mode("warn");
 
     let enforce = Standard {
-        level: enforce.map_or(Level::Privileged, |level| level.unwrap_or(Level::Restricted)),
-        version: known(enforce_version).unwrap_or(Version::Latest),
+        level: enforce_level.map_or(defaults.enforce.level, |level| level.unwrap_or(Level::Restricted)),
+        version: known(enforce_version).unwrap_or(defaults.enforce.version),
     };
     let audit = Standard {
-        level: audit.flatten().unwrap_or(Level::Privileged),
-        version: known(audit_version).unwrap_or(Version::Latest),
+        level: audit_level.map_or(defaults.audit.level, |level| level.unwrap_or(Level::Privileged)),
+        version: known(audit_version).unwrap_or(defaults.audit.version),
     };
-    // Who enforces and says nothing of warnings is warned by what is enforced.
-    let warn = match warn {
-        None => Standard { version: known(warn_version).unwrap_or(enforce.version), ..enforce },
-        Some(level) => Standard {
-            level: level.unwrap_or(Level::Privileged),
-            version: known(warn_version).unwrap_or(Version::Latest),
-        },
+    let mut warn = Standard {
+        level: warn_level.map_or(defaults.warn.level, |level| level.unwrap_or(Level::Privileged)),
+        version: known(warn_version).unwrap_or(defaults.warn.version),
     };
+    // Who enforces more and says nothing of warnings is warned by what is enforced.
+    if warn_level.is_none() && enforce_level.flatten().is_some_and(|level| level > warn.level) {
+        warn = Standard { level: enforce.level, version: known(warn_version).unwrap_or(enforce.version) };
+    }
     (Policy { enforce, audit, warn }, errors)
 }
 
-const LEVELS: &str = "must be one of privileged, baseline, restricted";
-const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
+pub(super) const LEVELS: &str = "must be one of privileged, baseline, restricted";
+pub(super) const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
 
 /// `None` without the label, `Some(None)` if it cannot be read.
 fn read_label<T>(
@@ -113,7 +137,7 @@ fn known(version: Option<Option<Version>>) -> Option<Version> {
     version.map(|version| version.unwrap_or(Version::Latest))
 }
 
-fn level(text: &str) -> Option<Level> {
+pub(super) fn level(text: &str) -> Option<Level> {
     match text {
         "privileged" => Some(Level::Privileged),
         "baseline" => Some(Level::Baseline),
@@ -122,7 +146,7 @@ fn level(text: &str) -> Option<Level> {
     }
 }
 
-fn version(text: &str) -> Option<Version> {
+pub(super) fn version(text: &str) -> Option<Version> {
     if text == "latest" {
         return Some(Version::Latest);
     }
@@ -160,13 +184,14 @@ mod tests {
                 "privileged:latest",
             ),
             (json!({"enforce": "wrong", "warn": "wrong"}), "restricted:latest", "privileged:latest"),
+            (json!({"enforce": "wrong"}), "restricted:latest", "privileged:latest"),
         ] {
             let entries = labels.as_object().unwrap().iter();
             let labels: Value = entries
                 .map(|(name, value)| (format!("pod-security.kubernetes.io/{name}"), value.clone()))
                 .collect::<serde_json::Map<_, _>>()
                 .into();
-            let policy = read(&labels).0;
+            let policy = read(&labels, &Policy::PRIVILEGED).0;
             assert_eq!((policy.enforce.to_string(), policy.warn.to_string()), (enforce.into(), warn.into()));
         }
     }
