@@ -68,7 +68,7 @@ func newOperator(server *rest.Config, options operatorOptions) (ctrl.Manager, er
 	if err != nil {
 		return nil, err
 	}
-	reconciler := &fleetReconciler{Client: manager.GetClient(), recorder: manager.GetEventRecorder("fleet-operator")}
+	reconciler := &fleetReconciler{Client: manager.GetClient(), live: manager.GetAPIReader(), recorder: manager.GetEventRecorder("fleet-operator")}
 	return manager, reconciler.setUp(manager)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -30,6 +31,8 @@ const (
 // every Fleet, and writes into the logbook before one goes.
 type fleetReconciler struct {
 	client.Client
+	// Reads past the cache.
+	live     client.Reader
 	recorder events.EventRecorder
 }
 
@@ -59,7 +62,7 @@ func (r *fleetReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 	}
 	deployment, err := r.ships(ctx, fleet)
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, ignoreConflict(err)
 	}
 	return ctrl.Result{}, ignoreConflict(r.status(ctx, fleet, deployment))
 }
@@ -67,6 +70,9 @@ func (r *fleetReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 func (r *fleetReconciler) orders(ctx context.Context, fleet *Fleet) error {
 	orders := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fleet.Name, Namespace: fleet.Namespace}}
 	result, err := controllerutil.CreateOrUpdate(ctx, r.Client, orders, func() error {
+		if err := r.mayAdopt(ctx, fleet, orders); err != nil {
+			return err
+		}
 		orders.Data = fleet.Spec.Orders
 		return controllerutil.SetControllerReference(fleet, orders, r.Scheme())
 	})
@@ -77,6 +83,13 @@ func (r *fleetReconciler) orders(ctx context.Context, fleet *Fleet) error {
 }
 
 func (r *fleetReconciler) ships(ctx context.Context, fleet *Fleet) (*appsv1.Deployment, error) {
+	existing := &appsv1.Deployment{}
+	if err := r.Get(ctx, client.ObjectKeyFromObject(fleet), existing); client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	if err := r.mayAdopt(ctx, fleet, existing); err != nil {
+		return nil, err
+	}
 	labels := map[string]string{"fleet": fleet.Name}
 	owner := metaapply.OwnerReference().
 		WithAPIVersion(groupVersion.String()).WithKind("Fleet").WithName(fleet.Name).WithUID(fleet.UID).
@@ -89,12 +102,32 @@ func (r *fleetReconciler) ships(ctx context.Context, fleet *Fleet) (*appsv1.Depl
 			WithSelector(metaapply.LabelSelector().WithMatchLabels(labels)).
 			WithTemplate(coreapply.PodTemplateSpec().WithLabels(labels).
 				WithSpec(coreapply.PodSpec().WithContainers(ships))))
+	if existing.ResourceVersion != "" {
+		wanted.WithResourceVersion(existing.ResourceVersion)
+	}
 	if err := r.Apply(ctx, wanted, fieldOwner, client.ForceOwnership); err != nil {
 		return nil, err
 	}
 	deployment := &appsv1.Deployment{}
 	err := r.Get(ctx, client.ObjectKeyFromObject(fleet), deployment)
 	return deployment, client.IgnoreNotFound(err)
+}
+
+// mayAdopt refuses an object that is there without an owner while its fleet is going: the garbage
+// collector has let it go, and the cache may know of that before it knows of the deletion. The write that
+// follows is bound to the version looked at, so that what is let go later is not adopted again either.
+func (r *fleetReconciler) mayAdopt(ctx context.Context, fleet *Fleet, object client.Object) error {
+	if object.GetResourceVersion() == "" || metav1.IsControlledBy(object, fleet) {
+		return nil
+	}
+	now := &Fleet{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(fleet), now); err != nil {
+		return err
+	}
+	if now.UID != fleet.UID || !now.DeletionTimestamp.IsZero() {
+		return fmt.Errorf("fleet %s is being deleted and adopts nothing", fleet.Name)
+	}
+	return nil
 }
 
 func (r *fleetReconciler) status(ctx context.Context, fleet *Fleet, deployment *appsv1.Deployment) error {
