@@ -680,7 +680,9 @@ impl Writer {
     /// A value that begins on this line, to the end of its last.
     fn inline(&mut self, node: &Node, indent: usize, line: Option<&str>) {
         match &node.content {
-            Content::Scalar { text, style: style @ (Style::Literal | Style::Folded) } => {
+            Content::Scalar { text, style: style @ (Style::Literal | Style::Folded) }
+                if !text.contains(|char| char != '\t' && !crate::write::is_printable(char)) =>
+            {
                 self.out.push(if *style == Style::Literal { '|' } else { '>' });
                 self.block_hints(text);
                 self.line_comment(line);
@@ -832,6 +834,10 @@ impl Writer {
 
     fn scalar(&mut self, text: &str, style: Style, indent: usize) {
         match style {
+            // What is not printed is escaped, and only these quotes have escapes.
+            Style::Plain | Style::SingleQuoted if !text.chars().all(crate::write::is_printable) => {
+                self.scalar(text, Style::DoubleQuoted, indent);
+            }
             Style::Plain if !text.contains('\n') && !text.starts_with("---") && !text.starts_with("...") => {
                 self.out.push_str(text);
             }
@@ -860,8 +866,9 @@ impl Writer {
             }
             Style::DoubleQuoted | Style::Literal | Style::Folded => {
                 self.out.push('"');
+                let marked = crate::write::is_marked(text);
                 for char in text.chars() {
-                    if crate::write::needs_escape(char) {
+                    if marked || crate::write::needs_escape(char) {
                         self.out.push_str(&crate::write::escape(char));
                     } else {
                         self.out.push(char);
@@ -955,6 +962,22 @@ mod tests {
             check(text, text);
         }
         check("!x%08 a\n", "!x%08 a\n");
+    }
+
+    /// As yaml.v3 writes them.
+    #[test]
+    fn what_is_not_printed_is_escaped() {
+        check(" \u{feff}-&", "\"\\uFEFF\\x2D\\x26\"\n");
+        check("a: b\u{feff}c", "a: \"b\\uFEFFc\"\n");
+        check("a: 'b\u{feff}c'", "a: \"b\\uFEFFc\"\n");
+        check("a: |\n  x\u{feff}y\n", "a: \"x\\uFEFFy\\n\"\n");
+        check("'a\u{feff}': c", "\"a\\uFEFF\": c\n");
+        check("a\u{feff}b: c", "\"a\\uFEFFb\": c\n");
+        check("a: b\tc", "a: \"b\\tc\"\n");
+        check("[a\tb]", "[\"a\\tb\"]\n");
+        check("a: |\n  x\ty\n", "a: |\n  x\ty\n");
+        check("a: | # c\n  x\u{feff}y\n", "a: \"x\\uFEFFy\\n\" # c\n");
+        check("- 😀: 1", "- \"\\U0001F600\": 1\n");
     }
 
     #[test]

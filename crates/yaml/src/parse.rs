@@ -265,14 +265,20 @@ fn refuse_tag_before_comma(text: &str) -> Result<(), Error> {
     let mut word = Word::Plain;
     let mut previous = ' ';
     let mut copied = 0;
+    // Between brackets only: elsewhere the scanner refuses or reads it, and a space would make
+    // the plain scalar `a!b:,c` a mapping.
+    let mut bracket = false;
     for (at, c) in text.char_indices() {
-        if c == ',' && word == Word::Tag {
+        bracket |= matches!(c, '[' | '{');
+        if c == ',' && word == Word::Tag && bracket {
             spaced.push_str(text.get(copied..at).unwrap_or_default());
             spaces.push(spaced.len());
             spaced.push(' ');
             copied = at;
         }
         word = match c {
+            // In the middle of a plain scalar; no tag begins there.
+            '!' if word == Word::Plain && previous.is_alphanumeric() => Word::Plain,
             '!' => Word::Tag,
             '<' if previous == '!' => Word::VerbatimTag,
             '>' if word == Word::VerbatimTag => Word::Tag,

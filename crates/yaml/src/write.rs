@@ -183,8 +183,7 @@ impl Writer {
         self.put('"');
         self.only_markers = false;
         let (mut after_space, mut first) = (false, true);
-        // As upstream: such a text is escaped to its end.
-        let marked = text.starts_with('\u{feff}');
+        let marked = is_marked(text);
         let mut rest = text.chars().peekable();
         while let Some(char) = rest.next() {
             if marked || needs_escape(char) {
@@ -291,6 +290,11 @@ impl Writer {
         self.out.push(char);
         self.column += 1;
     }
+}
+
+/// As upstream: a text that begins with a byte order mark is escaped to its end.
+pub(crate) fn is_marked(text: &str) -> bool {
+    text.starts_with('\u{feff}')
 }
 
 /// Whether double quotes have to escape it.
@@ -400,7 +404,7 @@ fn is_break(char: char) -> bool {
 }
 
 /// As libyaml has it: without tabs, and nothing beyond the first plane.
-fn is_printable(char: char) -> bool {
+pub(crate) fn is_printable(char: char) -> bool {
     match char {
         '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' => char != '\u{feff}',
         _ => false,
