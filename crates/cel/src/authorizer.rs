@@ -3,7 +3,152 @@
 
 use std::sync::Arc;
 
-use crate::{evaluate::EvalError, types, value::Value};
+use crate::{
+    estimate::{self, scaled},
+    evaluate::EvalError,
+    functions::{Call, Function, function},
+    library::cost,
+    types,
+    value::Value,
+};
+
+/// The cost of one call of `check`.
+const AUTHORIZATION: u64 = 350_000;
+
+pub(crate) const FUNCTIONS: &[Function] = &[
+    function(
+        "path",
+        "27 authorizer.(string):path",
+        |call, _| {
+            on_authorizer(call, |question, path| {
+                if path.trim().is_empty() {
+                    return Err(EvalError::new("path must not be empty"));
+                }
+                question.path = Some(path.to_owned());
+                Ok(Stage::Path)
+            })
+        },
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "group",
+        "27 authorizer.(string):group",
+        |call, _| {
+            on_authorizer(call, |question, group| {
+                group.clone_into(&mut question.group);
+                Ok(Stage::Group)
+            })
+        },
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "serviceAccount",
+        "27 authorizer.(string,string):authorizer",
+        |call, _| match call.operands {
+            [Value::Authorizer(authorization), Value::String(namespace), Value::String(name)] => {
+                Some(service_account(authorization, namespace.as_str(), name.as_str()))
+            }
+            _ => None,
+        },
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "resource",
+        "27 group.(string):resource",
+        |call, _| match call.operands {
+            [Value::Check(check), Value::String(resource)] if check.stage == Stage::Group => {
+                if resource.as_str().trim().is_empty() {
+                    return Some(Err(EvalError::new("resource must not be empty")));
+                }
+                let mut next = Check { stage: Stage::Resource, ..(**check).clone() };
+                resource.as_str().clone_into(&mut next.question.resource);
+                Some(Ok(Value::Check(Arc::new(next))))
+            }
+            _ => None,
+        },
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "subresource",
+        "27 resource.(string):resource",
+        |call, _| on_resource(call, |question, text| question.subresource = text),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "namespace",
+        "27 resource.(string):resource",
+        |call, _| on_resource(call, |question, text| question.namespace = text),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "name",
+        "27 resource.(string):resource",
+        |call, _| on_resource(call, |question, text| question.name = text),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "fieldSelector",
+        "31 resource.(string):resource",
+        |call, _| on_resource(call, |question, text| question.field_selector = Some(text)),
+        |of| of.price(selector_cost(of.max(1))),
+        |call, _| selector_cost(call.size(1)),
+    ),
+    function(
+        "labelSelector",
+        "31 resource.(string):resource",
+        |call, _| on_resource(call, |question, text| question.label_selector = Some(text)),
+        |of| of.price(selector_cost(of.max(1))),
+        |call, _| selector_cost(call.size(1)),
+    ),
+    function(
+        "check",
+        "27 path.(string):decision resource.(string):decision",
+        |call, _| match call.operands {
+            [Value::Check(check), Value::String(verb)] if check.stage != Stage::Group => {
+                let question = Question { verb: verb.as_str().to_owned(), ..check.question.clone() };
+                Some(Ok(Value::Decision(Arc::new(check.authorizer.decide(&question)))))
+            }
+            _ => None,
+        },
+        |of| of.price(AUTHORIZATION),
+        |_, _| AUTHORIZATION,
+    ),
+    function(
+        "allowed",
+        "27 decision.():bool",
+        |call, _| on_decision(call, |decision| Value::Bool(decision.allowed)),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "errored",
+        "27 decision.():bool",
+        |call, _| on_decision(call, |decision| Value::Bool(decision.error.is_some())),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "reason",
+        "27 decision.():string",
+        |call, _| on_decision(call, |decision| Value::text(decision.reason.as_str())),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "error",
+        "27 decision.():string",
+        |call, _| on_decision(call, |decision| Value::text(decision.error.as_deref().unwrap_or_default())),
+        estimate::one,
+        cost::one,
+    ),
+];
 
 /// Decides whether a user may do something.
 pub trait Authorizer: Send + Sync + std::fmt::Debug {
@@ -77,85 +222,58 @@ impl Check {
     }
 }
 
-/// A call of the library, or nothing if the operands are not its own.
-pub(crate) fn call<'a>(function: &str, operands: &[Value<'a>]) -> Option<Result<Value<'a>, EvalError>> {
-    let text = |index: usize| match operands.get(index) {
-        Some(Value::String(text)) => Some(text.as_str()),
-        _ => None,
-    };
-    Some(match operands.first()? {
-        Value::Authorizer(authorization) => on_authorizer(function, authorization, text(1)?, text(2)),
-        Value::Check(check) => on_check(function, check, text(1)?)?,
-        Value::Decision(decision) => Ok(match function {
-            "allowed" => Value::Bool(decision.allowed),
-            "errored" => Value::Bool(decision.error.is_some()),
-            "reason" => Value::text(decision.reason.as_str()),
-            "error" => Value::text(decision.error.as_deref().unwrap_or_default()),
-            _ => return None,
-        }),
-        _ => return None,
-    })
-}
-
 fn on_authorizer<'a>(
-    function: &str,
-    authorization: &Authorization,
-    first: &str,
-    second: Option<&str>,
-) -> Result<Value<'a>, EvalError> {
+    call: &Call<'_, 'a>,
+    begin: fn(&mut Question, &str) -> Result<Stage, EvalError>,
+) -> Option<Result<Value<'a>, EvalError>> {
+    let [Value::Authorizer(authorization), Value::String(text)] = call.operands else { return None };
     let mut question =
         Question { service_account: authorization.service_account.clone(), ..Question::default() };
-    let stage = match (function, second) {
-        ("path", None) => {
-            if first.trim().is_empty() {
-                return Err(EvalError::new("path must not be empty"));
-            }
-            question.path = Some(first.to_owned());
-            Stage::Path
-        }
-        ("group", None) => {
-            first.clone_into(&mut question.group);
-            Stage::Group
-        }
-        ("serviceAccount", Some(name)) => {
-            if !sternpost_meta::format::dns_subdomain(name).is_empty() {
-                return Err(EvalError::new("Invalid service account name"));
-            }
-            if !sternpost_meta::format::dns_label(first).is_empty() {
-                return Err(EvalError::new("Invalid service account namespace"));
-            }
-            let service_account = Some((first.to_owned(), name.to_owned()));
-            return Ok(Value::Authorizer(Arc::new(Authorization {
-                service_account,
-                ..authorization.clone()
-            })));
-        }
-        _ => return Err(EvalError::new("no such overload")),
-    };
-    Ok(Value::Check(Arc::new(Check { authorizer: authorization.authorizer.clone(), stage, question })))
+    Some(begin(&mut question, text.as_str()).map(|stage| {
+        Value::Check(Arc::new(Check { authorizer: authorization.authorizer.clone(), stage, question }))
+    }))
 }
 
-fn on_check<'a>(function: &str, check: &Check, argument: &str) -> Option<Result<Value<'a>, EvalError>> {
-    let mut next = check.clone();
-    match (function, check.stage) {
-        ("resource", Stage::Group) => {
-            if argument.trim().is_empty() {
-                return Some(Err(EvalError::new("resource must not be empty")));
-            }
-            argument.clone_into(&mut next.question.resource);
-            next.stage = Stage::Resource;
-        }
-        ("subresource", Stage::Resource) => argument.clone_into(&mut next.question.subresource),
-        ("namespace", Stage::Resource) => argument.clone_into(&mut next.question.namespace),
-        ("name", Stage::Resource) => argument.clone_into(&mut next.question.name),
-        ("fieldSelector", Stage::Resource) => next.question.field_selector = Some(argument.to_owned()),
-        ("labelSelector", Stage::Resource) => next.question.label_selector = Some(argument.to_owned()),
-        ("check", Stage::Resource | Stage::Path) => {
-            argument.clone_into(&mut next.question.verb);
-            let decision = next.authorizer.decide(&next.question);
-            return Some(Ok(Value::Decision(Arc::new(decision))));
-        }
-        _ => return None,
+fn service_account<'a>(
+    authorization: &Authorization,
+    namespace: &str,
+    name: &str,
+) -> Result<Value<'a>, EvalError> {
+    if !sternpost_meta::format::dns_subdomain(name).is_empty() {
+        return Err(EvalError::new("Invalid service account name"));
     }
+    if !sternpost_meta::format::dns_label(namespace).is_empty() {
+        return Err(EvalError::new("Invalid service account namespace"));
+    }
+    let service_account = Some((namespace.to_owned(), name.to_owned()));
+    Ok(Value::Authorizer(Arc::new(Authorization { service_account, ..authorization.clone() })))
+}
+
+/// Adds to a question about a resource.
+fn on_resource<'a>(
+    call: &Call<'_, 'a>,
+    add: fn(&mut Question, String),
+) -> Option<Result<Value<'a>, EvalError>> {
+    let [Value::Check(check), Value::String(text)] = call.operands else { return None };
+    if check.stage != Stage::Resource {
+        return None;
+    }
+    let mut next = (**check).clone();
+    add(&mut next.question, text.as_str().to_owned());
     Some(Ok(Value::Check(Arc::new(next))))
+}
+
+fn on_decision<'a>(
+    call: &Call<'_, 'a>,
+    answer: fn(&Decision) -> Value<'a>,
+) -> Option<Result<Value<'a>, EvalError>> {
+    match call.operands {
+        [Value::Decision(decision)] => Some(Ok(answer(decision))),
+        _ => None,
+    }
+}
+
+/// What reading a selector costs, and evaluating it.
+fn selector_cost(length: u64) -> u64 {
+    scaled(length, 0.1).saturating_add(50_u64.saturating_mul(scaled(length, 0.5))).saturating_add(10)
 }

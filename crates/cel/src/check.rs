@@ -8,7 +8,7 @@ use std::{
 use crate::{
     ast::{Entry, Expr, Fold, Item, Kind, Literal, MessageField, operator},
     declare::{Declaration, Object},
-    functions::{FUNCTIONS, Overload, type_named},
+    functions::{self, Overload, type_named},
     parse::MAX_ERRORS,
     source::{Error, Source},
     types::{Substitution, Type},
@@ -340,14 +340,13 @@ impl Checker<'_> {
     }
 
     fn function(&self, name: &str) -> Option<(Arc<str>, &'static [Overload])> {
-        if name.starts_with("jsonpatch.") && !self.scope.json_patch {
+        let listed = functions::named(name)?;
+        if listed.function.is_of_mutations && !self.scope.json_patch {
             return None;
         }
-        let (name, overloads) = FUNCTIONS.get_key_value(name)?;
-        overloads
-            .iter()
-            .any(|overload| overload.since <= self.scope.version)
-            .then(|| ((*name).into(), overloads.as_slice()))
+        let overloads = listed.overloads.as_slice();
+        let is_known = overloads.iter().any(|overload| overload.since <= self.scope.version);
+        is_known.then(|| (listed.function.name.into(), overloads))
     }
 
     fn resolve(

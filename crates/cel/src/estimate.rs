@@ -6,19 +6,17 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    ast::{Expr, Fold, Kind, Literal, operator},
+    ast::{Expr, Fold, Kind, Literal},
     check::{Checked, Reference},
     declare::{Declaration, Shape},
-    types::{self, Type},
+    functions,
+    types::Type,
 };
 
-/// The cost of one call of `check` on an authorizer.
-pub(crate) const AUTHORIZATION: u64 = 350_000;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Size {
-    min: u64,
-    max: u64,
+pub(crate) struct Size {
+    pub min: u64,
+    pub max: u64,
 }
 
 const UNKNOWN: Size = Size { min: 0, max: u64::MAX };
@@ -30,6 +28,16 @@ impl Size {
 
     fn at_most(max: u64) -> Self {
         Self { min: 0, max }
+    }
+
+    /// Of what is one or the other.
+    pub fn or(self, other: Self) -> Self {
+        Self { min: self.min.min(other.min), max: self.max.max(other.max) }
+    }
+
+    /// Of both, one after the other.
+    pub fn and(self, other: Self) -> Self {
+        Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }
 }
 
@@ -147,9 +155,7 @@ impl Estimator<'_> {
     }
 
     fn record_entries<'e>(&mut self, expr: &Expr, values: impl Iterator<Item = &'e Expr>) {
-        let union = values
-            .map(|value| self.size(value))
-            .reduce(|one, other| Size { min: one.min.min(other.min), max: one.max.max(other.max) });
+        let union = values.map(|value| self.size(value)).reduce(Size::or);
         self.entries.extend(union.map(|union| (expr.id, union)));
     }
 
@@ -237,14 +243,6 @@ impl Estimator<'_> {
         Some(at)
     }
 
-    /// The size of a list's items, where its path is known.
-    fn item_size(&self, list: &Expr) -> Size {
-        self.paths
-            .get(&list.id)
-            .and_then(|path| self.declared(&join(Some(path), "@items")))
-            .map_or(UNKNOWN, |declared| Size::at_most(declared.max))
-    }
-
     fn call(&mut self, expr: &Expr, function: &str, target: Option<&Expr>, args: &[Expr]) -> u64 {
         let resolved = self.checked.references.get(&expr.id);
         let (function, target) = match resolved {
@@ -256,186 +254,151 @@ impl Estimator<'_> {
         for operand in &operands {
             costs.push(self.cost(operand));
         }
-        let sum = costs.iter().fold(0_u64, |sum, cost| sum.saturating_add(*cost));
-        let own = match function {
-            operator::AND | operator::OR => 0,
-            operator::CONDITIONAL => {
-                if let ([_, truthy, falsy], [condition, one, other]) = (operands.as_slice(), costs.as_slice())
-                {
-                    let (left, right) = (self.size(truthy), self.size(falsy));
-                    let union = Size { min: left.min.min(right.min), max: left.max.max(right.max) };
-                    self.computed.insert(expr.id, union);
-                    return condition.saturating_add(*one.max(other));
-                }
-                0
-            }
-            operator::INDEX => {
-                if let [of, _] = operands.as_slice() {
-                    if let Some(size) = self.entries.get(&of.id).copied() {
-                        self.computed.insert(expr.id, size);
-                    }
-                    match self.ty(of) {
-                        Type::List(_) => self.extend(expr, of, "@items"),
-                        Type::Map(..) => self.extend(expr, of, "@values"),
-                        _ => {}
-                    }
-                }
-                1
-            }
-            _ => {
-                let (cost, size) = self.function(function, target.is_some(), &operands);
-                if let Some(size) = size {
-                    self.computed.insert(expr.id, size);
-                }
-                cost
-            }
-        };
-        sum.saturating_add(own)
+        let Some(row) = functions::named(function) else { return 1 };
+        let called =
+            Operands { estimator: self, operands: &operands, costs: &costs, method: target.is_some() };
+        let price = (row.function.estimate)(&called);
+        if let Some(size) = price.size {
+            self.computed.insert(expr.id, size);
+        }
+        if let (Some(part), Some(of)) = (price.part, operands.first()) {
+            self.extend(expr, of, part);
+        }
+        price.cost
+    }
+}
+
+/// The operands of a call, for the estimate of its function.
+pub(crate) struct Operands<'e> {
+    estimator: &'e Estimator<'e>,
+    operands: &'e [&'e Expr],
+    costs: &'e [u64],
+    /// Whether the first is the receiver.
+    pub method: bool,
+}
+
+/// What a function answers for its [`Operands`].
+#[derive(Debug)]
+pub(crate) struct Price {
+    /// Of the whole call, its operands included.
+    cost: u64,
+    /// Of the result, where one is recorded.
+    size: Option<Size>,
+    /// What of its first operand the result is: `@items` or `@values`.
+    part: Option<&'static str>,
+}
+
+impl Price {
+    /// Of the call and what of its operands is evaluated.
+    pub fn whole(cost: u64) -> Self {
+        Self { cost, size: None, part: None }
     }
 
-    /// A call's own cost, and the size of its result where one is recorded.
-    fn function(&self, function: &str, method: bool, operands: &[&Expr]) -> (u64, Option<Size>) {
-        let size = |index: usize| operands.get(index).map_or(Size::exactly(0), |operand| self.size(operand));
-        let tenth = |index: usize| scaled(size(index).max, 0.1);
-        let of_type = |index: usize| operands.get(index).map_or(&Type::Dyn, |operand| self.ty(operand));
-        let may_be_text = |index: usize| matches!(of_type(index), Type::String | Type::Bytes | Type::Dyn);
-        let integer = |index: usize| match operands.get(index).map(|operand| &operand.kind) {
+    pub fn sized(mut self, size: Size) -> Self {
+        self.size = Some(size);
+        self
+    }
+
+    /// With a result that is at most so large.
+    pub fn at_most(self, max: u64) -> Self {
+        self.sized(Size::at_most(max))
+    }
+
+    pub fn part(mut self, part: &'static str) -> Self {
+        self.part = Some(part);
+        self
+    }
+}
+
+impl Operands<'_> {
+    pub fn len(&self) -> usize {
+        self.operands.len()
+    }
+
+    /// A price on top of what the operands cost.
+    pub fn price(&self, own: u64) -> Price {
+        Price::whole(self.costs.iter().fold(own, |sum, cost| sum.saturating_add(*cost)))
+    }
+
+    /// What it costs to evaluate one operand.
+    pub fn cost(&self, index: usize) -> u64 {
+        self.costs.get(index).copied().unwrap_or(0)
+    }
+
+    pub fn size(&self, index: usize) -> Size {
+        self.operands.get(index).map_or(Size::exactly(0), |operand| self.estimator.size(operand))
+    }
+
+    pub fn max(&self, index: usize) -> u64 {
+        self.size(index).max
+    }
+
+    /// What looking at every character costs.
+    pub fn tenth(&self, index: usize) -> u64 {
+        scaled(self.max(index), 0.1)
+    }
+
+    pub fn ty(&self, index: usize) -> &Type {
+        self.operands.get(index).map_or(&Type::Dyn, |operand| self.estimator.ty(operand))
+    }
+
+    pub fn may_be_text(&self, index: usize) -> bool {
+        matches!(self.ty(index), Type::String | Type::Bytes | Type::Dyn)
+    }
+
+    /// A literal number.
+    pub fn integer(&self, index: usize) -> Option<u64> {
+        match self.operands.get(index).map(|operand| &operand.kind) {
             Some(Kind::Literal(Literal::Int(value))) => Some(u64::try_from(*value).unwrap_or(0)),
             _ => None,
-        };
-        let same_size = Some(size(0));
-        match function {
-            operator::EQUALS | operator::NOT_EQUALS => match of_type(0) {
-                Type::Opaque(types::NAMED_FORMAT) if function == operator::EQUALS => (7, None),
-                Type::Opaque(types::URL) if function == operator::EQUALS => (tenth(1), None),
-                Type::Opaque(_) if function == operator::EQUALS => (1, None),
-                _ => (scaled(size(0).max.min(size(1).max), 0.1), None),
-            },
-            operator::LESS | operator::LESS_EQUALS | operator::GREATER | operator::GREATER_EQUALS => {
-                if may_be_text(0) && may_be_text(1) {
-                    let text = scaled(size(0).max.min(size(1).max), 0.1);
-                    let dynamic = *of_type(0) == Type::Dyn && *of_type(1) == Type::Dyn;
-                    return (if dynamic { text.max(1) } else { text }, None);
-                }
-                (1, None)
-            }
-            operator::ADD => {
-                let (one, other) = (size(0), size(1));
-                let sum =
-                    Size { min: one.min.saturating_add(other.min), max: one.max.saturating_add(other.max) };
-                if may_be_text(0) && may_be_text(1) {
-                    let text = scaled(sum.max, 0.1);
-                    let dynamic = *of_type(0) == Type::Dyn && *of_type(1) == Type::Dyn;
-                    return (if dynamic { text.max(1) } else { text }, Some(sum));
-                }
-                let listed = matches!(of_type(0), Type::List(_)) || matches!(of_type(1), Type::List(_));
-                (1, listed.then_some(sum))
-            }
-            operator::IN => match of_type(1) {
-                Type::Map(..) => (1, None),
-                Type::List(_) => (size(1).max, None),
-                _ => (size(1).max.max(1), None),
-            },
-            "dyn" => (1, same_size),
-            "contains" => (tenth(0).saturating_mul(tenth(1)), None),
-            "startsWith" | "endsWith" => (tenth(1), None),
-            "matches" if method => (self.pattern(operands), None),
-            "find" | "findAll" => (self.pattern(operands), Some(Size::at_most(size(0).max))),
-            "string" if *of_type(0) == Type::Bytes => (tenth(0), Some(Size::at_most(size(0).max))),
-            "string" if *of_type(0) == Type::Dyn => (tenth(0).max(1), Some(Size::at_most(size(0).max))),
-            "bytes" if matches!(of_type(0), Type::String | Type::Dyn) => {
-                (tenth(0), Some(Size::at_most(size(0).max.saturating_mul(4))))
-            }
-            "indexOf" | "lastIndexOf" if *of_type(0) == Type::String => (tenth(0), None),
-            "sum" | "min" | "max" | "isSorted" | "indexOf" | "lastIndexOf" => {
-                (self.traversal(operands), None)
-            }
-            "lowerAscii" | "upperAscii" | "trim" | "substring" => {
-                (tenth(0), Some(Size::at_most(size(0).max)))
-            }
-            "replace" => (scaled(size(0).max, 0.2), Some(replaced(size(0), size(1), size(2)))),
-            "split" => {
-                let most = integer(2).filter(|_| operands.len() == 3).unwrap_or(size(0).max);
-                (scaled(size(0).max, 0.2), Some(Size::at_most(most)))
-            }
-            "join" => {
-                let items = match of_type(0) {
-                    Type::List(_) => operands.first().map_or(UNKNOWN, |list| self.item_size(list)).max,
-                    _ => 0,
-                };
-                let between = if operands.len() == 2 { size(1).max } else { 0 };
-                let count = size(0).max;
-                let total = count
-                    .saturating_mul(items)
-                    .saturating_add(count.saturating_sub(1).saturating_mul(between));
-                (scaled(total, 0.1), Some(Size::at_most(total)))
-            }
-            "format" => (tenth(0), None),
-            "strings.quote" => {
-                (tenth(0), Some(Size::at_most(size(0).max.saturating_mul(2).saturating_add(2))))
-            }
-            "url" | "jsonpatch.escapeKey" => (tenth(0), same_size),
-            "quantity" | "isQuantity" | "semver" | "isSemver" | "isIP" | "cidr" | "isCIDR" => {
-                (tenth(0), None)
-            }
-            "ip" if !method => (tenth(0), None),
-            "ip.isCanonical" => (scaled(size(0).max, 0.2), None),
-            "containsIP" | "containsCIDR" => {
-                let parse = if matches!(of_type(1), Type::Opaque(_)) { 0 } else { tenth(1) };
-                ((if function == "containsIP" { 4_u64 } else { 7 }).saturating_add(parse), None)
-            }
-            "slice" => {
-                let (start, end) = (integer(1).unwrap_or(0), integer(2).unwrap_or(size(0).max));
-                let length = end.wrapping_sub(start);
-                (length.saturating_add(11), Some(Size::at_most(length)))
-            }
-            "flatten" => {
-                let depth = if operands.len() == 2 { integer(1).unwrap_or(u64::MAX) } else { 1 };
-                (size(0).max.saturating_mul(depth).saturating_add(11), same_size)
-            }
-            "reverse" => (size(0).max.saturating_add(11), same_size),
-            "lists.range" => {
-                let count = integer(0).unwrap_or(u64::MAX);
-                (count.saturating_add(11), Some(Size::at_most(count)))
-            }
-            "distinct" | "sort" | operator::SORT_BY_KEYS => {
-                let squared = size(0).max.saturating_mul(size(0).max);
-                let keys = of_type(usize::from(function == operator::SORT_BY_KEYS));
-                let text = match keys {
-                    Type::List(inner) => matches!(**inner, Type::String | Type::Bytes | Type::Dyn),
-                    other => *other == Type::Dyn,
-                };
-                let factor = if text && function != "distinct" { 2.1 } else { 2.0 };
-                (scaled(squared, factor).saturating_add(11), Some(Size::at_most(squared)))
-            }
-            "sets.contains" | "sets.intersects" => {
-                (size(0).max.saturating_mul(size(1).max).saturating_add(1), None)
-            }
-            "sets.equivalent" => {
-                (size(0).max.saturating_mul(size(1).max).saturating_mul(2).saturating_add(1), None)
-            }
-            "validate" => (tenth(1).saturating_mul(32), None),
-            "check" if method => (AUTHORIZATION, None),
-            "fieldSelector" | "labelSelector" => (selector(size(1).max), None),
-            _ => (1, None),
         }
     }
 
-    fn pattern(&self, operands: &[&Expr]) -> u64 {
-        let max = |index: usize| operands.get(index).map_or(0, |operand| self.size(operand).max);
-        scaled(max(0).saturating_add(1), 0.1).saturating_mul(scaled(max(1), 0.25))
+    /// The size of the items of the list that comes first, where its path is known.
+    pub fn item_size(&self) -> u64 {
+        self.operands
+            .first()
+            .and_then(|list| self.estimator.paths.get(&list.id))
+            .and_then(|path| self.estimator.declared(&join(Some(path), "@items")))
+            .map_or(u64::MAX, |declared| declared.max)
     }
 
-    fn traversal(&self, operands: &[&Expr]) -> u64 {
-        let Some(list) = operands.first() else { return 1 };
-        let count = self.size(list).max;
-        let text =
-            matches!(self.ty(list), Type::List(inner) if matches!(**inner, Type::String | Type::Bytes));
-        if text {
-            return count.saturating_mul(scaled(self.item_size(list).max, 0.1).saturating_add(1));
-        }
-        count
+    /// The size of what is in the literal that comes first.
+    pub fn entry_size(&self) -> Option<Size> {
+        self.operands.first().and_then(|of| self.estimator.entries.get(&of.id)).copied()
     }
+}
+
+/// For functions that cost the same whatever they are called with.
+pub(crate) fn one(of: &Operands<'_>) -> Price {
+    of.price(1)
+}
+
+/// For functions that look at every character of a text.
+pub(crate) fn tenth(of: &Operands<'_>) -> Price {
+    of.price(of.tenth(0))
+}
+
+/// The same, of those whose result is no longer than the text.
+pub(crate) fn tenth_and_part(of: &Operands<'_>) -> Price {
+    tenth(of).at_most(of.max(0))
+}
+
+/// The same, of those whose result has the size of the text.
+pub(crate) fn tenth_and_size(of: &Operands<'_>) -> Price {
+    tenth(of).sized(of.size(0))
+}
+
+/// For matching a text with a pattern.
+pub(crate) fn pattern(of: &Operands<'_>) -> Price {
+    of.price(pattern_cost(of.max(0), of.max(1)))
+}
+
+/// For functions that look at every item of a list.
+pub(crate) fn traversal(of: &Operands<'_>) -> Price {
+    let count = of.max(0);
+    let text = matches!(of.ty(0), Type::List(inner) if matches!(**inner, Type::String | Type::Bytes));
+    of.price(if text { count.saturating_mul(scaled(of.item_size(), 0.1).saturating_add(1)) } else { count })
 }
 
 struct Declared<'a> {
@@ -463,16 +426,6 @@ pub(crate) fn count(size: usize) -> u64 {
     u64::try_from(size).unwrap_or(u64::MAX)
 }
 
-pub(crate) fn selector(length: u64) -> u64 {
-    scaled(length, 0.1).saturating_add(50_u64.saturating_mul(scaled(length, 0.5))).saturating_add(10)
-}
-
-fn replaced(text: Size, pattern: Size, replacement: Size) -> Size {
-    Size::at_most(if pattern.min == 0 {
-        text.max.saturating_add(1).saturating_mul(replacement.max).saturating_add(text.max)
-    } else if replacement.max <= pattern.min {
-        text.max
-    } else {
-        text.max.div_ceil(pattern.min).saturating_mul(replacement.max)
-    })
+pub(crate) fn pattern_cost(text: u64, pattern: u64) -> u64 {
+    scaled(text.saturating_add(1), 0.1).saturating_mul(scaled(pattern, 0.25))
 }

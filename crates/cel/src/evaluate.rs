@@ -4,10 +4,9 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 use sternpost_meta::cancel::checkpoint;
 
 use crate::{
-    ast::operator,
     declare::Object,
-    estimate::{AUTHORIZATION, count, scaled, selector},
-    library::standard::{self, no_overload},
+    functions::{Call, no_overload},
+    library::operators,
     plan::{Attribute, Base, FoldPlan, Plan, Qualifier, Selector},
     value::{Entries, Items, Message, Value},
     variables::{Composed, MAX_VARIABLE_DEPTH, VARIABLES},
@@ -172,7 +171,7 @@ impl Meter<'_> {
         Self { cost: 0, limit: u64::MAX, allocated: 0, work: 0, rounds: 0, interrupt: None }
     }
 
-    fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
+    pub fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.limit { Err(EvalError::limit()) } else { Ok(()) }
     }
@@ -529,7 +528,7 @@ impl<'a> Machine<'a, '_> {
         match held {
             Some(Ok(Value::Map(mut map))) => {
                 if let Entries::Owned(entries) = &mut map.0 {
-                    standard::add_entries(Arc::make_mut(entries), more)?;
+                    operators::add_entries(Arc::make_mut(entries), more)?;
                     return Ok(Value::Map(map));
                 }
                 Err(no_overload())
@@ -633,29 +632,14 @@ impl<'a> Machine<'a, '_> {
             self.meter.charge(1)?;
             return Err(error);
         }
-        self.invoke(function, *method, &values, pattern.as_ref())
-    }
-
-    fn invoke(
-        &mut self,
-        function: &str,
-        method: bool,
-        operands: &[Value<'a>],
-        pattern: Option<&regex::Regex>,
-    ) -> Outcome<'a> {
-        // What makes its result from a number is charged before it does.
-        if let ("lists.range", [Value::Int(length)]) = (function, operands) {
-            self.meter.charge(u64::try_from(*length).unwrap_or(0).saturating_add(11))?;
-            return standard::call(function, method, operands, pattern, &mut self.meter);
-        }
-        let outcome = standard::call(function, method, operands, pattern, &mut self.meter);
-        let cost = cost(function, method, operands, outcome.as_ref().ok());
+        let call = Call { method: *method, operands: &values, pattern: pattern.as_ref() };
+        let outcome = function.call(&call, &mut self.meter);
         if let Err(error) = &outcome
             && error.is_limit()
         {
             return outcome;
         }
-        self.meter.charge(cost)?;
+        self.meter.charge(function.cost(&call, outcome.as_ref().ok()))?;
         outcome
     }
 }
@@ -718,7 +702,7 @@ fn find<'a>(value: &Value<'a>, key: &Key<'_, '_>) -> Result<Option<Value<'a>>, E
 fn missing(value: &Value<'_>, key: &Key<'_, '_>) -> EvalError {
     let shown = match key {
         Key::Field(field) => field.to_string(),
-        Key::Value(key) => standard::printed(key),
+        Key::Value(key) => operators::printed(key),
     };
     EvalError::new(match value {
         Value::List(_) => format!("index out of bounds: {shown}"),
@@ -741,148 +725,5 @@ fn go_type(value: &Value<'_>) -> &'static str {
         Value::Type(_) => "Type",
         Value::Optional(_) => "Optional",
         _ => "Opaque",
-    }
-}
-
-/// What a call costs, its operands aside.
-fn cost<'a>(function: &str, method: bool, operands: &[Value<'a>], result: Option<&Value<'a>>) -> u64 {
-    let size = |index: usize| operands.get(index).map_or(0, Value::cost_size);
-    let tenth = |index: usize| scaled(size(index), 0.1);
-    let text = |index: usize| matches!(operands.get(index), Some(Value::String(_) | Value::Bytes(_)));
-    let of_result = result.map_or(1, Value::cost_size);
-    let prefix_bytes = || match operands.first() {
-        Some(Value::Cidr(network)) => u64::from(network.length.div_ceil(8)),
-        _ => 0,
-    };
-    match function {
-        operator::EQUALS | operator::NOT_EQUALS => match operands.first() {
-            Some(
-                Value::Url(_)
-                | Value::Ip(_)
-                | Value::Cidr(_)
-                | Value::Quantity(_)
-                | Value::Semver(_)
-                | Value::Format(_),
-            ) => 1,
-            _ => scaled(size(0).min(size(1)), 0.1),
-        },
-        operator::LESS | operator::LESS_EQUALS | operator::GREATER | operator::GREATER_EQUALS
-            if text(0) && text(1) =>
-        {
-            scaled(size(0).min(size(1)), 0.1)
-        }
-        operator::ADD if text(0) && text(1) => scaled(size(0).saturating_add(size(1)), 0.1),
-        operator::IN => match operands.get(1) {
-            Some(Value::List(_)) => size(1),
-            _ => 1,
-        },
-        "contains" => tenth(0).saturating_mul(tenth(1)),
-        "startsWith" | "endsWith" => tenth(0),
-        "matches" if method => pattern_cost(size(0), size(1)),
-        "find" | "findAll" => pattern_cost(size(0), size(1)),
-        "string" if matches!(operands.first(), Some(Value::Bytes(_))) => tenth(0),
-        "bytes" if matches!(operands.first(), Some(Value::String(_))) => tenth(0),
-        "indexOf" | "lastIndexOf" if text(0) => byte_tenth(operands.first()),
-        "sum" | "min" | "max" | "isSorted" | "indexOf" | "lastIndexOf" => {
-            operands.first().map_or(1, traversal)
-        }
-        "lowerAscii"
-        | "upperAscii"
-        | "trim"
-        | "substring"
-        | "format"
-        | "strings.quote"
-        | "jsonpatch.escapeKey"
-        | "url"
-        | "quantity"
-        | "isQuantity"
-        | "semver"
-        | "isSemver"
-        | "isIP"
-        | "cidr"
-        | "isCIDR" => tenth(0),
-        "replace" | "split" => scaled(size(0), 0.2),
-        "join" => scaled(of_result, 0.2),
-        "ip" if !method => tenth(0),
-        "ip.isCanonical" => scaled(size(0), 0.2),
-        "containsIP" => {
-            let parse = if text(1) { tenth(1) } else { 0 };
-            scaled(prefix_bytes(), 0.2).saturating_add(parse)
-        }
-        "containsCIDR" => {
-            let parse = if text(1) { tenth(1) } else { 0 };
-            scaled(prefix_bytes(), 0.2)
-                .saturating_add(scaled(prefix_bytes(), 0.1))
-                .saturating_add(1)
-                .saturating_add(parse)
-        }
-        "slice" => of_result.saturating_add(11),
-        "flatten" => {
-            let depth = match operands.get(1) {
-                Some(Value::Int(depth)) => *depth,
-                _ => 1,
-            };
-            let visits = i64::try_from(size(0)).unwrap_or(i64::MAX).saturating_mul(depth);
-            u64::try_from(visits.saturating_add(11)).unwrap_or(0)
-        }
-        "reverse" => size(0).saturating_add(11),
-        "lists.range" => 12,
-        "distinct" | "sort" | operator::SORT_BY_KEYS if !matches!(operands.first(), Some(Value::List(_))) => {
-            1
-        }
-        "distinct" | "sort" | operator::SORT_BY_KEYS => {
-            let keys = operands.get(usize::from(function == operator::SORT_BY_KEYS));
-            let texts = match keys {
-                Some(Value::List(list)) => {
-                    matches!(list.get(0), Some(Ok(Value::String(_) | Value::Bytes(_))))
-                }
-                _ => false,
-            };
-            let squared = size(0).saturating_mul(size(0));
-            let cost = if texts { squared.saturating_mul(21) / 10 } else { squared.saturating_mul(2) };
-            cost.saturating_add(11)
-        }
-        "sets.contains" | "sets.intersects" => size(0).saturating_mul(size(1)).saturating_add(1),
-        "sets.equivalent" => size(0).saturating_mul(size(1)).saturating_mul(2).saturating_add(1),
-        "validate" => match operands {
-            [Value::Format(format), Value::String(_)] => pattern_cost(size(1), format.pattern_length()),
-            _ => 1,
-        },
-        "check" if method => AUTHORIZATION,
-        "fieldSelector" | "labelSelector" => selector(size(1)),
-        _ => 1,
-    }
-}
-
-fn pattern_cost(text: u64, pattern: u64) -> u64 {
-    scaled(text.saturating_add(1), 0.1).saturating_mul(scaled(pattern, 0.25))
-}
-
-/// A tenth of the bytes, rounded down.
-fn byte_tenth(value: Option<&Value<'_>>) -> u64 {
-    match value {
-        Some(Value::String(text)) => count(text.as_str().len()) / 10,
-        Some(Value::Bytes(bytes)) => count(bytes.len()) / 10,
-        _ => 1,
-    }
-}
-
-/// Looking at every element once.
-fn traversal(value: &Value<'_>) -> u64 {
-    match value {
-        Value::List(list) => list
-            .iter()
-            .filter_map(Result::ok)
-            .fold(0, |sum: u64, item| sum.saturating_add(traversal_item(&item))),
-        _ => 1,
-    }
-}
-
-fn traversal_item(value: &Value<'_>) -> u64 {
-    match value {
-        Value::String(_) | Value::Bytes(_) => byte_tenth(Some(value)),
-        Value::Map(map) => count(map.len()).saturating_mul(2),
-        Value::Object(entries, _) => count(entries.len()).saturating_mul(2),
-        _ => 1,
     }
 }

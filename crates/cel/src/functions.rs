@@ -1,17 +1,196 @@
-//! The functions of the language and of Kubernetes' libraries, as a table of
-//! signatures: what the checker resolves calls against.
+//! The functions of the language and of Kubernetes' libraries, one row each: signatures, implementation,
+//! estimate and cost. A row stands in the file of its library, listed in [`LIBRARIES`]; all else about a
+//! function is found through [`named`].
 
 use std::{
     collections::HashMap,
+    fmt,
     sync::{Arc, LazyLock},
 };
 
-use crate::types::{self, Type};
+use regex::Regex;
 
-/// One signature. Capital letters are open types.
+use crate::{
+    ast::Expr,
+    estimate::{Operands, Price, scaled},
+    evaluate::{EvalError, Meter},
+    library::LIBRARIES,
+    plan::{Plan, Planned, Planner},
+    types::{self, Type},
+    value::Value,
+};
+
+/// A row. Made by [`function`] or [`form`], so that none lacks a part.
+pub(crate) struct Function {
+    pub name: &'static str,
+    /// `receiver.(arguments):result`, or without a receiver; capital letters are open types. Before them the
+    /// Kubernetes minor version, 1.x, that introduced them.
+    pub signatures: &'static str,
+    pub body: Body,
+    pub estimate: Estimate,
+    /// What is wrong where the operands fit no signature, which only those of unknown type can do.
+    pub mismatch: Mismatch,
+    /// Whether a call with a constant is computed once, and free.
+    pub is_folded: bool,
+    /// Whether the second operand is a regular expression, which is compiled once if it is constant.
+    pub takes_pattern: bool,
+    /// Whether there is such a function in mutations alone.
+    pub is_of_mutations: bool,
+}
+
+pub(crate) enum Body {
+    /// The operands are evaluated, the function is called, the call is charged.
+    Call { call: Implementation, cost: Cost },
+    /// The plan says which operands are evaluated, when, and what is charged.
+    Form(Form),
+}
+
+/// The outcome, or nothing if the operands fit no signature.
+pub(crate) type Implementation =
+    for<'a> fn(&Call<'_, 'a>, &mut Meter<'_>) -> Option<Result<Value<'a>, EvalError>>;
+/// What a call has cost, its operands aside, given its result if it has one.
+pub(crate) type Cost = for<'a> fn(&Call<'_, 'a>, Option<&Value<'a>>) -> u64;
+/// The most that a call can cost, its operands included.
+pub(crate) type Estimate = fn(&Operands<'_>) -> Price;
+pub(crate) type Form = fn(&mut Planner<'_>, &[&Expr]) -> Planned<Plan>;
+type Mismatch = fn(&'static str, &[Value<'_>]) -> EvalError;
+
+pub(crate) const fn function(
+    name: &'static str,
+    signatures: &'static str,
+    call: Implementation,
+    estimate: Estimate,
+    cost: Cost,
+) -> Function {
+    row(name, signatures, Body::Call { call, cost }, estimate)
+}
+
+pub(crate) const fn form(
+    name: &'static str,
+    signatures: &'static str,
+    form: Form,
+    estimate: Estimate,
+) -> Function {
+    row(name, signatures, Body::Form(form), estimate)
+}
+
+const fn row(name: &'static str, signatures: &'static str, body: Body, estimate: Estimate) -> Function {
+    Function {
+        name,
+        signatures,
+        body,
+        estimate,
+        mismatch: kinds_mismatch,
+        is_folded: false,
+        takes_pattern: false,
+        is_of_mutations: false,
+    }
+}
+
+impl Function {
+    pub const fn mismatch(mut self, mismatch: Mismatch) -> Self {
+        self.mismatch = mismatch;
+        self
+    }
+
+    pub const fn folded(mut self) -> Self {
+        self.is_folded = true;
+        self
+    }
+
+    pub const fn with_pattern(mut self) -> Self {
+        self.takes_pattern = true;
+        self
+    }
+
+    pub const fn of_mutations(mut self) -> Self {
+        self.is_of_mutations = true;
+        self
+    }
+
+    /// Calls it. Forms are not called.
+    pub fn call<'a>(&self, call: &Call<'_, 'a>, meter: &mut Meter<'_>) -> Result<Value<'a>, EvalError> {
+        let outcome = match self.body {
+            Body::Call { call: implementation, .. } => implementation(call, meter),
+            Body::Form(_) => None,
+        };
+        outcome.unwrap_or_else(|| Err((self.mismatch)(self.name, call.operands)))
+    }
+
+    pub fn cost<'a>(&self, call: &Call<'_, 'a>, result: Option<&Value<'a>>) -> u64 {
+        match self.body {
+            Body::Call { cost, .. } => cost(call, result),
+            Body::Form(_) => 0,
+        }
+    }
+
+    /// Each with the version that introduced it.
+    fn each_signature(&self) -> impl Iterator<Item = (u32, &'static str)> {
+        let mut since = 0;
+        self.signatures.split_whitespace().filter_map(move |word| match word.parse() {
+            Ok(version) => {
+                since = version;
+                None
+            }
+            Err(_) => Some((since, word)),
+        })
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// A function with the values that it is called with.
+pub(crate) struct Call<'c, 'a> {
+    /// Whether the first operand is the receiver.
+    pub method: bool,
+    pub operands: &'c [Value<'a>],
+    /// The regular expression that the second operand is, compiled before.
+    pub pattern: Option<&'c Regex>,
+}
+
+/// For costs.
+impl Call<'_, '_> {
+    pub fn size(&self, index: usize) -> u64 {
+        self.operands.get(index).map_or(0, Value::cost_size)
+    }
+
+    /// What looking at every character costs.
+    pub fn tenth(&self, index: usize) -> u64 {
+        scaled(self.size(index), 0.1)
+    }
+
+    pub fn is_text(&self, index: usize) -> bool {
+        matches!(self.operands.get(index), Some(Value::String(_) | Value::Bytes(_)))
+    }
+}
+
+/// The words of most functions: with the kinds of their operands.
+fn kinds_mismatch(name: &'static str, operands: &[Value<'_>]) -> EvalError {
+    let kinds: Vec<String> = operands.iter().map(Value::type_name).collect();
+    EvalError::new(format!("no such overload: {name}({})", kinds.join(", ")))
+}
+
+/// The words of functions that name only themselves.
+pub(crate) fn named_mismatch(name: &'static str, _: &[Value<'_>]) -> EvalError {
+    EvalError::new(format!("no such overload: {name}"))
+}
+
+/// The words of operators and of the functions that the language itself has on text.
+pub(crate) fn plain_mismatch(_: &'static str, _: &[Value<'_>]) -> EvalError {
+    no_overload()
+}
+
+pub(crate) fn no_overload() -> EvalError {
+    EvalError::new("no such overload")
+}
+
+/// One signature.
 #[derive(Debug, Clone)]
 pub(crate) struct Overload {
-    /// The Kubernetes minor version, 1.x, that introduced it.
     pub since: u32,
     pub receiver: bool,
     /// The receiver first.
@@ -21,63 +200,36 @@ pub(crate) struct Overload {
     pub open: usize,
 }
 
-pub(crate) static FUNCTIONS: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
-    let mut functions: HashMap<&'static str, Vec<Overload>> = HashMap::new();
-    for line in TABLE.lines() {
-        let mut words = line.split_whitespace();
-        let (Some(since), Some(name)) = (words.next().and_then(|since| since.parse().ok()), words.next())
-        else {
-            continue;
-        };
-        for signature in words {
-            functions.entry(name).or_default().extend(overload(since, signature));
-        }
-    }
-    // The ordered kinds of lists have one signature a kind.
-    for (since, name, kinds, result) in OF_ORDERED {
-        for kind in kinds.split(' ') {
-            functions.entry(name).or_default().extend(overload(since, &ordered(kind, result)));
-        }
-    }
-    functions
-});
+/// A row with its signatures as the checker needs them.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub function: &'static Function,
+    pub overloads: Vec<Overload>,
+}
 
-/// Version, name, kinds of elements, and what comes of them if it is not one of them.
-const OF_ORDERED: [(u32, &str, &str, Option<&str>); 6] = [
-    (23, "sum", "int uint double duration", None),
-    (23, "min", ORDERED, None),
-    (23, "max", ORDERED, None),
-    (23, "isSorted", ORDERED, Some("bool")),
-    (34, "sort", ORDERED, Some("list")),
-    (34, "@sortByAssociatedKeys", ORDERED, Some("keys")),
-];
+pub(crate) fn named(name: &str) -> Option<&'static Listed> {
+    static BY_NAME: LazyLock<HashMap<&'static str, Listed>> = LazyLock::new(|| {
+        let listed = rows().map(|function| {
+            let signatures = function.each_signature();
+            let overloads = signatures.filter_map(|(since, signature)| overload(since, signature)).collect();
+            (function.name, Listed { function, overloads })
+        });
+        listed.collect()
+    });
+    BY_NAME.get(name)
+}
 
-fn ordered(kind: &str, result: Option<&str>) -> String {
-    match result {
-        None => format!("list({kind}).():{kind}"),
-        Some("list") => format!("list({kind}).():list({kind})"),
-        Some("keys") => format!("list(T).(list({kind})):list(T)"),
-        Some(result) => format!("list({kind}).():{result}"),
-    }
+fn rows() -> impl Iterator<Item = &'static Function> {
+    LIBRARIES.iter().flat_map(|library| library.iter())
 }
 
 /// Every function with every signature it has: `("contains", "string.(string):bool")`.
 pub fn signatures() -> Vec<(&'static str, String)> {
-    let mut all = Vec::new();
-    for line in TABLE.lines() {
-        let mut words = line.split_whitespace().skip(1);
-        let Some(name) = words.next() else { continue };
-        all.extend(words.map(|signature| (name, signature.to_owned())));
-    }
-    for (_, name, kinds, result) in OF_ORDERED {
-        all.extend(kinds.split(' ').map(|kind| (name, ordered(kind, result))));
-    }
-    all
+    rows()
+        .flat_map(|row| row.each_signature().map(|(_, signature)| (row.name, signature.to_owned())))
+        .collect()
 }
 
-const ORDERED: &str = "int uint double bool duration timestamp string bytes";
-
-/// `receiver.(arguments):result`, or without a receiver.
 fn overload(since: u32, signature: &str) -> Option<Overload> {
     let (call, result) = signature.rsplit_once("):")?;
     let (receiver, arguments) = match call.split_once(".(") {
@@ -158,165 +310,6 @@ fn parse(text: &str, names: &mut Vec<String>) -> Option<Type> {
     })
 }
 
-/// Version, name, signatures.
-const TABLE: &str = "
-23 _==_ (A,A):bool
-23 _!=_ (A,A):bool
-23 _<_ (bool,bool):bool (int,int):bool (uint,uint):bool (double,double):bool (string,string):bool (bytes,bytes):bool (timestamp,timestamp):bool (duration,duration):bool
-23 _<=_ (bool,bool):bool (int,int):bool (uint,uint):bool (double,double):bool (string,string):bool (bytes,bytes):bool (timestamp,timestamp):bool (duration,duration):bool
-23 _>_ (bool,bool):bool (int,int):bool (uint,uint):bool (double,double):bool (string,string):bool (bytes,bytes):bool (timestamp,timestamp):bool (duration,duration):bool
-23 _>=_ (bool,bool):bool (int,int):bool (uint,uint):bool (double,double):bool (string,string):bool (bytes,bytes):bool (timestamp,timestamp):bool (duration,duration):bool
-28 _<_ (int,uint):bool (int,double):bool (uint,int):bool (uint,double):bool (double,int):bool (double,uint):bool
-28 _<=_ (int,uint):bool (int,double):bool (uint,int):bool (uint,double):bool (double,int):bool (double,uint):bool
-28 _>_ (int,uint):bool (int,double):bool (uint,int):bool (uint,double):bool (double,int):bool (double,uint):bool
-28 _>=_ (int,uint):bool (int,double):bool (uint,int):bool (uint,double):bool (double,int):bool (double,uint):bool
-23 _+_ (int,int):int (uint,uint):uint (double,double):double (string,string):string (bytes,bytes):bytes (list(A),list(A)):list(A) (duration,duration):duration (timestamp,duration):timestamp (duration,timestamp):timestamp
-23 _-_ (int,int):int (uint,uint):uint (double,double):double (duration,duration):duration (timestamp,duration):timestamp (timestamp,timestamp):duration
-23 _*_ (int,int):int (uint,uint):uint (double,double):double
-23 _/_ (int,int):int (uint,uint):uint (double,double):double
-23 _%_ (int,int):int (uint,uint):uint
-23 -_ (int):int (double):double
-23 !_ (bool):bool
-23 @not_strictly_false (bool):bool
-23 _?_:_ (bool,A,A):A
-23 _[_] (list(A),int):A (map(K,V),K):V
-28 _[_] (optional(list(A)),int):optional(A) (optional(map(K,V)),K):optional(V)
-28 _[?_] (list(A),int):optional(A) (optional(list(A)),int):optional(A) (map(K,V),K):optional(V) (optional(map(K,V)),K):optional(V)
-23 @in (A,list(A)):bool (A,map(A,B)):bool
-23 size (string):int (bytes):int (list(A)):int (map(K,V)):int string.():int bytes.():int list(A).():int map(K,V).():int
-23 contains string.(string):bool
-23 startsWith string.(string):bool
-23 endsWith string.(string):bool
-23 matches string.(string):bool (string,string):bool
-23 string (string):string (bool):string (int):string (uint):string (double):string (bytes):string (timestamp):string (duration):string
-30 string (ip):string (cidr):string
-23 bytes (string):bytes (bytes):bytes
-23 int (int):int (uint):int (double):int (string):int (timestamp):int (duration):int
-23 uint (uint):uint (int):uint (double):uint (string):uint
-23 double (double):double (int):double (uint):double (string):double
-23 bool (bool):bool (string):bool
-23 duration (duration):duration (string):duration (int):duration
-23 timestamp (timestamp):timestamp (string):timestamp (int):timestamp
-23 type (A):type(A)
-23 dyn (A):dyn
-23 getFullYear timestamp.():int timestamp.(string):int
-23 getMonth timestamp.():int timestamp.(string):int
-23 getDate timestamp.():int timestamp.(string):int
-23 getDayOfMonth timestamp.():int timestamp.(string):int
-23 getDayOfWeek timestamp.():int timestamp.(string):int
-23 getDayOfYear timestamp.():int timestamp.(string):int
-23 getHours timestamp.():int timestamp.(string):int duration.():int
-23 getMinutes timestamp.():int timestamp.(string):int duration.():int
-23 getSeconds timestamp.():int timestamp.(string):int duration.():int
-23 getMilliseconds timestamp.():int timestamp.(string):int duration.():int
-32 cel.@mapInsert (map(K,V),K,V):map(K,V) (map(K,V),map(K,V)):map(K,V)
-28 optional.of (A):optional(A)
-28 optional.ofNonZeroValue (A):optional(A)
-28 optional.none ():optional(A)
-28 value optional(A).():A
-28 hasValue optional(A).():bool
-28 or optional(A).(optional(A)):optional(A)
-28 orValue optional(A).(A):A
-28 first list(A).():optional(A)
-28 last list(A).():optional(A)
-28 optional.unwrap (list(optional(A))):list(A)
-28 unwrapOpt list(optional(A)).():list(A)
-23 charAt string.(int):string
-23 indexOf string.(string):int string.(string,int):int list(A).(A):int
-23 lastIndexOf string.(string):int string.(string,int):int list(A).(A):int
-23 lowerAscii string.():string
-23 upperAscii string.():string
-23 trim string.():string
-23 substring string.(int):string string.(int,int):string
-23 replace string.(string,string):string string.(string,string,int):string
-23 split string.(string):list(string) string.(string,int):list(string)
-23 join list(string).():string list(string).(string):string
-29 format string.(list(dyn)):string
-29 strings.quote (string):string
-32 jsonpatch.escapeKey (string):string
-23 find string.(string):string
-23 findAll string.(string):list(string) string.(string,int):list(string)
-23 url (string):url
-23 isURL (string):bool
-23 getScheme url.():string
-23 getHost url.():string
-23 getHostname url.():string
-23 getPort url.():string
-23 getEscapedPath url.():string
-23 getQuery url.():map(string,list(string))
-34 slice list(T).(int,int):list(T)
-34 flatten list(list(T)).():list(T) list(dyn).(int):list(dyn)
-34 distinct list(T).():list(T)
-34 reverse list(T).():list(T)
-34 lists.range (int):list(int)
-29 sets.contains (list(T),list(T)):bool
-29 sets.intersects (list(T),list(T)):bool
-29 sets.equivalent (list(T),list(T)):bool
-28 quantity (string):quantity
-28 isQuantity (string):bool
-28 sign (quantity):int
-28 isGreaterThan quantity.(quantity):bool
-28 isLessThan quantity.(quantity):bool
-28 compareTo quantity.(quantity):int
-33 isGreaterThan semver.(semver):bool
-33 isLessThan semver.(semver):bool
-33 compareTo semver.(semver):int
-28 asApproximateFloat quantity.():double
-28 asInteger quantity.():int
-28 isInteger quantity.():bool
-28 add quantity.(quantity):quantity quantity.(int):quantity
-28 sub quantity.(quantity):quantity quantity.(int):quantity
-33 semver (string):semver (string,bool):semver
-33 isSemver (string):bool (string,bool):bool
-33 major semver.():int
-33 minor semver.():int
-33 patch semver.():int
-30 ip (string):ip cidr.():ip
-30 isIP (string):bool
-30 ip.isCanonical (string):bool
-30 family ip.():int
-30 isUnspecified ip.():bool
-30 isLoopback ip.():bool
-30 isLinkLocalMulticast ip.():bool
-30 isLinkLocalUnicast ip.():bool
-30 isGlobalUnicast ip.():bool
-30 cidr (string):cidr
-30 isCIDR (string):bool
-30 containsIP cidr.(string):bool cidr.(ip):bool
-30 containsCIDR cidr.(string):bool cidr.(cidr):bool
-30 prefixLength cidr.():int
-30 masked cidr.():cidr
-31 format.named (string):optional(format)
-31 format.dns1123Label ():format
-31 format.dns1123Subdomain ():format
-31 format.dns1035Label ():format
-31 format.qualifiedName ():format
-31 format.dns1123LabelPrefix ():format
-31 format.dns1123SubdomainPrefix ():format
-31 format.dns1035LabelPrefix ():format
-31 format.labelValue ():format
-31 format.uri ():format
-31 format.uuid ():format
-31 format.byte ():format
-31 format.date ():format
-31 format.datetime ():format
-31 validate format.(string):optional(list(string))
-27 path authorizer.(string):path
-27 group authorizer.(string):group
-27 serviceAccount authorizer.(string,string):authorizer
-27 resource group.(string):resource
-27 subresource resource.(string):resource
-27 namespace resource.(string):resource
-27 name resource.(string):resource
-31 fieldSelector resource.(string):resource
-31 labelSelector resource.(string):resource
-27 check path.(string):decision resource.(string):decision
-27 allowed decision.():bool
-27 errored decision.():bool
-27 reason decision.():string
-27 error decision.():string
-";
-
 /// Names of types that stand for themselves in expressions.
 pub(crate) fn type_named(name: &str) -> Option<Type> {
     Some(match name {
@@ -341,16 +334,157 @@ pub(crate) fn type_named(name: &str) -> Option<Type> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::{
+        Activation, Authorization, Authorizer, Budget, Decision, Declaration, Environment, NamedFormat,
+        Question, ast::operator,
+    };
 
     #[test]
-    fn every_line_of_the_table_is_a_signature() {
-        for line in TABLE.lines().filter(|line| !line.is_empty()) {
-            let mut words = line.split_whitespace();
-            assert!(words.next().unwrap().parse::<u32>().is_ok(), "{line}");
-            words.next().unwrap();
-            for signature in words {
-                assert!(overload(23, signature).is_some(), "{signature}");
+    fn a_function_has_one_row() {
+        let mut names = BTreeSet::new();
+        for row in rows() {
+            assert!(names.insert(row.name), "{} has another row", row.name);
+        }
+    }
+
+    #[test]
+    fn only_what_the_checker_knows_itself_has_no_signature() {
+        let without = rows().filter(|row| row.signatures.is_empty()).map(|row| row.name);
+        let known = [operator::AND, operator::OR, operator::OPTIONAL_SELECT];
+        assert_eq!(without.collect::<Vec<_>>(), known);
+    }
+
+    #[test]
+    fn every_signature_can_be_read() {
+        for row in rows() {
+            for (since, signature) in row.each_signature() {
+                let read = overload(since, signature);
+                assert!((23..=crate::NEWEST_VERSION).contains(&since), "{} {signature}", row.name);
+                assert!(read.is_some(), "{} {signature}", row.name);
+            }
+        }
+    }
+
+    #[derive(Debug)]
+    struct Everything;
+
+    impl Authorizer for Everything {
+        fn decide(&self, _: &Question) -> Decision {
+            Decision { allowed: true, ..Decision::default() }
+        }
+    }
+
+    /// How expressions call a function on variables `a`, `b`, `c` …
+    fn written(name: &str, overload: &Overload) -> String {
+        let variables = ["a", "b", "c", "d"];
+        let operands = variables.get(..overload.parameters.len()).unwrap();
+        match (name, operands) {
+            (operator::NOT_STRICTLY_FALSE, _) => "[a].all(x, x)".into(),
+            (operator::MAP_INSERT, [_, _]) => "[a].transformMapEntry(i, m, m)".into(),
+            (operator::MAP_INSERT, _) => "a.transformMap(k, v, v)".into(),
+            (operator::SORT_BY_KEYS, _) => "a.sortBy(x, b[0])".into(),
+            (operator::CONDITIONAL, _) => "a ? b : c".into(),
+            (operator::INDEX, _) => "a[b]".into(),
+            (operator::OPTIONAL_INDEX, _) => "a[?b]".into(),
+            (operator::IN, _) => "a in b".into(),
+            (operator::NEGATE, _) => "-a".into(),
+            (operator::NOT, _) => "!a".into(),
+            (_, [one, other]) if name.starts_with('_') => format!("{one} {} {other}", name.trim_matches('_')),
+            (_, [target, rest @ ..]) if overload.receiver => format!("{target}.{name}({})", rest.join(", ")),
+            _ => format!("{name}({})", operands.join(", ")),
+        }
+    }
+
+    /// A type in which nothing is open any more.
+    fn closed(ty: &Type) -> Type {
+        match ty {
+            Type::Param(_) => Type::Int,
+            Type::List(inner) => Type::list(closed(inner)),
+            Type::Optional(inner) => Type::optional(closed(inner)),
+            Type::Type(inner) => Type::of(closed(inner)),
+            Type::Map(key, value) => Type::map(closed(key), closed(value)),
+            other => other.clone(),
+        }
+    }
+
+    fn sample(ty: &Type) -> Value<'static> {
+        let made = |text: &str| {
+            let program = Environment::new().compile(text).unwrap();
+            let program = Box::leak(Box::new(program));
+            program.evaluate(Box::leak(Box::default()), &mut Budget::new(u64::MAX)).unwrap()
+        };
+        let authorization = || Authorization::new(Arc::new(Everything));
+        match ty {
+            Type::Bool => Value::Bool(true),
+            Type::Int | Type::Dyn => Value::Int(0),
+            Type::Uint => Value::Uint(1),
+            Type::Double => Value::Double(1.5),
+            Type::String => Value::text("10.0.0.1"),
+            Type::Bytes => Value::Bytes(b"10.0.0.1".as_slice().into()),
+            Type::Timestamp => made("timestamp(0)"),
+            Type::Duration => Value::Duration(1),
+            Type::List(inner) => Value::list(vec![sample(inner)]),
+            Type::Map(_, value) => {
+                let key = Value::Int(0);
+                Value::owned_map([(key.key().unwrap(), (key, sample(value)))].into())
+            }
+            Type::Optional(inner) => Value::optional(Some(sample(inner))),
+            Type::Opaque(types::URL) => made("url('/a')"),
+            Type::Opaque(types::QUANTITY) => made("quantity('1')"),
+            Type::Opaque(types::SEMVER) => made("semver('1.0.0')"),
+            Type::Opaque(types::NAMED_FORMAT) => Value::Format(NamedFormat::Uuid),
+            Type::Opaque(types::IP) => made("ip('10.0.0.1')"),
+            Type::Opaque(types::CIDR) => made("cidr('10.0.0.0/8')"),
+            Type::Opaque(types::AUTHORIZER) => Value::Authorizer(authorization().into()),
+            Type::Opaque(types::RESOURCE_CHECK) => {
+                Value::Check(authorization().about(Question::default()).into())
+            }
+            Type::Opaque(types::DECISION) => Value::Decision(Decision::default().into()),
+            Type::Opaque(check) => {
+                let environment = Environment::new().variable("a", Arc::new(Declaration::authorizer()));
+                let method = if *check == types::PATH_CHECK { "path" } else { "group" };
+                let program = Box::leak(Box::new(environment.compile(&format!("a.{method}('x')")).unwrap()));
+                let bound = Activation::new().bind("a", Value::Authorizer(authorization().into()));
+                program.evaluate(Box::leak(Box::new(bound)), &mut Budget::new(u64::MAX)).unwrap()
+            }
+            other => panic!("no sample of {other}"),
+        }
+    }
+
+    /// Every part of every row is asked: the checker for the signature, the implementation for an answer of
+    /// the type that the signature promises, and both prices.
+    #[test]
+    fn every_signature_has_an_implementation_an_estimate_and_a_cost() {
+        for listed in rows().filter_map(|row| named(row.name)) {
+            for overload in &listed.overloads {
+                let text = written(listed.function.name, overload);
+                let what = format!("{text} of {:?}", overload.parameters);
+                let types: Vec<Type> = overload.parameters.iter().map(closed).collect();
+                let mut environment = Environment::new().with_json_patch();
+                let mut activation = Activation::new();
+                for (name, ty) in ["a", "b", "c", "d"].into_iter().zip(&types) {
+                    environment = environment.variable(name, Arc::new(Declaration::of_type(ty.clone())));
+                    activation = activation.bind(name, sample(ty));
+                }
+                let program = environment.compile(&text).unwrap_or_else(|error| panic!("{what}: {error}"));
+                let mut budget = Budget::new(u64::MAX);
+                match program.evaluate(&activation, &mut budget) {
+                    Ok(value) => {
+                        let promised = program.result_type();
+                        assert!(
+                            *promised == Type::Dyn || value.ty().runtime_name() == promised.runtime_name(),
+                            "{what}: {value:?} is no {promised}"
+                        );
+                    }
+                    Err(error) => {
+                        assert!(!error.message().starts_with("no such overload"), "{what}: {error}");
+                    }
+                }
+                assert!(program.estimated_cost() >= budget.last_cost(), "{what}");
+                assert!(budget.last_cost() > 0, "{what}");
             }
         }
     }

@@ -7,6 +7,7 @@
 //!
 //! Text → `parse` (macros expanded) → `check` (types, overloads) →
 //! `literals` → `plan` → `evaluate`; `estimate` prices the checked tree.
+//! All of them find a function's row in `functions`; rows stand in `library`.
 //! Types come from schemas through [`Declaration`].
 //!
 //! Invariants: no input panics; every pass is bounded by the text, and an

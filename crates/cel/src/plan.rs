@@ -10,7 +10,8 @@ use crate::{
     check::{Checked, Reference},
     declare::Object,
     evaluate::{EvalError, Meter},
-    library::{regex as patterns, standard},
+    functions::{self, Body, Call, Function, no_overload},
+    library::regex as patterns,
     types::Type,
     value::{Text, Value},
 };
@@ -22,7 +23,7 @@ pub(crate) enum Plan {
     /// `has(…)`: the field to look for, and in what.
     Test(Attribute, Arc<str>),
     Call {
-        function: Arc<str>,
+        function: &'static Function,
         method: bool,
         operands: Vec<Plan>,
         pattern: Option<Regex>,
@@ -92,20 +93,16 @@ pub(crate) struct FoldPlan {
     pub result: Plan,
 }
 
-/// Functions that are folded when their argument is constant.
-const CONVERSIONS: [&str; 10] =
-    ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
-
 pub(crate) fn plan(root: &Expr, checked: &Checked) -> Result<Plan, EvalError> {
     Planner { checked, locals: Vec::new() }.plan(root)
 }
 
-struct Planner<'a> {
+pub(crate) struct Planner<'a> {
     checked: &'a Checked,
     locals: Vec<Arc<str>>,
 }
 
-type Planned<T> = Result<T, EvalError>;
+pub(crate) type Planned<T> = Result<T, EvalError>;
 
 impl Planner<'_> {
     fn plan(&mut self, expr: &Expr) -> Planned<Plan> {
@@ -154,7 +151,7 @@ impl Planner<'_> {
         let name = match (self.checked.references.get(&expr.id), &expr.kind) {
             (Some(Reference::Variable(name)), _) => name.clone(),
             (_, Kind::Ident(name)) => name.clone(),
-            _ => return Err(standard::no_overload()),
+            _ => return Err(no_overload()),
         };
         let global = matches!(&expr.kind, Kind::Ident(name) if name.starts_with('.'))
             || !matches!(expr.kind, Kind::Ident(_));
@@ -195,7 +192,7 @@ impl Planner<'_> {
 
     fn message(&mut self, expr: &Expr, fields: &[MessageField]) -> Planned<Plan> {
         let Some(Type::Object(object)) = self.checked.types.get(expr.id) else {
-            return Err(standard::no_overload());
+            return Err(no_overload());
         };
         let object = object.clone();
         let mut plans = Vec::with_capacity(fields.len());
@@ -234,67 +231,27 @@ impl Planner<'_> {
         target: Option<&Expr>,
         args: &[Expr],
     ) -> Planned<Plan> {
-        match (function.as_ref(), target, args) {
-            (operator::AND, _, [one, other]) => return self.pair(one, other, Plan::And),
-            (operator::OR, _, [one, other]) => return self.pair(one, other, Plan::Or),
-            (operator::CONDITIONAL, _, [condition, truthy, falsy]) => {
-                return self.conditional(condition, truthy, falsy);
-            }
-            (operator::NOT_STRICTLY_FALSE, _, [operand]) => {
-                return self.plan(operand).map(Box::new).map(Plan::NotStrictlyFalse);
-            }
-            (operator::INDEX, _, [operand, index]) => return self.index(false, operand, index),
-            (operator::OPTIONAL_INDEX | operator::OPTIONAL_SELECT, _, [operand, index]) => {
-                return self.index(true, operand, index);
-            }
-            (operator::IN, _, [needle, list]) => return self.membership(function, needle, list),
-            ("or", Some(target), [other]) => {
-                return self.pair(target, other, |optional, other| Plan::Otherwise {
-                    optional,
-                    other,
-                    unwrap: false,
-                });
-            }
-            ("orValue", Some(target), [other]) => {
-                return self.pair(target, other, |optional, other| Plan::Otherwise {
-                    optional,
-                    other,
-                    unwrap: true,
-                });
-            }
-            _ => {}
-        }
-        let (function, target) = match self.checked.references.get(&expr.id) {
-            Some(Reference::Function(name)) => (name.clone(), None),
-            _ => (function.clone(), target),
+        let (name, target) = match self.checked.references.get(&expr.id) {
+            Some(Reference::Function(name)) => (name, None),
+            _ => (function, target),
         };
-        let operands = self.operands(target, args)?;
-        self.function(function, target.is_some(), operands)
-    }
-
-    fn operands(&mut self, target: Option<&Expr>, args: &[Expr]) -> Planned<Vec<Plan>> {
-        let mut operands = Vec::with_capacity(args.len() + 1);
-        for operand in target.into_iter().chain(args) {
-            operands.push(self.plan(operand)?);
+        let function = functions::named(name).ok_or_else(no_overload)?.function;
+        let operands: Vec<&Expr> = target.into_iter().chain(args).collect();
+        match function.body {
+            Body::Form(form) => form(self, &operands),
+            Body::Call { .. } => self.function(function, target.is_some(), &operands),
         }
-        Ok(operands)
     }
 
-    fn pair(&mut self, one: &Expr, other: &Expr, make: fn(Box<Plan>, Box<Plan>) -> Plan) -> Planned<Plan> {
+    fn pair(&mut self, operands: &[&Expr], make: fn(Box<Plan>, Box<Plan>) -> Plan) -> Planned<Plan> {
+        let [one, other] = operands else { return Err(no_overload()) };
         let one = Box::new(self.plan(one)?);
         let other = Box::new(self.plan(other)?);
         Ok(make(one, other))
     }
 
-    fn conditional(&mut self, condition: &Expr, truthy: &Expr, falsy: &Expr) -> Planned<Plan> {
-        let condition = Box::new(self.plan(condition)?);
-        let truthy = Box::new(self.attribute(truthy)?);
-        let falsy = Box::new(self.attribute(falsy)?);
-        let base = Base::Conditional(condition, truthy, falsy);
-        Ok(Plan::Attribute(Attribute { base, qualifiers: Vec::new() }))
-    }
-
-    fn index(&mut self, optional: bool, operand: &Expr, index: &Expr) -> Planned<Plan> {
+    fn qualified(&mut self, optional: bool, operands: &[&Expr]) -> Planned<Plan> {
+        let [operand, index] = operands else { return Err(no_overload()) };
         let attribute = self.attribute(operand)?;
         let key = match self.plan(index)? {
             Plan::Constant(Value::String(Text::Shared(field))) => Selector::Field(field),
@@ -305,41 +262,28 @@ impl Planner<'_> {
         Ok(Plan::Attribute(attribute.then(optional, key)))
     }
 
-    fn membership(&mut self, function: &Arc<str>, needle: &Expr, list: &Expr) -> Planned<Plan> {
-        let literal = matches!(list.kind, Kind::List(_));
-        let (needle, list) = (self.plan(needle)?, self.plan(list)?);
-        Ok(match list {
-            Plan::Constant(Value::List(list)) if literal && list.is_empty() => {
-                Plan::Constant(Value::Bool(false))
-            }
-            Plan::Constant(list) if literal => Plan::Member(Box::new(needle), list),
-            list => Plan::Call {
-                function: function.clone(),
-                method: false,
-                operands: vec![needle, list],
-                pattern: None,
-            },
-        })
-    }
-
-    fn function(&self, function: Arc<str>, method: bool, mut operands: Vec<Plan>) -> Planned<Plan> {
-        if let Some(in_place) = self.in_place(&function, &mut operands) {
+    fn function(&mut self, function: &'static Function, method: bool, exprs: &[&Expr]) -> Planned<Plan> {
+        let mut operands = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            operands.push(self.plan(expr)?);
+        }
+        if let Some(in_place) = self.in_place(function.name, &mut operands) {
             return Ok(in_place);
         }
-        if let [Plan::Constant(argument)] = operands.as_slice()
-            && CONVERSIONS.contains(&function.as_ref())
+        if let [_, Expr { kind: Kind::List(_), .. }] = exprs
+            && let Some(member) = membership(function.name, &mut operands)
         {
-            let folded = standard::call(
-                &function,
-                false,
-                std::slice::from_ref(argument),
-                None,
-                &mut Meter::unlimited(),
-            )?;
-            return Ok(Plan::Constant(folded));
+            return Ok(member);
         }
-        let pattern = match (function.as_ref(), operands.get(1)) {
-            ("matches" | "find" | "findAll", Some(Plan::Constant(Value::String(pattern)))) => {
+        if let [Plan::Constant(argument)] = operands.as_slice()
+            && function.is_folded
+        {
+            let operands = std::slice::from_ref(argument);
+            let call = Call { method: false, operands, pattern: None };
+            return function.call(&call, &mut Meter::unlimited()).map(Plan::Constant);
+        }
+        let pattern = match operands.get(1) {
+            Some(Plan::Constant(Value::String(pattern))) if function.takes_pattern => {
                 Some(patterns::compile(pattern.as_str())?)
             }
             _ => None,
@@ -373,6 +317,61 @@ impl Planner<'_> {
             _ => None,
         }
     }
+}
+
+// The forms of the rows that are no calls.
+
+pub(crate) fn and(planner: &mut Planner<'_>, operands: &[&Expr]) -> Planned<Plan> {
+    planner.pair(operands, Plan::And)
+}
+
+pub(crate) fn or(planner: &mut Planner<'_>, operands: &[&Expr]) -> Planned<Plan> {
+    planner.pair(operands, Plan::Or)
+}
+
+/// `or` of an optional.
+pub(crate) fn or_other(planner: &mut Planner<'_>, operands: &[&Expr]) -> Planned<Plan> {
+    planner.pair(operands, |optional, other| Plan::Otherwise { optional, other, unwrap: false })
+}
+
+pub(crate) fn or_value(planner: &mut Planner<'_>, operands: &[&Expr]) -> Planned<Plan> {
+    planner.pair(operands, |optional, other| Plan::Otherwise { optional, other, unwrap: true })
+}
+
+pub(crate) fn not_strictly_false(planner: &mut Planner<'_>, operands: &[&Expr]) -> Planned<Plan> {
+    let [operand] = operands else { return Err(no_overload()) };
+    planner.plan(operand).map(Box::new).map(Plan::NotStrictlyFalse)
+}
+
+pub(crate) fn conditional(planner: &mut Planner<'_>, operands: &[&Expr]) -> Planned<Plan> {
+    let [condition, truthy, falsy] = operands else { return Err(no_overload()) };
+    let condition = Box::new(planner.plan(condition)?);
+    let truthy = Box::new(planner.attribute(truthy)?);
+    let falsy = Box::new(planner.attribute(falsy)?);
+    let base = Base::Conditional(condition, truthy, falsy);
+    Ok(Plan::Attribute(Attribute { base, qualifiers: Vec::new() }))
+}
+
+pub(crate) fn index(planner: &mut Planner<'_>, operands: &[&Expr]) -> Planned<Plan> {
+    planner.qualified(false, operands)
+}
+
+pub(crate) fn optional_index(planner: &mut Planner<'_>, operands: &[&Expr]) -> Planned<Plan> {
+    planner.qualified(true, operands)
+}
+
+/// Membership in a list that is written out and constant needs no call.
+fn membership(function: &str, operands: &mut Vec<Plan>) -> Option<Plan> {
+    let is_constant = matches!(operands.as_slice(), [_, Plan::Constant(_)]);
+    if function != operator::IN || !is_constant {
+        return None;
+    }
+    let list = operands.pop()?.into_constant()?;
+    let needle = operands.pop()?;
+    Some(match &list {
+        Value::List(items) if items.is_empty() => Plan::Constant(Value::Bool(false)),
+        _ => Plan::Member(Box::new(needle), list),
+    })
 }
 
 impl Plan {

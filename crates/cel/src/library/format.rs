@@ -4,9 +4,130 @@ use base64::Engine as _;
 use sternpost_meta::format;
 
 use crate::{
-    library::{time::Timestamp, url::Url},
+    estimate::{self, pattern_cost},
+    evaluate::EvalError,
+    functions::{Call, Function, function},
+    library::{cost, strings::of_text, time::Timestamp, url::Url},
     value::Value,
 };
+
+pub(crate) const FUNCTIONS: &[Function] = &[
+    function(
+        "format.named",
+        "31 (string):optional(format)",
+        |call, _| of_text(call, |name| Value::optional(NamedFormat::named(name).map(Value::Format))),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "format.dns1123Label",
+        "31 ():format",
+        |call, _| constant(call, NamedFormat::Dns1123Label),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "format.dns1123Subdomain",
+        "31 ():format",
+        |call, _| constant(call, NamedFormat::Dns1123Subdomain),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "format.dns1035Label",
+        "31 ():format",
+        |call, _| constant(call, NamedFormat::Dns1035Label),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "format.qualifiedName",
+        "31 ():format",
+        |call, _| constant(call, NamedFormat::QualifiedName),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "format.dns1123LabelPrefix",
+        "31 ():format",
+        |call, _| constant(call, NamedFormat::Dns1123LabelPrefix),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "format.dns1123SubdomainPrefix",
+        "31 ():format",
+        |call, _| constant(call, NamedFormat::Dns1123SubdomainPrefix),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "format.dns1035LabelPrefix",
+        "31 ():format",
+        |call, _| constant(call, NamedFormat::Dns1035LabelPrefix),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "format.labelValue",
+        "31 ():format",
+        |call, _| constant(call, NamedFormat::LabelValue),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "format.uri",
+        "31 ():format",
+        |call, _| constant(call, NamedFormat::Uri),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "format.uuid",
+        "31 ():format",
+        |call, _| constant(call, NamedFormat::Uuid),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "format.byte",
+        "31 ():format",
+        |call, _| constant(call, NamedFormat::Byte),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "format.date",
+        "31 ():format",
+        |call, _| constant(call, NamedFormat::Date),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "format.datetime",
+        "31 ():format",
+        |call, _| constant(call, NamedFormat::Datetime),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "validate",
+        "31 format.(string):optional(list(string))",
+        |call, _| match call.operands {
+            [Value::Format(format), Value::String(text)] => Some(Ok(format.validate(text.as_str()))),
+            _ => None,
+        },
+        |of| of.price(of.tenth(1).saturating_mul(32)),
+        |call, _| match call.operands {
+            [Value::Format(format), Value::String(_)] => pattern_cost(call.size(1), format.pattern_length()),
+            _ => 1,
+        },
+    ),
+];
+
+fn constant<'a>(call: &Call<'_, 'a>, format: NamedFormat) -> Option<Result<Value<'a>, EvalError>> {
+    call.operands.is_empty().then_some(Ok(Value::Format(format)))
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamedFormat {
@@ -26,7 +147,7 @@ pub enum NamedFormat {
 }
 
 impl NamedFormat {
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    fn named(name: &str) -> Option<Self> {
         Some(match name {
             "dns1123Label" => Self::Dns1123Label,
             "dns1123Subdomain" => Self::Dns1123Subdomain,
@@ -47,7 +168,7 @@ impl NamedFormat {
 
     /// The length of the expression that upstream checks with: what a
     /// validation is charged by.
-    pub(crate) fn pattern_length(self) -> u64 {
+    fn pattern_length(self) -> u64 {
         match self {
             Self::Dns1123Label | Self::Dns1035Label | Self::Dns1123LabelPrefix | Self::Dns1035LabelPrefix => {
                 30
@@ -62,7 +183,7 @@ impl NamedFormat {
     }
 
     /// The problems, or none.
-    pub(crate) fn validate(self, text: &str) -> Value<'static> {
+    fn validate(self, text: &str) -> Value<'static> {
         // A prefix may end in a dash that a generated suffix will follow.
         let prefix = || match text.strip_suffix('-') {
             Some(before) if !before.is_empty() => format!("{before}a"),

@@ -1,10 +1,191 @@
 //! IP addresses and networks, read by the rules of Go's `netip`.
 
-use std::{fmt, net::IpAddr};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr},
+};
 
 use sternpost_meta::field::go_quote;
 
-use crate::evaluate::EvalError;
+use crate::{
+    estimate::{self, Operands, scaled},
+    evaluate::EvalError,
+    functions::{Call, Function, function, no_overload},
+    library::{cost, strings::of_text},
+    types::Type,
+    value::Value,
+};
+
+pub(crate) const FUNCTIONS: &[Function] = &[
+    function(
+        "ip",
+        "30 (string):ip cidr.():ip",
+        |call, _| match call.operands {
+            [Value::String(text)] if !call.method => Some(parse_ip(text.as_str()).map(Value::Ip)),
+            [Value::Cidr(network)] if call.method => Some(Ok(Value::Ip(network.address))),
+            _ => None,
+        },
+        |of| if of.method { of.price(1) } else { estimate::tenth(of) },
+        |call, _| if call.method { 1 } else { call.tenth(0) },
+    ),
+    function(
+        "isIP",
+        "30 (string):bool",
+        |call, _| of_text(call, |text| Value::Bool(parse_ip(text).is_ok())),
+        estimate::tenth,
+        cost::tenth,
+    ),
+    function(
+        "ip.isCanonical",
+        "30 (string):bool",
+        |call, _| match call.operands {
+            [Value::String(text)] => {
+                let text = text.as_str();
+                Some(parse_ip(text).map(|address| Value::Bool(address.to_string() == text)))
+            }
+            _ => None,
+        },
+        |of| of.price(scaled(of.max(0), 0.2)),
+        cost::fifth,
+    ),
+    function(
+        "family",
+        "30 ip.():int",
+        |call, _| of_ip(call, |address| Value::Int(if address.is_ipv4() { 4 } else { 6 })),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "isUnspecified",
+        "30 ip.():bool",
+        |call, _| of_ip(call, |address| Value::Bool(address.is_unspecified())),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "isLoopback",
+        "30 ip.():bool",
+        |call, _| of_ip(call, |address| Value::Bool(address.is_loopback())),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "isLinkLocalMulticast",
+        "30 ip.():bool",
+        |call, _| of_ip(call, |address| Value::Bool(is_link_local_multicast(address))),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "isLinkLocalUnicast",
+        "30 ip.():bool",
+        |call, _| of_ip(call, |address| Value::Bool(is_link_local_unicast(address))),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "isGlobalUnicast",
+        "30 ip.():bool",
+        |call, _| of_ip(call, |address| Value::Bool(is_global_unicast(address))),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "cidr",
+        "30 (string):cidr",
+        |call, _| match call.operands {
+            [Value::String(text)] => Some(parse_cidr(text.as_str()).map(Value::Cidr)),
+            _ => None,
+        },
+        estimate::tenth,
+        cost::tenth,
+    ),
+    function(
+        "isCIDR",
+        "30 (string):bool",
+        |call, _| of_text(call, |text| Value::Bool(parse_cidr(text).is_ok())),
+        estimate::tenth,
+        cost::tenth,
+    ),
+    function(
+        "containsIP",
+        "30 cidr.(string):bool cidr.(ip):bool",
+        |call, _| match call.operands {
+            [Value::Cidr(network), Value::Ip(address)] => Some(Ok(Value::Bool(network.contains(*address)))),
+            [Value::Cidr(network), Value::String(text)] => Some(match parse_ip(text.as_str()) {
+                Ok(address) => Ok(Value::Bool(network.contains(address))),
+                Err(_) => Err(no_overload()),
+            }),
+            _ => None,
+        },
+        |of| of.price(4_u64.saturating_add(text_estimate(of))),
+        |call, _| scaled(prefix_bytes(call), 0.2).saturating_add(text_cost(call)),
+    ),
+    function(
+        "containsCIDR",
+        "30 cidr.(string):bool cidr.(cidr):bool",
+        |call, _| match call.operands {
+            [Value::Cidr(network), Value::Cidr(other)] => {
+                Some(Ok(Value::Bool(network.contains_network(other))))
+            }
+            [Value::Cidr(network), Value::String(text)] => {
+                let other = parse_cidr(text.as_str());
+                Some(other.map(|other| Value::Bool(network.contains_network(&other))))
+            }
+            _ => None,
+        },
+        |of| of.price(7_u64.saturating_add(text_estimate(of))),
+        |call, _| {
+            scaled(prefix_bytes(call), 0.2)
+                .saturating_add(scaled(prefix_bytes(call), 0.1))
+                .saturating_add(1)
+                .saturating_add(text_cost(call))
+        },
+    ),
+    function(
+        "prefixLength",
+        "30 cidr.():int",
+        |call, _| match call.operands {
+            [Value::Cidr(network)] => Some(Ok(Value::Int(network.length.into()))),
+            _ => None,
+        },
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "masked",
+        "30 cidr.():cidr",
+        |call, _| match call.operands {
+            [Value::Cidr(network)] => Some(Ok(Value::Cidr(network.masked()))),
+            _ => None,
+        },
+        estimate::one,
+        cost::one,
+    ),
+];
+
+fn of_ip<'a>(call: &Call<'_, 'a>, answer: fn(IpAddr) -> Value<'a>) -> Option<Result<Value<'a>, EvalError>> {
+    match call.operands {
+        [Value::Ip(address)] => Some(Ok(answer(*address))),
+        _ => None,
+    }
+}
+
+/// What reading the argument costs, if it is text.
+fn text_estimate(of: &Operands<'_>) -> u64 {
+    if matches!(of.ty(1), Type::Opaque(_)) { 0 } else { of.tenth(1) }
+}
+
+fn text_cost(call: &Call<'_, '_>) -> u64 {
+    if call.is_text(1) { call.tenth(1) } else { 0 }
+}
+
+fn prefix_bytes(call: &Call<'_, '_>) -> u64 {
+    match call.operands.first() {
+        Some(Value::Cidr(network)) => u64::from(network.length.div_ceil(8)),
+        _ => 0,
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cidr {
@@ -33,7 +214,7 @@ impl Cidr {
     }
 }
 
-pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, EvalError> {
+fn parse_ip(text: &str) -> Result<IpAddr, EvalError> {
     let (address, zone) = address(text).map_err(|why| {
         EvalError::new(format!(
             "IP Address {} parse error during conversion from string: {why}",
@@ -49,7 +230,7 @@ pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, EvalError> {
     Ok(address)
 }
 
-pub(crate) fn parse_cidr(text: &str) -> Result<Cidr, EvalError> {
+fn parse_cidr(text: &str) -> Result<Cidr, EvalError> {
     const PREFIX: &str = "network address parse error during conversion from string: ";
     let fail = |why: String| {
         Err(EvalError::new(format!("{PREFIX}{PREFIX}netip.ParsePrefix({}): {why}", go_quote(text))))
@@ -226,28 +407,39 @@ fn ipv6(text: &str) -> Result<[u16; 8], (&'static str, &str)> {
     <[u16; 8]>::try_from(groups).map_err(|_| ("address string too short", ""))
 }
 
-pub(crate) fn property(function: &str, address: IpAddr) -> Option<bool> {
-    let octets = match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    };
-    let (first, second) = (octets.first().copied().unwrap_or(0), octets.get(1).copied().unwrap_or(0));
-    let four = address.is_ipv4();
-    let link_local_unicast =
-        if four { first == 169 && second == 254 } else { first == 0xfe && second & 0xc0 == 0x80 };
-    Some(match function {
-        "isUnspecified" => address.is_unspecified(),
-        "isLoopback" => address.is_loopback(),
-        "isLinkLocalMulticast" if four => octets.starts_with(&[224, 0, 0]),
-        "isLinkLocalMulticast" => first == 0xff && second & 0x0f == 0x02,
-        "isLinkLocalUnicast" => link_local_unicast,
-        "isGlobalUnicast" => {
-            !address.is_unspecified()
-                && !address.is_loopback()
-                && !address.is_multicast()
-                && !link_local_unicast
-                && octets != [255; 4]
+/// The first two bytes of an address.
+fn beginning(address: IpAddr) -> (u8, u8) {
+    match address {
+        IpAddr::V4(address) => {
+            let [first, second, ..] = address.octets();
+            (first, second)
         }
-        _ => return None,
-    })
+        IpAddr::V6(address) => {
+            let [first, second, ..] = address.octets();
+            (first, second)
+        }
+    }
+}
+
+fn is_link_local_unicast(address: IpAddr) -> bool {
+    let (first, second) = beginning(address);
+    if address.is_ipv4() { (first, second) == (169, 254) } else { first == 0xfe && second & 0xc0 == 0x80 }
+}
+
+fn is_link_local_multicast(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.octets().starts_with(&[224, 0, 0]),
+        IpAddr::V6(_) => {
+            let (first, second) = beginning(address);
+            first == 0xff && second & 0x0f == 0x02
+        }
+    }
+}
+
+fn is_global_unicast(address: IpAddr) -> bool {
+    !address.is_unspecified()
+        && !address.is_loopback()
+        && !address.is_multicast()
+        && !is_link_local_unicast(address)
+        && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }

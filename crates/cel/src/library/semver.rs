@@ -4,13 +4,75 @@ use std::cmp::Ordering;
 
 use sternpost_meta::field::go_quote;
 
-use crate::evaluate::EvalError;
+use crate::{
+    estimate,
+    evaluate::EvalError,
+    functions::{Call, Function, function},
+    library::cost,
+    value::Value,
+};
+
+/// What compares versions stands with the quantities, which it compares, too.
+pub(crate) const FUNCTIONS: &[Function] = &[
+    function(
+        "semver",
+        "33 (string):semver (string,bool):semver",
+        |call, _| read(call).map(|version| version.map(|version| Value::Semver(version.into()))),
+        estimate::tenth,
+        cost::tenth,
+    ),
+    function(
+        "isSemver",
+        "33 (string):bool (string,bool):bool",
+        |call, _| read(call).map(|version| Ok(Value::Bool(version.is_ok()))),
+        estimate::tenth,
+        cost::tenth,
+    ),
+    function(
+        "major",
+        "33 semver.():int",
+        |call, _| number_of(call, |version| version.major),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "minor",
+        "33 semver.():int",
+        |call, _| number_of(call, |version| version.minor),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "patch",
+        "33 semver.():int",
+        |call, _| number_of(call, |version| version.patch),
+        estimate::one,
+        cost::one,
+    ),
+];
+
+fn read(call: &Call<'_, '_>) -> Option<Result<Semver, EvalError>> {
+    match call.operands {
+        [Value::String(text), Value::Bool(true)] => Some(Semver::parse_tolerant(text.as_str())),
+        [Value::String(text)] | [Value::String(text), Value::Bool(false)] => {
+            Some(Semver::parse(text.as_str()))
+        }
+        _ => None,
+    }
+}
+
+fn number_of<'a>(call: &Call<'_, 'a>, part: fn(&Semver) -> u64) -> Option<Result<Value<'a>, EvalError>> {
+    match call.operands {
+        [Value::Semver(version)] => Some(Ok(Value::Int(i64::try_from(part(version)).unwrap_or(i64::MAX)))),
+        _ => None,
+    }
+}
 
 #[derive(Debug)]
 pub struct Semver {
-    pub(crate) major: u64,
-    pub(crate) minor: u64,
-    pub(crate) patch: u64,
+    major: u64,
+    minor: u64,
+    patch: u64,
     prerelease: Vec<Part>,
 }
 
@@ -21,7 +83,7 @@ enum Part {
 }
 
 impl Semver {
-    pub(crate) fn parse(text: &str) -> Result<Self, EvalError> {
+    fn parse(text: &str) -> Result<Self, EvalError> {
         if text.is_empty() {
             return Err(EvalError::new("Version string empty"));
         }
@@ -53,7 +115,7 @@ impl Semver {
     }
 
     /// With a leading `v`, missing numbers and leading zeros put right.
-    pub(crate) fn parse_tolerant(text: &str) -> Result<Self, EvalError> {
+    fn parse_tolerant(text: &str) -> Result<Self, EvalError> {
         let text = text.trim();
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text.splitn(3, '.').map(str::to_owned).collect();

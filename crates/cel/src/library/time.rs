@@ -5,7 +5,99 @@ use std::fmt::Write as _;
 use jiff::tz::TimeZone;
 use sternpost_meta::duration;
 
-use crate::evaluate::EvalError;
+use crate::{
+    estimate,
+    evaluate::EvalError,
+    functions::{Call, Function, function},
+    library::cost,
+    value::Value,
+};
+
+const OF_DATE: &str = "23 timestamp.():int timestamp.(string):int";
+const OF_TIME: &str = "23 timestamp.():int timestamp.(string):int duration.():int";
+
+pub(crate) const FUNCTIONS: &[Function] = &[
+    function("getFullYear", OF_DATE, |call, _| date_part(call, |at| at.year), estimate::one, cost::one),
+    function("getMonth", OF_DATE, |call, _| date_part(call, |at| at.month - 1), estimate::one, cost::one),
+    function("getDate", OF_DATE, |call, _| date_part(call, |at| at.day), estimate::one, cost::one),
+    function("getDayOfMonth", OF_DATE, |call, _| date_part(call, |at| at.day - 1), estimate::one, cost::one),
+    function(
+        "getDayOfWeek",
+        OF_DATE,
+        |call, _| date_part(call, |at| (at.days + 4).rem_euclid(7)),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "getDayOfYear",
+        OF_DATE,
+        |call, _| date_part(call, |at| at.days - days_from_civil(at.year, 1, 1)),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "getHours",
+        OF_TIME,
+        |call, _| time_part(call, |at| at.clock / 3600, 3_600_000_000_000),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "getMinutes",
+        OF_TIME,
+        |call, _| time_part(call, |at| at.clock / 60 % 60, 60_000_000_000),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "getSeconds",
+        OF_TIME,
+        |call, _| time_part(call, |at| at.clock % 60, 1_000_000_000),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "getMilliseconds",
+        OF_TIME,
+        |call, _| time_part(call, |at| at.milliseconds, 1_000_000),
+        estimate::one,
+        cost::one,
+    ),
+];
+
+/// A part of an instant, in a zone that may be named.
+fn date_part<'a>(call: &Call<'_, 'a>, part: fn(&Local) -> i64) -> Option<Result<Value<'a>, EvalError>> {
+    let local = match call.operands {
+        [Value::Timestamp(instant)] => instant.local(None),
+        [Value::Timestamp(instant), Value::String(zone)] => instant.local(Some(zone.as_str())),
+        _ => return None,
+    };
+    Some(local.map(|local| Value::Int(part(&local))))
+}
+
+/// The same, or the whole of a duration in units of so many nanoseconds.
+fn time_part<'a>(
+    call: &Call<'_, 'a>,
+    part: fn(&Local) -> i64,
+    unit: i64,
+) -> Option<Result<Value<'a>, EvalError>> {
+    match call.operands {
+        [Value::Duration(nanos)] => Some(Ok(Value::Int(nanos / unit))),
+        _ => date_part(call, part),
+    }
+}
+
+/// An instant in a zone.
+struct Local {
+    year: i64,
+    month: i64,
+    day: i64,
+    /// Since 1970.
+    days: i64,
+    /// Seconds of the day.
+    clock: i64,
+    milliseconds: i64,
+}
 
 /// Seconds of 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
 const FIRST_SECOND: i64 = -62_135_596_800;
@@ -97,8 +189,7 @@ impl Timestamp {
         i64::try_from(nanos).ok()
     }
 
-    /// What an accessor such as `getHours` gives, in a zone.
-    pub(crate) fn part(&self, accessor: &str, zone: Option<&str>) -> Result<i64, EvalError> {
+    fn local(&self, zone: Option<&str>) -> Result<Local, EvalError> {
         let offset = match zone {
             None | Some("" | "UTC" | "Local") => 0,
             Some(zone) if zone.contains(':') => fixed_offset(zone)?,
@@ -107,18 +198,7 @@ impl Timestamp {
         let local = self.seconds.saturating_add(offset);
         let (days, clock) = (local.div_euclid(86_400), local.rem_euclid(86_400));
         let (year, month, day) = civil_from_days(days);
-        Ok(match accessor {
-            "getFullYear" => year,
-            "getMonth" => month - 1,
-            "getDate" => day,
-            "getDayOfMonth" => day - 1,
-            "getDayOfWeek" => (days + 4).rem_euclid(7),
-            "getDayOfYear" => days - days_from_civil(year, 1, 1),
-            "getHours" => clock / 3600,
-            "getMinutes" => clock / 60 % 60,
-            "getSeconds" => clock % 60,
-            _ => i64::from(self.nanos / 1_000_000),
-        })
+        Ok(Local { year, month, day, days, clock, milliseconds: i64::from(self.nanos / 1_000_000) })
     }
 
     fn zone_offset(&self, zone: &str) -> Result<i64, EvalError> {

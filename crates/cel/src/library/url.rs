@@ -1,10 +1,92 @@
 //! URLs, read by Go's rules for request URIs: an absolute URI or a rooted path.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use sternpost_meta::field::go_quote;
 
-use crate::value::Value;
+use crate::{
+    estimate,
+    evaluate::EvalError,
+    functions::{Call, Function, function},
+    library::{cost, strings::of_text},
+    value::Value,
+};
+
+pub(crate) const FUNCTIONS: &[Function] = &[
+    function(
+        "url",
+        "23 (string):url",
+        |call, _| match call.operands {
+            [Value::String(text)] => {
+                let why =
+                    |why| EvalError::new(format!("URL parse error during conversion from string: {why}"));
+                Some(Url::parse(text.as_str()).map(|url| Value::Url(Arc::new(url))).map_err(why))
+            }
+            _ => None,
+        },
+        estimate::tenth_and_size,
+        cost::tenth,
+    ),
+    function(
+        "isURL",
+        "23 (string):bool",
+        |call, _| of_text(call, |text| Value::Bool(Url::parse(text).is_ok())),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "getScheme",
+        "23 url.():string",
+        |call, _| of_url(call, |url| Value::text(url.scheme.as_str())),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "getHost",
+        "23 url.():string",
+        |call, _| of_url(call, |url| Value::text(url.host.as_str())),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "getHostname",
+        "23 url.():string",
+        |call, _| of_url(call, |url| Value::text(split_port(&url.host).0)),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "getPort",
+        "23 url.():string",
+        |call, _| of_url(call, |url| Value::text(split_port(&url.host).1)),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "getEscapedPath",
+        "23 url.():string",
+        |call, _| of_url(call, |url| Value::text(url.path.as_str())),
+        estimate::one,
+        cost::one,
+    ),
+    function(
+        "getQuery",
+        "23 url.():map(string,list(string))",
+        |call, _| of_url(call, Url::query),
+        estimate::one,
+        cost::one,
+    ),
+];
+
+fn of_url<'a>(
+    call: &Call<'_, 'a>,
+    answer: fn(&Url) -> Value<'static>,
+) -> Option<Result<Value<'a>, EvalError>> {
+    match call.operands {
+        [Value::Url(url)] => Some(Ok(answer(url))),
+        _ => None,
+    }
+}
 
 #[derive(Debug)]
 pub struct Url {
@@ -16,7 +98,7 @@ pub struct Url {
 }
 
 impl Url {
-    /// `Err` is Go's message.
+    /// The one door to Go's `net/url`: `Err` is its message.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Self::read(text).map_err(|why| format!("parse {}: {why}", go_quote(text)))
     }
@@ -51,19 +133,6 @@ impl Url {
         check_escapes(path)?;
         url.path = escaped(path);
         Ok(url)
-    }
-
-    pub(crate) fn part(&self, function: &str) -> Option<Value<'static>> {
-        let (hostname, port) = split_port(&self.host);
-        Some(match function {
-            "getScheme" => Value::text(self.scheme.as_str()),
-            "getHost" => Value::text(self.host.as_str()),
-            "getHostname" => Value::text(hostname),
-            "getPort" => Value::text(port),
-            "getEscapedPath" => Value::text(self.path.as_str()),
-            "getQuery" => self.query(),
-            _ => return None,
-        })
     }
 
     fn query(&self) -> Value<'static> {
