@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
+use sternpost_meta::cancel::checkpoint;
 
 use crate::Document;
 use crate::error::{Error, Problem};
@@ -192,6 +193,7 @@ impl Decoder<'_> {
     }
 
     fn count(&mut self, node: &Node) -> Result<(), Error> {
+        checkpoint();
         self.nodes = self.nodes.saturating_add(1);
         if self.open_aliases == 0 {
             return Ok(());
@@ -220,4 +222,48 @@ impl Decoder<'_> {
 fn allowed_share(nodes: f64) -> f64 {
     let along = (nodes - SMALL_DOCUMENT_NODES) / (LARGE_DOCUMENT_NODES - SMALL_DOCUMENT_NODES);
     SMALL_DOCUMENT_SHARE - (SMALL_DOCUMENT_SHARE - LARGE_DOCUMENT_SHARE) * along.clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use sternpost_meta::cancel::{Cancel, Cancelled, scope};
+
+    use super::*;
+    use crate::parse::Parser;
+
+    /// What is large in a different way each.
+    const TEXTS: [&str; 5] =
+        ["a: 1\nb: 2\n", "[1, 2]", "- &a x\n- *a\n", "a: &m {b: 1}\nc:\n  <<: *m\n", "[!t , a]"];
+
+    #[test]
+    fn reading_ends_when_it_is_cancelled() {
+        let cancel = Cancel::default();
+        cancel.cancel();
+        for text in TEXTS {
+            // Each of the passes, of which an earlier one is not to answer for a later one.
+            assert!(matches!(scope(&cancel, || crate::read(text)), Err(Cancelled)), "{text}");
+            let root = Parser::new(text).unwrap().next_document().unwrap().unwrap();
+            let decoded = scope(&cancel, || decode(&root, &mut AliasedBytes::default()));
+            assert!(matches!(decoded, Err(Cancelled)), "{text}");
+        }
+        // Tags before commas have a pass of their own.
+        let tagged = scope(&cancel, || Parser::new("[!<t>, a, !t]").map(drop));
+        assert!(matches!(tagged, Err(Cancelled)), "{tagged:?}");
+    }
+
+    #[test]
+    fn reading_ends_amid_a_document() {
+        let text = format!("[{}]", vec!["1"; 1 << 16].join(","));
+        let cancel = Cancel::default();
+        // Nothing but the reader looks whether it is to end.
+        let outcome = std::thread::scope(|threads| {
+            threads.spawn(|| cancel.cancel());
+            scope(&cancel, || {
+                loop {
+                    crate::read(&text).unwrap();
+                }
+            })
+        });
+        assert_eq!(outcome, Err::<(), _>(Cancelled));
+    }
 }

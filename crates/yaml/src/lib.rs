@@ -20,8 +20,8 @@
 //!
 //! [`node`] reads by yaml.v3's rules instead, into trees that keep styles and
 //! places; [`commented`] keeps comments too. [`write()`] is the way back, byte for byte as upstream writes. Work
-//! and memory are bounded by the input's size and those limits; no input
-//! panics. This crate does not know Kubernetes or files.
+//! and memory are bounded by the input's size and those limits, and reading ends
+//! early when it is cancelled; no input panics. This crate does not know kinds or files.
 
 pub mod commented;
 mod decode;

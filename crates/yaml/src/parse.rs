@@ -8,6 +8,8 @@ use libyaml_safer::{
     ErrorKind, Event, EventData, MappingStyle, Mark, ScalarStyle, Scanner, SequenceStyle, TokenData,
 };
 
+use sternpost_meta::cancel::checkpoint;
+
 use crate::error::{Error, Problem};
 
 /// How many sequences and mappings may be inside each other, aliases followed
@@ -237,6 +239,7 @@ impl<'t> Parser<'t> {
     }
 
     pub(crate) fn next_event(&mut self) -> Result<Event, Error> {
+        checkpoint();
         self.events.parse().map_err(|error| {
             self.stopped = Some(stopped(&error));
             syntax_error(self.text, &error, &[])
@@ -297,6 +300,7 @@ fn refuse_tag_before_comma(text: &str) -> Result<(), Error> {
     let mut tokens = Scanner::new();
     tokens.set_input(BufReader::with_capacity(READ_AHEAD, spaced.as_bytes()));
     for token in tokens {
+        checkpoint();
         // The scanner runs ahead of its tokens, so an error may hide a tag
         // before it: it has to stand, even for `!<a!,b>`, which only the
         // space made wrong.

@@ -5,7 +5,7 @@ use std::{mem, slice};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Number, Value};
 use sternpost_builtin::{Label, Shown};
-use sternpost_meta::{duration, quantity, time::Timestamp};
+use sternpost_meta::{cancel::checkpoint, duration, quantity, time::Timestamp};
 
 use super::{
     BYTES_PER_OBJECT, FREE_OBJECTS, MAX_BYTES, MAX_DEPTH, YEARS,
@@ -87,6 +87,7 @@ impl<'b> Wire<'b> {
         if self.0.is_empty() {
             return Ok(None);
         }
+        checkpoint();
         let (number, wire_type) = self.key()?;
         let value = match wire_type {
             VARINT => WireValue::Varint(self.varint()?),
@@ -145,6 +146,7 @@ impl<'b> Wire<'b> {
         let mut open = 0_usize;
         let mut wire_type = wire_type;
         loop {
+            checkpoint();
             match wire_type {
                 VARINT => {
                     self.varint()?;
@@ -392,6 +394,7 @@ impl<'b> Decoder<'b> {
                     {
                         let mut packed = Wire(packed);
                         while !packed.0.is_empty() {
+                            checkpoint();
                             let bits = match field.kind {
                                 Kind::Double => u64::from_le_bytes(packed.chunk()?),
                                 _ => packed.varint()?,

@@ -1,5 +1,8 @@
 use serde_json::{Value, json};
-use sternpost_meta::gvk::GroupVersionKind;
+use sternpost_meta::{
+    cancel::{Cancel, Cancelled, scope},
+    gvk::GroupVersionKind,
+};
 
 use super::*;
 
@@ -474,5 +477,21 @@ fn lengths_take_the_bytes_they_need() {
         let name = format!("{CORE}.Secret");
         let bytes = encode_message(&name, &object).unwrap();
         assert_eq!(decode_message(&name, &bytes).unwrap()["stringData"], object["stringData"], "{length}");
+    }
+}
+
+#[test]
+fn reading_ends_when_it_is_cancelled() {
+    let cancel = Cancel::default();
+    cancel.cancel();
+    for (message, bytes) in [
+        ("ConfigMap", &b"\x12\x06\x0a\x01k\x12\x01v"[..]),
+        // Only what no field is, and a group that goes on.
+        ("ConfigMap", b"\xfb\x07\x08\x01\x08\x01\xfc\x07"),
+        ("PodSecurityContext", b"\x22\x03\x01\x02\x03"),
+    ] {
+        let name = format!("{CORE}.{message}");
+        assert!(decode_message(&name, bytes).is_ok(), "{message}");
+        assert_eq!(scope(&cancel, || decode_message(&name, bytes)), Err(Cancelled), "{message}");
     }
 }
