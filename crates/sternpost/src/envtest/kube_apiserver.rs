@@ -206,12 +206,24 @@ fn translate(
             _ if own.is_switch(name) => {
                 words.extend((flags::truth(last) == Some(true)).then(|| format!("--{name}")));
             }
-            _ if own.has(name) => words.push(format!("--{name}={last}")),
+            _ if own.has(name) => words.push(format!("--{name}={}", as_serve_has_it(name, *kind, last))),
             _ if is_idle(name, *kind, last) => {}
             _ => warnings.push(format!("--{name} has no effect here")),
         }
     }
     Ok((words, warnings))
+}
+
+/// How many streams a connection has where kube-apiserver is told none, or fewer.
+const STREAMS_FOR_NONE: i64 = 100;
+
+/// Numbers in digits, whatever base they are written in.
+fn as_serve_has_it(name: &str, kind: Kind, value: &str) -> String {
+    match flags::integer(value) {
+        Ok(..=0) if name == "http2-max-streams-per-connection" => STREAMS_FOR_NONE.to_string(),
+        Ok(number) if kind == Kind::Int => number.to_string(),
+        _ => value.to_owned(),
+    }
 }
 
 /// As upstream, but for the default address: nothing listens beyond loopback
@@ -512,6 +524,11 @@ mod tests {
                 &["--admission-control-config-file=b.yaml"],
             ),
             (&["--admission-control-config-file="], &[]),
+            (&["--http2-max-streams-per-connection=3"], &["--http2-max-streams-per-connection=3"]),
+            (&["--http2-max-streams-per-connection=0x10"], &["--http2-max-streams-per-connection=16"]),
+            (&["--http2-max-streams-per-connection=0"], &["--http2-max-streams-per-connection=100"]),
+            (&["--http2-max-streams-per-connection", "-1"], &["--http2-max-streams-per-connection=100"]),
+            (&["--max-requests-inflight=1_000"], &["--max-requests-inflight=1000"]),
         ] {
             let (found, _) = translated(flags).unwrap();
             let rest: Vec<_> = found
@@ -528,6 +545,28 @@ mod tests {
         );
         let kept = translated(&["--data-dir=/x"]).unwrap().0;
         assert!(kept.contains(&"--data-dir=/x".into()) && !kept.contains(&"--in-memory".into()), "{kept:?}");
+    }
+
+    /// The table of `docs/limits.md`.
+    #[test]
+    fn every_budget_can_be_chosen() {
+        let table = include_str!("../../../../docs/limits.md");
+        let rows = table.lines().filter_map(|line| line.split('|').nth(2)?.trim().strip_prefix("`--"));
+        let mut count = 0;
+        for flag in rows.map(|rest| rest.trim_end_matches('`')) {
+            let value = match flag {
+                "trusted-proxies" => "10.0.0.0/8",
+                _ if flag.ends_with("timeout") => "7s",
+                _ => "7",
+            };
+            let word = format!("--{flag}={value}");
+            let (words, warnings) = translated(&[&word]).unwrap();
+            assert!(words.contains(&word) && warnings.is_empty(), "{words:?} {warnings:?}");
+            let words = ["sternpost", "serve"].into_iter().chain(words.iter().map(String::as_str));
+            Cli::try_parse_from(words).unwrap_or_else(|problem| panic!("{problem}"));
+            count += 1;
+        }
+        assert!(count >= 10, "{count}");
     }
 
     #[test]
