@@ -169,12 +169,7 @@ impl Remotes {
     pub fn put(&self, name: &str, object: &Value) {
         let Some(spec) = Spec::read(object) else { return self.remove(name) };
         let available = is_available(object);
-        if let Some(known) = self.table.load().by_name.get(name)
-            && known.spec == spec
-        {
-            if known.available.swap(available, Ordering::AcqRel) != available {
-                self.touch();
-            }
+        if self.set_available(name, &spec, available) {
             return;
         }
         let client = spec.client(&self.egress, self.identity.clone());
@@ -186,6 +181,23 @@ impl Remotes {
                 remote.openapi.store(old.openapi.load_full());
             }
         });
+    }
+
+    /// Takes from an APIService whether its remote is available, if there is one and it is of this spec.
+    pub fn announce(&self, name: &str, object: &Value) {
+        if let Some(spec) = Spec::read(object) {
+            self.set_available(name, &spec, is_available(object));
+        }
+    }
+
+    /// Whether there is a remote of this name and spec.
+    fn set_available(&self, name: &str, spec: &Spec, available: bool) -> bool {
+        let table = self.table.load();
+        let Some(known) = table.by_name.get(name).filter(|known| known.spec == *spec) else { return false };
+        if known.available.swap(available, Ordering::AcqRel) != available {
+            self.touch();
+        }
+        true
     }
 
     pub fn remove(&self, name: &str) {
@@ -590,6 +602,24 @@ mod tests {
         }
         remotes.remove("v1.a.example");
         assert!(remotes.get("a.example", "v1").is_none());
+    }
+
+    #[test]
+    fn availability_is_announced_of_what_is_there_alone() {
+        let remotes = remotes();
+        let object = |priority, available| service("a.example", "v1", (priority, 1), available);
+        remotes.announce("v1.a.example", &object(1, "True"));
+        assert!(remotes.get("a.example", "v1").is_none());
+        remotes.put("v1.a.example", &object(1, "False"));
+        let remote = remotes.get("a.example", "v1").unwrap();
+        // Of another spec, which is not this server's.
+        remotes.announce("v1.a.example", &object(2, "True"));
+        assert!(!remote.is_available());
+        remotes.announce("v1.a.example", &object(1, "True"));
+        assert!(remote.is_available());
+        remotes.announce("v1.a.example", &object(1, "False"));
+        assert!(!remote.is_available());
+        assert!(Arc::ptr_eq(&remotes.get("a.example", "v1").unwrap(), &remote));
     }
 
     #[test]

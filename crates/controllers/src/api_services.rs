@@ -49,6 +49,11 @@ pub trait Servers: Send + Sync {
 
     fn remove(&self, name: &str);
 
+    /// The APIService of this name is about to say so of its availability, and nothing else of it changed.
+    /// Called before anybody can read it, by whoever checked it: what is not in the table as it is here, is
+    /// left alone.
+    fn announce(&self, name: &str, api_service: &Value);
+
     /// Whether the server has an address of its own, so that its Service does not matter.
     fn has_address(&self, name: &str) -> bool;
 
@@ -407,9 +412,18 @@ impl Checker {
         if object.field("spec") != spec || found.is_said_by(&object) {
             return Ok(());
         }
+        let before = object.clone();
         found.set(&mut object, &self.registry.now());
+        // Whoever reads that a server is available is let through to it.
+        if found.is_available() {
+            self.servers.announce(name, &object);
+        }
         let writer = Writer { subresource: "status", ..Writer::server() };
-        self.registry.update(target, object, Part::Status, writer).await.map(|_| ())
+        let written = self.registry.update(target, object, Part::Status, writer).await;
+        if written.is_err() {
+            self.servers.announce(name, &before);
+        }
+        written.map(|_| ())
     }
 }
 

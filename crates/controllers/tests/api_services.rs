@@ -13,7 +13,7 @@ mod running;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
@@ -21,7 +21,7 @@ use running::Running;
 use serde_json::{Value, json};
 use sternpost_controllers::api_services::{self, ATTEMPTS, INTERVAL, Servers};
 use sternpost_store::BoxFuture;
-use sternpost_verbs::Part;
+use sternpost_verbs::{Part, Registry, Target};
 use tokio::time::Instant;
 
 const API_SERVICES: &str = "apiregistration.k8s.io/apiservices";
@@ -38,6 +38,9 @@ struct Fake {
     table: Mutex<BTreeMap<String, Value>>,
     /// Which was asked when.
     asked: Mutex<Vec<(String, Instant)>>,
+    /// What was announced, and what the stored condition said by then.
+    announced: Mutex<Vec<(Value, Option<String>)>>,
+    registry: OnceLock<Arc<Registry>>,
 }
 
 #[derive(Clone)]
@@ -56,6 +59,15 @@ impl Servers for Fake {
 
     fn remove(&self, name: &str) {
         self.table.lock().unwrap().remove(name);
+    }
+
+    fn announce(&self, name: &str, api_service: &Value) {
+        let registry = self.registry.get().unwrap();
+        let served = registry.served.get("apiregistration.k8s.io", "v1", "apiservices").unwrap();
+        let stored = registry.get(Target { served: &served, namespace: "", name }).ok();
+        let stored = stored.map(|object| object.value()["status"]["conditions"][0]["status"].to_string());
+        let status = api_service["status"]["conditions"][0]["status"].clone();
+        self.announced.lock().unwrap().push((status, stored));
     }
 
     fn has_address(&self, name: &str) -> bool {
@@ -98,7 +110,7 @@ impl Fake {
 
 async fn start() -> (Running, Arc<Fake>) {
     let running = Running::start(&["-*"]).await;
-    let servers = Arc::new(Fake::default());
+    let servers = Arc::new(Fake { registry: running.registry.clone().into(), ..Fake::default() });
     api_services::start(running.registry.clone(), servers.clone()).await;
     running.namespace("ext").await;
     (running, servers)
@@ -142,6 +154,21 @@ impl Running {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_table_knows_that_a_server_is_available_before_anybody_reads_it() {
+    let (running, servers) = start().await;
+    running.outside("a").await;
+    let name = "v1.a.example";
+    servers.answer(name, Answer::Badly("no"));
+    running.register("a.example", "a").await;
+    running.until_it_says(name, "False", "FailedDiscoveryCheck", "no").await;
+    assert_eq!(*servers.announced.lock().unwrap(), []);
+    servers.answer(name, Answer::Well);
+    running.until_it_says(name, "True", "Passed", "all checks passed").await;
+    let (said, stored) = (json!("True"), Some("\"False\"".to_owned()));
+    assert_eq!(*servers.announced.lock().unwrap(), [(said, stored)]);
 }
 
 #[tokio::test(start_paused = true)]

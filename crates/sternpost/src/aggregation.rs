@@ -245,6 +245,10 @@ impl api_services::Servers for Servers {
         self.remotes.remove(name);
     }
 
+    fn announce(&self, name: &str, api_service: &Value) {
+        self.remotes.announce(name, api_service);
+    }
+
     fn has_address(&self, name: &str) -> bool {
         self.remote(name).is_some_and(|remote| remote.has_address())
     }
