@@ -4,8 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use sternpost_cel::{
-    Activation, Authorization, Authorizer, Budget, Declaration, Environment, ErrorKind, Program, Question,
-    Type, Value as CelValue,
+    Activation, Authorization, Authorizer, Budget, CostsBySize, Declaration, Environment, ErrorKind, Program,
+    Question, Type, Value as CelValue,
 };
 
 use crate::request::{Form, Request};
@@ -66,6 +66,11 @@ impl Conditions {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// What all of them may cost together.
+    pub fn costs_by_size(&self) -> CostsBySize {
+        self.0.iter().flat_map(|condition| &condition.program).map(Program::costs_by_size).sum()
     }
 
     /// Who says no is believed, also where others cannot say anything.

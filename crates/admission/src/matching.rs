@@ -112,6 +112,16 @@ impl Matcher {
         }
     }
 
+    /// Whether it could concern requests for a resource, of whichever group and version: there are
+    /// resources of several.
+    pub fn may_concern(&self, resource: &str) -> bool {
+        (self.rules.is_empty() && self.all_without_rules)
+            || self.rules.iter().flat_map(|rule| &rule.resources).any(|named| {
+                let named = named.split('/').next().unwrap_or_default();
+                named == "*" || named == resource
+            })
+    }
+
     fn namespace_matches(&self, request: &Request<'_>, subject: &Subject<'_>) -> Found {
         let about_namespace = request.is_about_namespace();
         if self.namespaces.is_everything() || !(subject.namespaced || about_namespace) {

@@ -53,10 +53,18 @@ pub(crate) fn scaled(size: u64, factor: f64) -> u64 {
     product
 }
 
-pub(crate) fn estimate(root: &Expr, checked: &Checked, sizes: Option<&Declaration>) -> u64 {
+/// With `largest`, no part of what a request is about is larger: see [`crate::CostsBySize`]. Those estimates
+/// are not upstream's.
+pub(crate) fn estimate(
+    root: &Expr,
+    checked: &Checked,
+    sizes: Option<&Declaration>,
+    largest: Option<u64>,
+) -> u64 {
     let mut estimator = Estimator {
         checked,
         sizes,
+        largest,
         computed: HashMap::new(),
         paths: HashMap::new(),
         entries: HashMap::new(),
@@ -67,6 +75,10 @@ pub(crate) fn estimate(root: &Expr, checked: &Checked, sizes: Option<&Declaratio
 
 type Path = Arc<[Arc<str>]>;
 
+/// Variables that come with a request, and so are no larger than it. Others come from elsewhere, or are
+/// made by expressions.
+const OF_REQUEST: [&str; 5] = ["self", "oldSelf", "object", "oldObject", "request"];
+
 struct Local {
     name: Arc<str>,
     path: Option<Path>,
@@ -76,6 +88,7 @@ struct Local {
 struct Estimator<'a> {
     checked: &'a Checked,
     sizes: Option<&'a Declaration>,
+    largest: Option<u64>,
     computed: HashMap<usize, Size>,
     paths: HashMap<usize, Path>,
     /// Sizes of what is in literals.
@@ -89,8 +102,12 @@ impl Estimator<'_> {
     }
 
     fn extend(&mut self, expr: &Expr, base: &Expr, part: &str) {
-        let path = join(self.paths.get(&base.id), part);
-        self.paths.insert(expr.id, path);
+        let base = self.paths.get(&base.id);
+        // A part of what an expression made is no variable, whatever it is called.
+        if base.is_some() || self.largest.is_none() {
+            let path = join(base, part);
+            self.paths.insert(expr.id, path);
+        }
     }
 
     fn cost(&mut self, expr: &Expr) -> u64 {
@@ -206,7 +223,8 @@ impl Estimator<'_> {
                 _ => 1,
             });
         }
-        if let Some(max) = self.paths.get(&expr.id).and_then(|path| self.declared(path)) {
+        let path = self.paths.get(&expr.id);
+        if let Some(max) = path.and_then(|path| self.declared(path)) {
             return Size::at_most(max.max);
         }
         let ty = match self.ty(expr) {
@@ -221,26 +239,38 @@ impl Estimator<'_> {
             | Type::Null
             | Type::Timestamp
             | Type::Duration => Size::exactly(1),
-            _ => UNKNOWN,
+            _ => path.map_or(UNKNOWN, |path| self.unless_of_request(path)),
         }
+    }
+
+    /// The size of what no schema says anything of.
+    fn unless_of_request(&self, path: &Path) -> Size {
+        self.largest.filter(|_| is_of_request(path)).map_or(UNKNOWN, Size::at_most)
     }
 
     /// What the schema says at a path. The first element names the variable
     /// and is not looked at.
     fn declared(&self, path: &Path) -> Option<Declared<'_>> {
+        let largest = self.largest.unwrap_or(u64::MAX);
+        if self.largest.is_some() && !is_of_request(path) {
+            return None;
+        }
         let mut at = Declared::from(self.sizes?);
         for part in path.iter().skip(1) {
             at = match (at.declaration.map(|declaration| &declaration.shape), part.as_ref()) {
                 (Some(Shape::List { items, .. }), "@items") => Declared::from(items),
                 (Some(Shape::Map(values)), "@values") => Declared::from(values),
-                (Some(Shape::Map(_)), "@keys") => Declared { declaration: None, max: 0 },
+                // As upstream has it, who does not count what is in keys.
+                (Some(Shape::Map(_)), "@keys") => {
+                    Declared { declaration: None, max: self.largest.unwrap_or(0) }
+                }
                 (Some(Shape::Object(object)), field) => {
                     Declared::from(&object.fields.get(field)?.declaration)
                 }
                 _ => return None,
             };
         }
-        Some(at)
+        Some(Declared { max: at.max.min(largest), ..at })
     }
 
     fn call(&mut self, expr: &Expr, function: &str, target: Option<&Expr>, args: &[Expr]) -> u64 {
@@ -356,11 +386,16 @@ impl Operands<'_> {
 
     /// The size of the items of the list that comes first, where its path is known.
     pub fn item_size(&self) -> u64 {
-        self.operands
-            .first()
-            .and_then(|list| self.estimator.paths.get(&list.id))
-            .and_then(|path| self.estimator.declared(&join(Some(path), "@items")))
-            .map_or(u64::MAX, |declared| declared.max)
+        let path = self.operands.first().and_then(|list| self.estimator.paths.get(&list.id));
+        path.map_or(u64::MAX, |path| match self.estimator.declared(&join(Some(path), "@items")) {
+            Some(declared) => declared.max,
+            None => self.estimator.unless_of_request(path).max,
+        })
+    }
+
+    /// Whether what comes with the request has a largest size, of which all parts of it are at most.
+    pub fn is_bounded(&self) -> bool {
+        self.estimator.largest.is_some()
     }
 
     /// The size of what is in the literal that comes first.
@@ -416,6 +451,10 @@ impl<'a> From<&'a Arc<Declaration>> for Declared<'a> {
     fn from(declaration: &'a Arc<Declaration>) -> Self {
         Self::from(declaration.as_ref())
     }
+}
+
+fn is_of_request(path: &Path) -> bool {
+    path.first().is_some_and(|variable| OF_REQUEST.contains(&&**variable))
 }
 
 fn join(base: Option<&Path>, part: &str) -> Path {

@@ -18,6 +18,7 @@
 
 mod ast;
 mod authorizer;
+mod by_size;
 mod check;
 mod declare;
 mod estimate;
@@ -37,6 +38,7 @@ mod variables;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 pub use authorizer::{Authorization, Authorizer, Check, Decision, Question};
+pub use by_size::{CostsBySize, OBJECT_SIZES};
 pub use declare::{Declaration, MAX_REQUEST_BYTES, MAX_SCHEMA_DEPTH, Object, Place, escape};
 pub use evaluate::{
     Activation, Budget, CALL_LIMIT, ErrorKind, EvalError, INTERRUPT_EVERY, MAX_ALLOCATED, MAX_WORK,
@@ -146,7 +148,9 @@ impl Environment {
                 return Err(CompileError::Invalid(errors));
             }
         }
-        let estimate = estimate::estimate(&parsed.root, &checked, self.sizes.as_deref());
+        let estimate = |largest| estimate::estimate(&parsed.root, &checked, self.sizes.as_deref(), largest);
+        let by_size = CostsBySize::estimated(|size| estimate(Some(size)));
+        let estimate = estimate(None);
         let plan = plan::plan(&parsed.root, &checked).map_err(CompileError::Program)?;
         let result = checked.types.get(parsed.root.id).cloned().unwrap_or(Type::Dyn);
         let mut variables: Vec<Arc<str>> = checked
@@ -159,7 +163,7 @@ impl Environment {
             .collect();
         variables.sort();
         variables.dedup();
-        Ok(Program { plan, result, estimate, variables })
+        Ok(Program { plan, result, estimate, by_size, variables })
     }
 }
 
@@ -172,6 +176,7 @@ pub struct Program {
     plan: plan::Plan,
     result: Type,
     estimate: u64,
+    by_size: CostsBySize,
     variables: Vec<Arc<str>>,
 }
 
@@ -183,6 +188,11 @@ impl Program {
     /// The most it can cost, given the limits of the schema.
     pub fn estimated_cost(&self) -> u64 {
         self.estimate
+    }
+
+    /// The most it can cost, given the size of the object it is about.
+    pub fn costs_by_size(&self) -> CostsBySize {
+        self.by_size
     }
 
     /// Whether the expression mentions a variable, such as `oldSelf`.

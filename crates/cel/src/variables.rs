@@ -4,7 +4,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
-use crate::{Declaration, EvalError, Program, Type, Value, declare::Field};
+use crate::{CostsBySize, Declaration, EvalError, Program, Type, Value, declare::Field};
 
 /// What expressions call them by.
 pub const VARIABLES: &str = "variables";
@@ -36,6 +36,11 @@ impl Variables {
 
     pub fn is_empty(&self) -> bool {
         self.programs.is_empty()
+    }
+
+    /// What all of them may cost together.
+    pub fn costs_by_size(&self) -> CostsBySize {
+        self.programs.values().flatten().map(Program::costs_by_size).sum()
     }
 
     /// For the variable [`VARIABLES`] of an environment.

@@ -8,6 +8,7 @@ use sternpost_cel::{
     Activation, Budget, CALL_LIMIT, Declaration, Environment, ErrorKind, MAX_CODE_POINTS, MAX_DEPTH,
     MAX_ERRORS, MAX_NESTING,
 };
+use sternpost_meta::cancel::{Cancel, Cancelled, scope};
 
 fn compile(text: &str) -> Result<sternpost_cel::Program, String> {
     Environment::new()
@@ -146,4 +147,23 @@ fn long_texts_compile() {
         assert!(compile(&text).is_ok());
     }
     assert!(compile(&format!("'a'.matches('{}')", "(a{1000}){1000}".repeat(100))).is_err());
+}
+
+#[test]
+fn an_evaluation_ends_within_its_loops_when_it_is_cancelled() {
+    for text in [
+        "lists.range(1000).all(x, lists.range(1000).all(y, x + y >= 0))",
+        "lists.range(1000).map(x, lists.range(1000).exists(y, x + y < 0)).size() > 0",
+    ] {
+        let (program, cancel) = (compile(text).unwrap(), Cancel::default());
+        // Asked after some rounds, so that the evaluation is under way by then.
+        let asked = || {
+            cancel.cancel();
+            false
+        };
+        let activation = Activation::new().interrupted_by(&asked);
+        let outcome =
+            scope(&cancel, || program.evaluate(&activation, &mut Budget::new(u64::MAX)).map(|_| ()));
+        assert_eq!(outcome, Err(Cancelled), "{text}");
+    }
 }

@@ -7,6 +7,7 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::Value;
+use sternpost_cel::CostsBySize;
 use sternpost_meta::gvk::compare_versions;
 use sternpost_schema::Schema;
 
@@ -14,7 +15,7 @@ use crate::{
     json_path::JsonPath,
     node::{Node, Purpose},
     props,
-    rules::RuleTree,
+    rules::{RuleTree, Rules},
 };
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
@@ -84,7 +85,7 @@ pub struct Version {
     /// Paths as field selectors name them: `spec.color`.
     pub selectable_fields: Vec<String>,
     has_rules: bool,
-    rules: OnceLock<Option<RuleTree>>,
+    rules: OnceLock<Option<Rules>>,
     node: OnceLock<Node>,
 }
 
@@ -343,8 +344,18 @@ impl Version {
         if !self.has_rules {
             return None;
         }
-        let compile = || RuleTree::compile(&self.json(), sternpost_cel::Place::ResourceRoot);
-        self.rules.get_or_init(compile).as_ref()
+        let rules = self.rules.get_or_init(|| Rules::compile(&self.json()));
+        rules.as_ref().map(|rules| &rules.tree)
+    }
+
+    /// What the rules may cost on an object. Nobody can say as long as they are not compiled, which may
+    /// itself take a while.
+    pub fn rule_costs(&self) -> CostsBySize {
+        match self.rules.get() {
+            _ if !self.has_rules => CostsBySize::default(),
+            None => CostsBySize::UNKNOWN,
+            Some(rules) => rules.as_ref().map(|rules| rules.costs).unwrap_or_default(),
+        }
     }
 
     pub(crate) fn node(&self) -> &Node {

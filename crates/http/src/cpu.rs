@@ -1,9 +1,10 @@
 //! The processor, kept free of requests that take long.
 //!
-//! Threads that answer requests also read and write connections. A request with a large body, or
-//! about a large object, is worked on apart from them: in a task of its own, on a thread that the
-//! others do not wait for, and of such threads there are few. What it computes ends when its time is
-//! over, or when its client or the server has gone: see [`sternpost_meta::cancel`].
+//! Threads that answer requests also read and write connections. A request with a large body, about a
+//! large object, or for which expressions may be evaluated for long, is worked on apart from them: in a
+//! task of its own, on a thread that the others do not wait for, and of such threads there are few. What
+//! it computes ends when its time is over, or when its client or the server has gone: see
+//! [`sternpost_meta::cancel`].
 //!
 //! A request waits for such a thread only while it computes, not while it waits for the store or a
 //! webhook.
@@ -18,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+use prometheus_client::metrics::{counter::Counter, family::Family};
 use sternpost_flow::{Owner, Turns};
 use sternpost_meta::cancel::{self, Cancel, Cancelled};
 use tokio::{
@@ -27,11 +29,17 @@ use tokio::{
     time::timeout,
 };
 
+use crate::metrics::{Metrics, OutcomeLabels};
+
 /// Bodies and stored objects below this are worked on where they come in: to hand them over would
 /// cost more than they do.
 pub const INLINE_BYTES: usize = 64 * 1024;
 
-/// Requests that wait for a thread or have one. Further ones are told to come back.
+/// Expressions that cost no more than this, as they are estimated before they run, are evaluated where the
+/// request comes in. It is some milliseconds.
+pub const INLINE_COST: u64 = 50_000;
+
+/// Large requests that wait for a thread or have one. Further ones are told to come back.
 pub const MAX_LARGE_REQUESTS: usize = 256;
 
 /// Threads that work on large requests, if there are as many processors.
@@ -49,22 +57,55 @@ pub enum Outcome<T> {
     TooMuch,
 }
 
-/// Who may compute for long, and how many at once, in fair order among users.
-#[derive(Debug)]
-pub struct Pool {
-    places: Arc<Semaphore>,
-    turns: Arc<Turns>,
-}
-
-impl Default for Pool {
-    fn default() -> Self {
-        Self::new(available_parallelism().map_or(1, usize::from).min(MAX_THREADS), MAX_LARGE_REQUESTS)
+impl<T> Outcome<T> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Done(_) => "done",
+            Self::Broken => "broken",
+            Self::TimedOut => "timed_out",
+            Self::TooMuch => "refused",
+        }
     }
 }
 
+/// What a request has in memory while it waits for its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// Less than [`INLINE_BYTES`]: as many may wait as are let in.
+    Small,
+    /// More than that: there is place for [`MAX_LARGE_REQUESTS`].
+    Large,
+}
+
+/// Who may compute for long, and how many at once, in fair order among users.
+#[derive(Debug)]
+pub struct Pool {
+    threads: usize,
+    places: Arc<Semaphore>,
+    turns: Arc<Turns>,
+    outcomes: Family<OutcomeLabels, Counter>,
+}
+
 impl Pool {
-    fn new(threads: usize, places: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(places)), turns: Turns::new(threads) }
+    /// With as many threads as the machine has use for.
+    pub fn new(metrics: &Metrics) -> Self {
+        let threads = available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+        let outcomes = metrics.pool_outcomes();
+        for outcome in [Outcome::Done(()), Outcome::Broken, Outcome::TimedOut, Outcome::TooMuch] {
+            // What has not happened yet is told, too.
+            drop(outcomes.get_or_create(&OutcomeLabels { outcome: outcome.name() }));
+        }
+        Self { outcomes, ..Self::of(threads, MAX_LARGE_REQUESTS) }
+    }
+
+    fn of(threads: usize, places: usize) -> Self {
+        let (places, turns) = (Arc::new(Semaphore::new(places)), Turns::new(threads));
+        Self { threads, places, turns, outcomes: Family::default() }
+    }
+
+    /// How many threads there are.
+    pub fn threads(&self) -> usize {
+        self.threads
     }
 
     /// How many threads are computing now.
@@ -72,14 +113,35 @@ impl Pool {
         self.turns.taken()
     }
 
+    /// How many requests could go on if there were a thread for them.
+    pub fn waiting(&self) -> usize {
+        self.turns.waiting()
+    }
+
     /// Does `work` for a user, apart from whatever else the caller's thread has to do, for at most
     /// `allotted`.
-    pub async fn run<F>(&self, user: &str, allotted: Duration, work: F) -> Outcome<F::Output>
+    pub async fn run<F>(&self, load: Load, user: &str, allotted: Duration, work: F) -> Outcome<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let Ok(place) = self.places.clone().try_acquire_owned() else { return Outcome::TooMuch };
+        let outcome = self.finish(load, user, allotted, work).await;
+        self.outcomes.get_or_create(&OutcomeLabels { outcome: outcome.name() }).inc();
+        outcome
+    }
+
+    async fn finish<F>(&self, load: Load, user: &str, allotted: Duration, work: F) -> Outcome<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let place = match load {
+            Load::Small => None,
+            Load::Large => match self.places.clone().try_acquire_owned() {
+                Ok(place) => Some(place),
+                Err(_) => return Outcome::TooMuch,
+            },
+        };
         let cancel = Cancel::default();
         let (turns, owner, seen) = (self.turns.clone(), Arc::new(Owner::new(&user)), cancel.clone());
         let task = tokio::spawn(async move {
@@ -158,19 +220,19 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_thread_is_free_again_when_the_time_of_what_it_computes_is_over() {
-        let pool = Pool::new(1, 2);
-        assert_eq!(pool.run("u", Duration::from_millis(1), for_ever()).await, Outcome::TimedOut);
+        let pool = Pool::of(1, 2);
+        assert_eq!(pool.run(Load::Large, "u", Duration::from_millis(1), for_ever()).await, Outcome::TimedOut);
         until(|| pool.busy() == 0).await;
-        assert_eq!(pool.run("u", LONG, async { 7 }).await, Outcome::Done(7));
+        assert_eq!(pool.run(Load::Large, "u", LONG, async { 7 }).await, Outcome::Done(7));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn the_threads_of_the_runtime_go_on_while_all_others_compute() {
-        let pool = Arc::new(Pool::new(2, 4));
+        let pool = Arc::new(Pool::of(2, 4));
         let busy: Vec<_> = (0..3)
             .map(|_| {
                 let pool = pool.clone();
-                tokio::spawn(async move { pool.run("u", LONG, for_ever()).await })
+                tokio::spawn(async move { pool.run(Load::Large, "u", LONG, for_ever()).await })
             })
             .collect();
         until(|| pool.busy() == 2).await;
@@ -187,33 +249,35 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn what_waits_holds_no_thread() {
-        let pool = Arc::new(Pool::new(1, 8));
+        let pool = Arc::new(Pool::of(1, 8));
         let (send, receive) = oneshot::channel();
         let waiting = pool.clone();
-        let waits = tokio::spawn(async move { waiting.run("u", LONG, receive).await });
+        let waits = tokio::spawn(async move { waiting.run(Load::Large, "u", LONG, receive).await });
         until(|| pool.places.available_permits() == 7).await;
-        assert_eq!(pool.run("u", LONG, async { 7 }).await, Outcome::Done(7));
+        assert_eq!(pool.run(Load::Large, "u", LONG, async { 7 }).await, Outcome::Done(7));
         send.send(8).unwrap();
         assert_eq!(waits.await.unwrap(), Outcome::Done(Ok(8)));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn more_than_there_is_place_for_is_refused_and_a_panic_costs_one_request() {
-        let pool = Arc::new(Pool::new(1, 1));
+        let pool = Arc::new(Pool::of(1, 1));
         let (send, receive) = oneshot::channel::<()>();
         let waiting = pool.clone();
-        let waits = tokio::spawn(async move { waiting.run("u", LONG, receive).await });
+        let waits = tokio::spawn(async move { waiting.run(Load::Large, "u", LONG, receive).await });
         until(|| pool.places.available_permits() == 0).await;
-        assert_eq!(pool.run("u", LONG, async { 7 }).await, Outcome::TooMuch);
+        assert_eq!(pool.run(Load::Large, "u", LONG, async { 7 }).await, Outcome::TooMuch);
+        // What is small needs no place.
+        assert_eq!(pool.run(Load::Small, "u", LONG, async { 7 }).await, Outcome::Done(7));
         drop(send);
         waits.await.unwrap();
-        assert_eq!(pool.run("u", LONG, async { panic!("a bug") }).await, Outcome::<()>::Broken);
-        assert_eq!(pool.run("u", LONG, async { 7 }).await, Outcome::Done(7));
+        assert_eq!(pool.run(Load::Large, "u", LONG, async { panic!("a bug") }).await, Outcome::<()>::Broken);
+        assert_eq!(pool.run(Load::Large, "u", LONG, async { 7 }).await, Outcome::Done(7));
     }
 
     #[tokio::test]
     async fn on_one_thread_work_is_done_there() {
-        let (pool, count) = (Pool::new(1, 1), Arc::new(AtomicUsize::new(0)));
+        let (pool, count) = (Pool::of(1, 1), Arc::new(AtomicUsize::new(0)));
         let counted = count.clone();
         let work = async move {
             for _ in 0..3 {
@@ -221,7 +285,7 @@ mod tests {
                 yield_now().await;
             }
         };
-        assert_eq!(pool.run("u", LONG, work).await, Outcome::Done(()));
+        assert_eq!(pool.run(Load::Large, "u", LONG, work).await, Outcome::Done(()));
         assert_eq!(count.load(Ordering::Relaxed), 3);
     }
 }

@@ -98,7 +98,7 @@ pub struct Api {
     pub zpages: Zpages,
     /// `host:port`, as legacy discovery names this server to clients.
     pub server_address: String,
-    /// Where large requests are worked on.
+    /// Where requests are worked on that may take long.
     pub cpu: cpu::Pool,
     /// Itself, for work apart from whoever asked for it; nothing until it is served.
     shared: OnceLock<Weak<Api>>,
@@ -125,6 +125,7 @@ impl Api {
         server_address: String,
     ) -> Self {
         let stopping = watch::Sender::new(false);
+        let cpu = cpu::Pool::new(&metrics);
         let seen = stopping.subscribe();
         health.add_shutdown(move || *seen.borrow());
         Self {
@@ -144,7 +145,7 @@ impl Api {
             remotes: Arc::default(),
             zpages: Zpages::default(),
             server_address,
-            cpu: cpu::Pool::default(),
+            cpu,
             shared: OnceLock::new(),
             stopping,
         }

@@ -17,6 +17,7 @@ use prometheus_client::{
 
 use crate::{
     accept::Accept,
+    cpu::Pool,
     request::Request,
     response::{self, Response},
 };
@@ -28,11 +29,18 @@ pub struct Metrics {
     durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
     budgets_exceeded: Family<BudgetLabels, Counter>,
     connections: Family<ConnectionLabels, Gauge>,
+    pool_outcomes: Family<OutcomeLabels, Counter>,
+    pool: [Gauge; 3],
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct BudgetLabels {
     pub budget: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct OutcomeLabels {
+    pub outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -110,7 +118,34 @@ impl Metrics {
             "Open connections, by whether somebody authenticated has asked by them",
             connections.clone(),
         );
-        Self { registry, requests, durations, budgets_exceeded, connections }
+        let pool_outcomes = Family::default();
+        registry.register(
+            "sternpost_cpu_pool_requests",
+            "Requests that were worked on apart from connections because they may take long, by what came of them",
+            pool_outcomes.clone(),
+        );
+        let pool = [
+            ("sternpost_cpu_pool_threads", "Threads for requests that may take long"),
+            ("sternpost_cpu_pool_running", "Of these, those that compute now"),
+            ("sternpost_cpu_pool_waiting", "Requests that wait for one of these threads"),
+        ]
+        .map(|(name, help)| {
+            let gauge = Gauge::default();
+            registry.register(name, help, gauge.clone());
+            gauge
+        });
+        Self { registry, requests, durations, budgets_exceeded, connections, pool_outcomes, pool }
+    }
+
+    pub(crate) fn pool_outcomes(&self) -> Family<OutcomeLabels, Counter> {
+        self.pool_outcomes.clone()
+    }
+
+    fn set_pool(&self, pool: &Pool) {
+        let counts = [pool.threads(), pool.busy(), pool.waiting()];
+        for (gauge, count) in self.pool.iter().zip(counts) {
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     pub(crate) fn budgets_exceeded(&self) -> Family<BudgetLabels, Counter> {
@@ -142,7 +177,8 @@ impl Metrics {
 }
 
 /// OpenMetrics for those who ask for it, the older Prometheus text else.
-pub fn serve(metrics: &Metrics, request: &Request) -> Response {
+pub fn serve(metrics: &Metrics, pool: &Pool, request: &Request) -> Response {
+    metrics.set_pool(pool);
     let text = metrics.open_metrics();
     let accept = Accept::of(&request.headers);
     let (content_type, body) = match accept.choose(&["text/plain", "application/openmetrics-text"]) {
@@ -207,7 +243,8 @@ mod tests {
 
     #[test]
     fn requests_are_counted_under_upstreams_names() {
-        let response = serve(&metrics(), &testing::request(Method::GET, "/metrics", &[]));
+        let metrics = metrics();
+        let response = serve(&metrics, &Pool::new(&metrics), &testing::request(Method::GET, "/metrics", &[]));
         assert_eq!(testing::header(&response, "content-type"), Some(PROMETHEUS_TEXT));
         let body = testing::body(&response);
         for line in [
@@ -221,6 +258,11 @@ mod tests {
             "process_start_time_seconds 7.0",
             "# TYPE widgets_total counter",
             "widgets_total 0",
+            "# TYPE sternpost_cpu_pool_requests_total counter",
+            r#"sternpost_cpu_pool_requests_total{outcome="refused"} 0"#,
+            r#"sternpost_cpu_pool_requests_total{outcome="timed_out"} 0"#,
+            "sternpost_cpu_pool_running 0",
+            "sternpost_cpu_pool_waiting 0",
         ] {
             assert!(body.lines().any(|found| found == line), "{line}\nis not in\n{body}");
         }
@@ -230,7 +272,9 @@ mod tests {
     #[test]
     fn open_metrics_is_sent_to_those_who_ask() {
         let accept = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
-        let response = serve(&metrics(), &testing::request(Method::GET, "/metrics", &[("accept", accept)]));
+        let metrics = metrics();
+        let request = testing::request(Method::GET, "/metrics", &[("accept", accept)]);
+        let response = serve(&metrics, &Pool::new(&metrics), &request);
         assert_eq!(testing::header(&response, "content-type"), Some(OPEN_METRICS));
         let body = testing::body(&response);
         assert!(body.contains("# TYPE apiserver_request counter\n") && body.ends_with("# EOF\n"));

@@ -74,6 +74,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        cpu::Pool,
         metrics::{self, Metrics},
         testing,
     };
@@ -85,7 +86,11 @@ mod tests {
         let metrics = Metrics::new(registry, std::time::UNIX_EPOCH);
         let publisher = Publisher::new(sternpost_builtin::groups(), Naming::Short, observer);
         let check = |lines: &[&str]| {
-            let response = metrics::serve(&metrics, &testing::request(Method::GET, "/metrics", &[]));
+            let response = metrics::serve(
+                &metrics,
+                &Pool::new(&metrics),
+                &testing::request(Method::GET, "/metrics", &[]),
+            );
             let body = testing::body(&response);
             for line in lines {
                 assert!(body.lines().any(|found| found == *line), "{line}\nis not in\n{body}");

@@ -23,7 +23,7 @@ use crate::{
     body::{Body as AnswerBody, Metered},
     budgets::{BodyInFlight, Budget, Charge},
     connections::Stream,
-    cpu::{self, Outcome},
+    cpu::{self, Load, Outcome},
     flow, gzip, identity, impersonation,
     limits::{
         BODY_READ_TIMEOUT, MAX_AUDIT_ID_BYTES, MAX_BODY_BYTES, MAX_DISCARDED_BODY_BYTES,
@@ -326,11 +326,10 @@ where
     };
     let handled = async {
         // What may compute for long does so elsewhere.
-        let outcome =
-            match api.shared.get().and_then(Weak::upgrade).filter(|_| is_large(api, &request, route)) {
-                Some(api) => handle_apart(api, request.clone()).await,
-                None => surviving(handle(api, &request, route)).await.map_or(Outcome::Broken, Outcome::Done),
-            };
+        let outcome = match load(api, &request, route).zip(api.shared.get().and_then(Weak::upgrade)) {
+            Some((load, api)) => handle_apart(api, load, request.clone()).await,
+            None => surviving(handle(api, &request, route)).await.map_or(Outcome::Broken, Outcome::Done),
+        };
         match outcome {
             Outcome::Done(answer) => answer,
             Outcome::Broken => {
@@ -354,19 +353,28 @@ async fn told(audited: Option<Audited>, request: Option<&Request>, answer: Answe
     Answer { response: audited.finish(body, answer.response).await, ..answer }
 }
 
-/// Whether a request has the server go through much: what it sent, or what it changes.
-fn is_large(api: &Api, request: &Request, route: Route<'_>) -> bool {
+/// Whether a request has the server go through much: what it sent, what it changes, or what expressions
+/// make of either.
+fn load(api: &Api, request: &Request, route: Route<'_>) -> Option<Load> {
+    let sent = request.body.len();
+    if sent >= cpu::INLINE_BYTES {
+        return Some(Load::Large);
+    }
     let changes = !matches!(request.method, Method::GET | Method::HEAD);
-    request.body.len() >= cpu::INLINE_BYTES
-        || matches!(route, Route::Resource(group, version)
-            if changes && objects::stored_bytes(api, request, group, version) >= cpu::INLINE_BYTES)
+    let Route::Resource(group, version) = route else { return None };
+    let written = objects::written(api, request, group, version).filter(|_| changes)?;
+    if written.stored_bytes >= cpu::INLINE_BYTES {
+        return Some(Load::Large);
+    }
+    let cost = api.registry.expression_cost(&written.served, sent.saturating_add(written.stored_bytes));
+    (cost > cpu::INLINE_COST).then_some(Load::Small)
 }
 
-async fn handle_apart(api: Arc<Api>, request: Request) -> Outcome<objects::Answer> {
+async fn handle_apart(api: Arc<Api>, load: Load, request: Request) -> Outcome<objects::Answer> {
     let allotted = objects::options::time_allotted(&request);
     let (own, user) = (api.clone(), request.user.clone());
     let work = async move { handle(&api, &request, Route::of(&request.path)).await };
-    own.cpu.run(user.as_ref().map_or("", |user| &user.name), allotted, work).await
+    own.cpu.run(load, user.as_ref().map_or("", |user| &user.name), allotted, work).await
 }
 
 /// Objects wait for the store; everything else is there already.

@@ -188,3 +188,130 @@ async fn a_server_that_computes_ends_when_it_is_told_to() {
     others_are_answered(&server).await;
     tokio::time::timeout(AT_LAST, server.terminate()).await.expect("it has not ended");
 }
+
+/// An expression that costs about 790,000 whatever it is about: much of what one may.
+fn costly() -> String {
+    let round = |within: String, name: char| format!("[0,1,2,3,4,5,6,7,8,9].all({name}, {within})");
+    ['e', 'd', 'c', 'b', 'a'].into_iter().fold("true".to_owned(), round)
+}
+
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
+const PLAIN_THINGS: &str = "/apis/example.com/v1/namespaces/default/plainthings";
+
+fn things(plural: &str, rule: &str) -> Value {
+    let rules = json!([{"rule": rule}]);
+    let schema = json!({"type": "object", "properties": {"spec": {
+        "type": "object", "properties": {"a": {"type": "string"}}, "x-kubernetes-validations": rules,
+    }}});
+    json!({
+        "metadata": {"name": format!("{plural}.example.com")},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": format!("Kind{plural}")},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
+/// A policy of a kind for one resource of the core group.
+async fn bind(server: &Server, kind: &str, resource: &str, spec: Value) {
+    let name = format!("costly-{resource}");
+    let mut policy = json!({"metadata": {"name": name}, "spec": spec});
+    policy["spec"]["matchConstraints"] = json!({"resourceRules": [
+        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]},
+    ]});
+    server.post(&format!("{ADMISSION}/{kind}policies"), &policy).await.expect(201);
+    let mut binding = json!({"metadata": {"name": name}, "spec": {"policyName": name}});
+    if kind == "validatingadmission" {
+        binding["spec"]["validationActions"] = json!(["Deny"]);
+    }
+    server.post(&format!("{ADMISSION}/{kind}policybindings"), &binding).await.expect(201);
+}
+
+/// How many requests were worked on apart so far, and came to this.
+async fn apart(server: &Server, outcome: &str) -> u64 {
+    let metrics = server.get("/metrics").await.body;
+    let start = format!("sternpost_cpu_pool_requests_total{{outcome=\"{outcome}\"}} ");
+    let line = metrics.as_str().unwrap().lines().find_map(|line| line.strip_prefix(&start));
+    line.unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_bodies_with_costly_expressions_are_worked_on_apart_and_others_are_answered_meanwhile() {
+    let server = start("hostile-expressions").await;
+    server.define(&things("things", &costly())).await;
+    server.define(&things("plainthings", "self.a != 'b'")).await;
+    // What is compiled with the first object is known from then on.
+    let thing = |plural: &str, name: &str| {
+        json!({"apiVersion": "example.com/v1", "kind": format!("Kind{plural}"),
+            "metadata": {"generateName": name}, "spec": {"a": "a"}})
+    };
+    server.post(PLAIN_THINGS, &thing("plainthings", "first-")).await.expect(201);
+
+    let create = |name: &'static str, path: &str, body: Value| Attack {
+        path: path.to_owned(),
+        ..create(name, body.to_string(), 201)
+    };
+    let named = || json!({"metadata": {"generateName": "a-"}});
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let endpoints = "/api/v1/namespaces/default/endpoints";
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let validations = json!({"validations": [{"expression": costly()}]});
+    bind(&server, "validatingadmission", "secrets", validations).await;
+    let patch = "[JSONPatch{op: 'test', path: '/metadata/namespace', value: 'default'}]";
+    let mutation = format!("{} ? {patch} : {patch}", costly());
+    let mutations = json!({"reinvocationPolicy": "Never", "mutations": [
+        {"patchType": "JSONPatch", "jsonPatch": {"expression": mutation}},
+    ]});
+    bind(&server, "mutatingadmission", "endpoints", mutations).await;
+    let condition = format!("!({})", costly());
+    let webhook = json!({"metadata": {"name": "costly"}, "webhooks": [{
+        "name": "costly.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "matchConditions": [{"name": "costly", "expression": condition}],
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+            "resources": ["serviceaccounts"]}],
+    }]});
+    server.post(&format!("{ADMISSION}/validatingwebhookconfigurations"), &webhook).await.expect(201);
+
+    for attack in [
+        create("a rule", THINGS, thing("things", "a-")),
+        create("a validating policy", secrets, named()),
+        create("a mutating policy", endpoints, named()),
+        create("a condition of a webhook", accounts, named()),
+    ] {
+        let name = attack.name;
+        // The first one also compiles what is new.
+        launch(&server, &attack).await.await.unwrap().unwrap();
+        let before = apart(&server, "done").await;
+        let flying = launch_many(&server, &attack).await;
+        loop {
+            let over = flying.iter().all(JoinHandle::is_finished);
+            others_are_answered(&server).await;
+            if over {
+                break;
+            }
+        }
+        for task in flying {
+            let (found, body) = tokio::time::timeout(AT_LAST, task).await.expect(name).unwrap().unwrap();
+            assert_eq!(found, attack.code, "{name}: {}", running::short(&body));
+        }
+        assert_eq!(apart(&server, "done").await, before + AT_ONCE as u64, "{name}");
+
+        // The time is looked at within an expression.
+        let late = apart(&server, "timed_out").await;
+        let attack = Attack { path: format!("{}?timeout=1ns", attack.path), ..attack };
+        let (code, body) = launch(&server, &attack).await.await.unwrap().unwrap();
+        assert_eq!((code, &body["reason"]), (504, &json!("Timeout")), "{name}: {}", running::short(&body));
+        assert_eq!(apart(&server, "timed_out").await, late + 1, "{name}");
+    }
+
+    // What costs little stays where it is.
+    let before = apart(&server, "done").await;
+    server.post(CONFIG_MAPS, &json!({"metadata": {"name": "plain"}, "data": {"k": "v"}})).await.expect(201);
+    server.post(PLAIN_THINGS, &thing("plainthings", "second-")).await.expect(201);
+    assert_eq!(apart(&server, "done").await, before);
+    server.stop();
+}

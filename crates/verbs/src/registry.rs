@@ -18,7 +18,7 @@ use sternpost_store::{CommitError, Revision, Store, Transaction};
 use tokio::time::Instant;
 
 use crate::{
-    admission::{Chain, Charges, Policies, Webhooks},
+    admission::{self, Chain, Charges, Policies, Webhooks},
     claims::Claimed,
     custom::{Callouts, NoCallouts},
     definitions,
@@ -171,6 +171,19 @@ impl Registry {
             callouts: Arc::new(NoCallouts),
             authorizer: Arc::new(AlwaysAllow),
         }
+    }
+
+    /// The most that expressions may cost when an object of so many bytes is written: rules of its definition,
+    /// policies, and conditions of webhooks. What mutations add to it is not counted.
+    pub fn expression_cost(&self, served: &Served, bytes: usize) -> u64 {
+        // These bring expressions themselves, and compiling takes its time.
+        if [definitions::GROUP, admission::GROUP].contains(&served.group()) {
+            return u64::MAX;
+        }
+        let rules = served.custom().map(|custom| custom.version.rule_costs()).unwrap_or_default();
+        let policies = self.policies.costs_by_size(&served.resource);
+        let conditions = self.webhooks.costs_by_size(&served.resource.plural);
+        (rules + policies + conditions).of(bytes)
     }
 
     /// With other admission plugins than those that are on by default.

@@ -11,7 +11,7 @@ pub mod type_check;
 pub mod validating;
 
 use serde_json::Value;
-use sternpost_cel::{Activation, Value as CelValue, Variables};
+use sternpost_cel::{Activation, CostsBySize, Program, Value as CelValue, Variables};
 use sternpost_meta::{
     gvk::{GroupVersion, GroupVersionKind},
     selector::LabelSelector,
@@ -113,6 +113,13 @@ impl Policy {
             variables: Variables::new(),
         };
         (policy, compiler)
+    }
+
+    /// What `programs` may cost together with conditions, where variables are evaluated so many times.
+    fn costs<'a>(&self, programs: impl Iterator<Item = &'a Program>, rounds: usize) -> CostsBySize {
+        let rounds = u64::try_from(rounds).unwrap_or(u64::MAX);
+        let own: CostsBySize = programs.map(Program::costs_by_size).sum();
+        own + self.conditions.costs_by_size() + self.variables.costs_by_size().times(|_| rounds)
     }
 
     fn bind<'a>(&self, input: Input<'a>) -> Activation<'a> {

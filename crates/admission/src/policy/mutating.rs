@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use sternpost_apply::typed::{Duplicates, merge, validate};
-use sternpost_cel::{Activation, Budget, Composed, Program, Value as CelValue};
+use sternpost_cel::{Activation, Budget, Composed, CostsBySize, Program, Value as CelValue};
 use sternpost_patch::json_patch::{self, Reason};
 use sternpost_schema::topology::Type;
 
@@ -61,6 +61,12 @@ impl Mutating {
         policy.variables = compiler.into_variables();
         let wants_changes = text(spec, "reinvocationPolicy") == "IfNeeded";
         Self { policy, wants_changes, mutations }
+    }
+
+    /// What all mutations may cost, once and again after others.
+    pub fn costs_by_size(&self) -> CostsBySize {
+        let programs = self.mutations.iter().flat_map(|mutation| mutation.program.iter());
+        self.policy.costs(programs, self.mutations.len()).times(|_| 2)
     }
 
     /// How many mutations there are; each is for the object that the one before left.

@@ -1,7 +1,7 @@
 //! ValidatingAdmissionPolicy: what it says of a request.
 
 use serde_json::Value;
-use sternpost_cel::{Activation, Budget, Composed, ErrorKind, Program, Value as CelValue};
+use sternpost_cel::{Activation, Budget, Composed, CostsBySize, ErrorKind, Program, Value as CelValue};
 use sternpost_meta::status::Reason;
 
 use super::{
@@ -14,6 +14,9 @@ use super::{
 pub const MAX_MESSAGE: usize = 5 * 1024;
 /// What is longer of the value of an audit annotation is cut off, in bytes.
 pub const MAX_ANNOTATION: usize = 10 * 1024;
+
+/// Variables are evaluated for validations, for messages and for audit annotations.
+const VARIABLE_ROUNDS: usize = 3;
 
 /// A policy that can be evaluated.
 #[derive(Debug)]
@@ -73,6 +76,14 @@ impl Validating {
         let annotations = items(spec, "auditAnnotations").iter().map(annotation).collect();
         policy.variables = compiler.into_variables();
         Self { policy, validations, annotations }
+    }
+
+    /// What [`Self::evaluate`] may cost.
+    pub fn costs_by_size(&self) -> CostsBySize {
+        let validations =
+            self.validations.iter().flat_map(|own| own.program.iter().chain(own.made_message.as_ref()));
+        let annotations = self.annotations.iter().flat_map(|own| own.program.iter());
+        self.policy.costs(validations.chain(annotations), VARIABLE_ROUNDS)
     }
 
     pub fn evaluate(&self, input: Input<'_>) -> Evaluation {

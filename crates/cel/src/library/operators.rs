@@ -39,6 +39,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
             let price = match of.ty(0) {
                 Type::List(_) => of.price(1).part("@items"),
                 Type::Map(..) => of.price(1).part("@values"),
+                Type::Dyn if of.is_bounded() => of.price(1).part("@items"),
                 _ => of.price(1),
             };
             match of.entry_size() {

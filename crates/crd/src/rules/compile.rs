@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
-use sternpost_cel::{CompileError, Declaration, Environment, NEWEST_VERSION, Place, Program, Type, escape};
+use sternpost_cel::{
+    CompileError, CostsBySize, Declaration, Environment, NEWEST_VERSION, OBJECT_SIZES, Place, Program, Type,
+    escape,
+};
 use sternpost_meta::status::CauseReason;
 
 use super::path;
@@ -25,6 +28,8 @@ pub(crate) struct RuleTree {
     pub items: Option<Box<RuleTree>>,
     pub properties: BTreeMap<Box<str>, RuleTree>,
     pub additional: Option<Box<RuleTree>>,
+    /// How many items or entries there may be, where the schema says so.
+    limit: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -55,6 +60,79 @@ impl RuleTree {
     /// Nothing where there are no rules that run.
     pub fn compile(schema: &Value, place: Place) -> Option<Self> {
         compile(schema, &declare(schema, place)?, "")
+    }
+}
+
+/// The rules of a version, and what they may cost on an object.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub tree: RuleTree,
+    pub costs: CostsBySize,
+}
+
+impl Rules {
+    pub fn compile(schema: &Value) -> Option<Self> {
+        let tree = RuleTree::compile(schema, Place::ResourceRoot)?;
+        let defaults = Defaults::of(schema);
+        let mut costs = CostsBySize::default();
+        tree.add_costs(&mut Vec::new(), defaults, &mut costs);
+        Some(Self { tree, costs })
+    }
+}
+
+/// How much larger defaults make an object than what was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Defaults {
+    /// They add no items or entries.
+    Scalar,
+    /// No list, map or text of them is larger than the smallest of [`OBJECT_SIZES`].
+    Small,
+    Large,
+}
+
+impl Defaults {
+    fn of(schema: &Value) -> Self {
+        let below = match schema {
+            Value::Object(fields) => fields.values().map(Self::of).max(),
+            Value::Array(items) => items.iter().map(Self::of).max(),
+            _ => None,
+        };
+        let own = schema.get("default").map(|default| {
+            let [least, ..] = OBJECT_SIZES;
+            match default {
+                _ if u64::try_from(default.to_string().len()).is_ok_and(|size| size > least) => Self::Large,
+                Value::Array(_) | Value::Object(_) => Self::Small,
+                _ => Self::Scalar,
+            }
+        });
+        below.max(own).unwrap_or(Self::Scalar)
+    }
+}
+
+impl RuleTree {
+    /// `around` are the limits of the lists and maps around this.
+    fn add_costs(&self, around: &mut Vec<Option<u64>>, defaults: Defaults, total: &mut CostsBySize) {
+        let own: CostsBySize = self.rules.iter().map(Rule::costs).sum();
+        let places = |size: u64| {
+            let most = around.iter().fold(1_u64, |product, limit| {
+                product.saturating_mul(limit.map_or(size, |limit| limit.min(size)))
+            });
+            // Each place takes a byte at least, unless it comes from a default.
+            if defaults == Defaults::Scalar { most.min(size) } else { most }
+        };
+        *total = *total
+            + match defaults {
+                Defaults::Large if !self.rules.is_empty() => CostsBySize::UNKNOWN,
+                _ => own.times(places),
+            };
+        for below in self.properties.values() {
+            below.add_costs(around, defaults, total);
+        }
+        around.push(self.limit);
+        for below in self.items.iter().chain(&self.additional) {
+            below.add_costs(around, defaults, total);
+        }
+        around.pop();
     }
 }
 
@@ -95,6 +173,7 @@ fn compile(schema: &Value, declaration: &Arc<Declaration>, position: &str) -> Op
         items: items.map(Box::new),
         properties,
         additional: additional.map(Box::new),
+        limit: ["maxItems", "maxProperties"].iter().find_map(|name| schema.get(name)?.as_u64()),
     })
 }
 
@@ -140,6 +219,14 @@ impl Rule {
                 (true, true) => OldSelf::Optional,
             },
         }
+    }
+}
+
+impl Rule {
+    fn costs(&self) -> CostsBySize {
+        let message = self.message_program.as_ref().map(|(_, program)| program);
+        let programs = self.program.as_ref().ok().into_iter().chain(message);
+        programs.map(Program::costs_by_size).sum()
     }
 }
 
@@ -216,5 +303,52 @@ fn compile_as(
         Ok(_) => Err(words.result.into()),
         Err(error @ CompileError::Invalid(_)) => Err(format!("{}{error}", words.compilation)),
         Err(error @ CompileError::Program(_)) => Err(format!("{}{error}", words.program)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn costs(schema: &Value) -> CostsBySize {
+        Rules::compile(schema).unwrap().costs
+    }
+
+    fn listed(items: &Value, limit: &Value) -> Value {
+        json!({"type": "object", "properties": {"items": {"type": "array", "maxItems": limit, "items": items}}})
+    }
+
+    fn with_rule(mut schema: Value, rule: &str) -> Value {
+        schema[RULES] = json!([{"rule": rule}]);
+        schema
+    }
+
+    #[test]
+    fn a_rule_costs_as_much_as_there_are_places_for_it() {
+        let number = with_rule(json!({"type": "integer"}), "self > 1");
+        let once = costs(&json!({"type": "object", "properties": {"a": number}}));
+        assert_eq!((once.of(1), once.of(1 << 10), once.of(64 << 10)), (2, 2, 2));
+        let limited = costs(&listed(&number, &json!(10)));
+        assert_eq!((limited.of(1 << 10), limited.of(64 << 10)), (20, 20));
+        let unlimited = costs(&listed(&number, &Value::Null));
+        assert_eq!((unlimited.of(1 << 10), unlimited.of(64 << 10)), (2 << 10, 2 << 16));
+        // Of lists within lists there is no more in an object than it has bytes.
+        let nested = listed(&listed(&number, &Value::Null), &Value::Null);
+        assert_eq!(costs(&nested).of(4 << 10), 2 << 12);
+    }
+
+    #[test]
+    fn defaults_make_more_of_an_object_than_was_sent() {
+        let number = with_rule(json!({"type": "integer"}), "self > 1");
+        let within = |default: &Value| {
+            let mut inner = listed(&number, &Value::Null);
+            inner["properties"]["items"]["default"] = default.clone();
+            costs(&listed(&inner, &Value::Null)).of(1 << 10)
+        };
+        assert_eq!(within(&Value::Null), 2 << 10);
+        assert_eq!(within(&json!([1, 2, 3])), 2 << 20);
+        assert_eq!(within(&json!(vec![1; 1 << 10])), u64::MAX);
     }
 }

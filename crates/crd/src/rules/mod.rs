@@ -11,7 +11,7 @@ mod run;
 use sternpost_meta::field::Errors;
 
 pub(crate) use check::{Stored, check};
-pub(crate) use compile::RuleTree;
+pub(crate) use compile::{RuleTree, Rules};
 pub use run::MAX_MESSAGE;
 pub(crate) use run::run;
 

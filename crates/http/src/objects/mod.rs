@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     Api,
     body::Body,
+    cpu::INLINE_BYTES,
     limits::{MAX_WARNING_CHARS, MAX_WARNINGS_CHARS, REQUEST_TIMEOUT},
     request::Request,
     response,
@@ -98,14 +99,24 @@ pub fn timed_out(request: &Request) -> Answer {
     representation::error(request, &out_of_time())
 }
 
-/// How large the object that a path names is where it is stored; nothing if there is none.
-pub fn stored_bytes(api: &Api, request: &Request, group: &str, version: &str) -> usize {
-    let Some(place) = path::parse(&request.path, group).filter(|place| !place.name.is_empty()) else {
-        return 0;
-    };
-    let Some(served) = api.registry.served.get(group, version, place.resource) else { return 0 };
+/// What a request writes to, as far as its path tells.
+pub struct WrittenTo {
+    pub served: Arc<Served>,
+    /// How large the object is where it is stored. Of a collection any could be meant, and it counts as if
+    /// they were just not large.
+    pub stored_bytes: usize,
+}
+
+pub fn written(api: &Api, request: &Request, group: &str, version: &str) -> Option<WrittenTo> {
+    let place = path::parse(&request.path, group)?;
+    let served = api.registry.served.get(group, version, place.resource)?;
     let target = Target { served: &served, namespace: place.namespace.unwrap_or_default(), name: place.name };
-    api.registry.get(target).map_or(0, |object| object.stored().len())
+    let stored_bytes = match place.name {
+        "" if request.method == Method::DELETE => INLINE_BYTES - 1,
+        "" => 0,
+        _ => api.registry.get(target).map_or(0, |object| object.stored().len()),
+    };
+    Some(WrittenTo { served, stored_bytes })
 }
 
 /// Whether a custom resource has nothing at a place: then there is no such path.

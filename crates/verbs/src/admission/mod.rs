@@ -62,7 +62,7 @@ use reinvocation::{Reinvocation, Round};
 pub use resource_quota::LimitedResources;
 pub(crate) use resource_quota::{Charged, Charges};
 pub use switches::{Chain, SwitchError, check_available};
-pub(crate) use webhooks::Webhooks;
+pub(crate) use webhooks::{GROUP, Webhooks};
 
 use crate::{
     delete::DeleteOptions,

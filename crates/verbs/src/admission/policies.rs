@@ -18,9 +18,11 @@ use sternpost_admission::{
     request::Form,
 };
 use sternpost_cache::{Cache, Object, ResourceCache, ResourceId, Snapshot};
+use sternpost_cel::CostsBySize;
 use sternpost_meta::{
     field::go_quote,
     gvk::GroupVersionKind,
+    resource::Resource,
     status::{Cause, Reason, Status},
 };
 use sternpost_registry::object::Fields;
@@ -69,12 +71,16 @@ impl Policies {
                 bindings: resource("validatingadmissionpolicybindings"),
                 compiled: ArcSwapOption::empty(),
                 read: Validating::read,
+                costs: Validating::costs_by_size,
+                policy: |validating| &validating.policy,
             },
             mutating: Configured {
                 policies: resource("mutatingadmissionpolicies"),
                 bindings: resource("mutatingadmissionpolicybindings"),
                 compiled: ArcSwapOption::empty(),
                 read: Mutating::read,
+                costs: Mutating::costs_by_size,
+                policy: |mutating| &mutating.policy,
             },
         }
     }
@@ -82,6 +88,14 @@ impl Policies {
     /// Whether any could concern a request.
     pub fn are_there(&self) -> bool {
         self.validating.are_there() || self.mutating.are_there()
+    }
+
+    /// What those that could concern a resource may cost.
+    pub fn costs_by_size(&self, resource: &Resource) -> CostsBySize {
+        if is_exempt(resource) {
+            return CostsBySize::default();
+        }
+        self.validating.costs_by_size(&resource.plural) + self.mutating.costs_by_size(&resource.plural)
     }
 }
 
@@ -91,6 +105,8 @@ struct Configured<P> {
     bindings: Arc<ResourceCache>,
     compiled: ArcSwapOption<Compiled<P>>,
     read: fn(&Value) -> P,
+    costs: fn(&P) -> CostsBySize,
+    policy: fn(&P) -> &Policy,
 }
 
 /// Policies that are bound, and the objects they were read from.
@@ -107,11 +123,45 @@ struct Bound<P> {
     revision: Revision,
     policy: Arc<P>,
     bindings: Vec<Arc<Binding>>,
+    /// Of all its bindings.
+    costs: CostsBySize,
+}
+
+/// What a policy that may cost so much costs for one of its bindings.
+fn costs_of(binding: &Binding, policy: CostsBySize) -> CostsBySize {
+    match binding.params.as_ref().map(|params| &params.which) {
+        // Once for each of the parameters, and nobody knows how many there will be.
+        Some(Which::Selected(_)) => CostsBySize::UNKNOWN,
+        Some(Which::Named(_)) | None => policy,
+    }
+}
+
+impl<P> Compiled<P> {
+    fn is_of(&self, policies: &Arc<Snapshot>, bindings: &Arc<Snapshot>) -> bool {
+        Arc::ptr_eq(&self.policies, policies) && Arc::ptr_eq(&self.bindings, bindings)
+    }
 }
 
 impl<P> Configured<P> {
     fn are_there(&self) -> bool {
         !self.policies.snapshot().is_empty() && !self.bindings.snapshot().is_empty()
+    }
+
+    /// Nobody can say as long as they are not compiled, which may itself take a while.
+    fn costs_by_size(&self, resource: &str) -> CostsBySize {
+        let (policies, bindings) = (self.policies.snapshot(), self.bindings.snapshot());
+        if policies.is_empty() || bindings.is_empty() {
+            return CostsBySize::default();
+        }
+        let known = self.compiled.load();
+        let Some(compiled) = known.as_ref().filter(|known| known.is_of(&policies, &bindings)) else {
+            return CostsBySize::UNKNOWN;
+        };
+        let may_concern = |bound: &&Bound<P>| {
+            let matcher = &(self.policy)(&bound.policy).matcher;
+            matcher.as_ref().is_ok_and(|matcher| matcher.may_concern(resource))
+        };
+        compiled.bound.iter().filter(may_concern).map(|bound| bound.costs).sum()
     }
 
     /// `None` if there are none, which costs nothing.
@@ -121,10 +171,7 @@ impl<P> Configured<P> {
             return None;
         }
         let known = self.compiled.load_full();
-        let is_current = |known: &&Arc<Compiled<P>>| {
-            Arc::ptr_eq(&known.policies, &policies) && Arc::ptr_eq(&known.bindings, &bindings)
-        };
-        if let Some(compiled) = known.as_ref().filter(is_current) {
+        if let Some(compiled) = known.as_ref().filter(|known| known.is_of(&policies, &bindings)) {
             return Some(compiled.clone());
         }
         let bound = self.read_all(&policies, &bindings, known.as_deref());
@@ -153,7 +200,9 @@ impl<P> Configured<P> {
                 Some(bound) => bound.policy.clone(),
                 None => Arc::new((self.read)(&policy.value())),
             };
-            Some(Bound { name, revision, policy, bindings })
+            let costs = (self.costs)(&policy);
+            let costs = bindings.iter().map(|binding| costs_of(binding, costs)).sum();
+            Some(Bound { name, revision, policy, bindings, costs })
         };
         by_policy.into_iter().filter_map(bound).collect()
     }
@@ -167,7 +216,9 @@ pub(super) async fn validate(
     old: Option<&Value>,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
-    let Some(compiled) = registry.policies.validating.bound().filter(|_| !is_exempt(attributes)) else {
+    let Some(compiled) =
+        registry.policies.validating.bound().filter(|_| !is_exempt(&attributes.target.served.resource))
+    else {
         return Ok(());
     };
     let asked = Asked::new(registry, attributes);
@@ -219,7 +270,9 @@ pub(super) async fn mutate(
     if object.is_null() || attributes.operation == Operation::Connect {
         return Ok(());
     }
-    let Some(compiled) = registry.policies.mutating.bound().filter(|_| !is_exempt(attributes)) else {
+    let Some(compiled) =
+        registry.policies.mutating.bound().filter(|_| !is_exempt(&attributes.target.served.resource))
+    else {
         return Ok(());
     };
     let round = reinvocation.round;
@@ -356,8 +409,7 @@ impl Mutation<'_> {
     }
 }
 
-fn is_exempt(attributes: &Attributes<'_>) -> bool {
-    let resource = &attributes.target.served.resource;
+fn is_exempt(resource: &Resource) -> bool {
     EXEMPT.contains(&(&*resource.gv.group, &*resource.plural))
 }
 

@@ -14,6 +14,7 @@ use sternpost_admission::{
     webhook::{Answer, Pass, Review, Unusable, Verdict, apply_patch, read_patch},
 };
 use sternpost_cache::{Cache, ResourceCache, ResourceId, Snapshot};
+use sternpost_cel::CostsBySize;
 use sternpost_meta::{field::go_quote, review::ReviewVersion, status::Status, user::User};
 use sternpost_registry::object::Fields;
 use tokio::{task::JoinSet, time::Instant};
@@ -26,7 +27,7 @@ use super::{
 };
 use crate::{environment::new_uid, registry::Registry};
 
-pub(super) const GROUP: &str = "admissionregistration.k8s.io";
+pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 
 /// Of what webhooks never hear: a bad one could not be removed any more.
 const EXEMPT: [&str; 6] = [
@@ -60,6 +61,11 @@ impl Webhooks {
         }
     }
 
+    /// What the conditions of those that could concern a resource may cost.
+    pub fn costs_by_size(&self, resource: &str) -> CostsBySize {
+        self.mutating.costs_by_size(resource) + self.validating.costs_by_size(resource)
+    }
+
     /// Whether there are any at all.
     pub fn are_there(&self) -> bool {
         [&self.mutating, &self.validating].iter().any(|configured| !configured.cache.snapshot().is_empty())
@@ -80,6 +86,21 @@ pub(super) struct Compiled {
 }
 
 impl Configured {
+    /// Nobody can say as long as they are not compiled, which may itself take a while.
+    fn costs_by_size(&self, resource: &str) -> CostsBySize {
+        let from = self.cache.snapshot();
+        if from.is_empty() {
+            return CostsBySize::default();
+        }
+        let known = self.compiled.load();
+        let Some(compiled) = known.as_ref().filter(|compiled| Arc::ptr_eq(&compiled.from, &from)) else {
+            return CostsBySize::UNKNOWN;
+        };
+        let may_concern =
+            |hook: &&Arc<Hook>| hook.matcher.as_ref().is_ok_and(|matcher| matcher.may_concern(resource));
+        compiled.hooks.iter().filter(may_concern).map(|hook| hook.conditions.costs_by_size()).sum()
+    }
+
     /// `None` if there are none, which costs nothing.
     fn hooks(&self) -> Option<Arc<Compiled>> {
         let from = self.cache.snapshot();
