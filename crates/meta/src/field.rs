@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::{
     cancel::checkpoint,
+    printable::TURNS,
     status::{Cause, CauseReason},
 };
 
@@ -288,7 +289,7 @@ impl Errors {
         if manager.len() > MAX_QUOTED_FIELD_MANAGER_BYTES {
             return;
         }
-        let is_bad = |char: char| char != ' ' && !is_go_printable(char);
+        let is_bad = |char: char| !is_go_printable(char);
         for (index, char) in manager.char_indices().filter(|(_, char)| is_bad(*char)) {
             let detail = format!("invalid character U+{:04X} (at position {index})", u32::from(char));
             self.invalid(&path, manager, &detail);
@@ -334,7 +335,7 @@ pub fn go_quote(text: &str) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             '\u{b}' => out.push_str("\\v"),
-            char if char == ' ' || is_go_printable(char) => out.push(char),
+            char if is_go_printable(char) => out.push(char),
             char if u32::from(char) < 0x80 => {
                 let _ = write!(out, "\\x{:02x}", u32::from(char));
             }
@@ -350,11 +351,11 @@ pub fn go_quote(text: &str) -> String {
     out
 }
 
-/// Letters, marks, numbers, punctuation and symbols; of spaces only U+0020.
+/// Letters, marks, numbers, punctuation and symbols that Unicode has, as far as Go knows; of spaces only
+/// U+0020.
 pub fn is_go_printable(char: char) -> bool {
-    !char.is_control()
-        && !char.is_whitespace()
-        && !matches!(u32::from(char), 0xad | 0x200b..=0x200f | 0x202a..=0x202e | 0x2060..=0x206f | 0xfeff | 0xe000..=0xf8ff | 0xfff0..=0xfffb)
+    // Printable from each turn of even index to the next.
+    TURNS.partition_point(|turn| *turn <= u32::from(char)) % 2 == 1
 }
 
 /// Compact JSON as Go's encoder writes it.
@@ -373,6 +374,30 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::printable::COUNTS;
+
+    #[test]
+    fn what_is_printable_is_what_go_says() {
+        let counts: Vec<usize> = (0..=16_u32)
+            .map(|plane| {
+                let chars = (plane << 16..(plane + 1) << 16).filter_map(char::from_u32);
+                chars.filter(|char| is_go_printable(*char)).count()
+            })
+            .collect();
+        assert_eq!(counts, COUNTS);
+        // As `%q` of Go 1.26 has them: not assigned, for private use, of no width, and others.
+        for (text, expected) in [
+            (" a\u{e9}\u{4e16}\u{1f600}", "\" a\u{e9}\u{4e16}\u{1f600}\""),
+            ("\u{378}\u{530}\u{ffff}", r#""\u0378\u0530\uffff""#),
+            ("\u{1fbff}\u{e0001}\u{10ffff}", r#""\U0001fbff\U000e0001\U0010ffff""#),
+            ("\u{e000}\u{f0000}", r#""\ue000\U000f0000""#),
+            ("\u{a0}\u{ad}\u{200b}\u{2028}\u{3000}\u{feff}", r#""\u00a0\u00ad\u200b\u2028\u3000\ufeff""#),
+            ("\u{7f}\u{85}\u{0}", r#""\x7f\u0085\x00""#),
+            ("\u{301}\u{e0100}\u{fffd}", "\"\u{301}\u{e0100}\u{fffd}\""),
+        ] {
+            assert_eq!(go_quote(text), expected);
+        }
+    }
 
     #[test]
     fn paths_print_as_upstream_prints_them() {

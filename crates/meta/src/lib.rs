@@ -17,6 +17,8 @@ pub mod field;
 pub mod format;
 pub mod go;
 pub mod gvk;
+pub mod object_meta;
+mod printable;
 pub mod quantity;
 pub mod resource;
 pub mod review;

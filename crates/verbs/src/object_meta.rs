@@ -1,11 +1,12 @@
 //! The rules for `metadata` that all kinds share.
 
-use std::{collections::HashSet, sync::OnceLock};
+use std::collections::HashSet;
 
 use serde_json::Value;
 use sternpost_meta::{
-    field::{BadValue, Errors, Path, go_quote},
+    field::{Errors, Path, go_quote},
     format::{self, Problems},
+    object_meta::{check_finalizers, check_owner_references},
 };
 
 use sternpost_registry::object::Fields;
@@ -49,8 +50,8 @@ pub fn validate(object: &Value, policy: &Policy, errors: &mut Errors) {
     }
     labels(metadata, errors);
     annotations(metadata, errors);
-    owner_references(metadata, errors);
-    finalizers(metadata, errors);
+    check_owner_references(metadata, root, errors);
+    check_finalizers(metadata, root, errors);
     managed_fields(metadata, errors);
     validate_finalizer_names(object, policy, errors);
 }
@@ -75,58 +76,6 @@ fn annotations(metadata: &Value, errors: &mut Errors) {
     if size > MAX_ANNOTATION_BYTES {
         errors.too_long(path, MAX_ANNOTATION_BYTES);
     }
-}
-
-fn owner_references(metadata: &Value, errors: &mut Errors) {
-    let root = Path::new("metadata");
-    let path = root.child("ownerReferences");
-    let mut controller: Option<String> = None;
-    let owners = metadata.items("ownerReferences");
-    let printed = OnceLock::new();
-    for owner in owners {
-        let api_version = owner.text("apiVersion");
-        // Of more than one slash Go makes no version at all.
-        let version = match api_version.split_once('/') {
-            Some((_, version)) if !version.contains('/') => version,
-            Some(_) => "",
-            None => api_version,
-        };
-        if version.is_empty() {
-            errors.invalid(path.child("apiVersion"), api_version, "version must not be empty");
-        }
-        for field in ["kind", "name", "uid"] {
-            if owner.text(field).is_empty() {
-                errors.invalid(path.child(field), "", "must not be empty");
-            }
-        }
-        if (api_version, owner.text("kind")) == ("v1", "Event") {
-            errors.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner");
-        }
-        if owner.flag("controller") {
-            let this = format!("{}/{}", owner.text("kind"), owner.text("name"));
-            match &controller {
-                // Each prints all of them.
-                Some(_) if errors.is_full() => {}
-                Some(first) => errors.invalid(
-                    path,
-                    BadValue::Plain(printed.get_or_init(|| owners_as_go_prints(owners)).clone()),
-                    &format!("Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"),
-                ),
-                None => controller = Some(this),
-            }
-        }
-    }
-}
-
-/// JSON with the fields in the order of Go's struct.
-fn owners_as_go_prints(owners: &[Value]) -> String {
-    let owners = owners.iter().map(|owner| {
-        let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
-        let fields = fields.iter().filter_map(|field| Some((field, owner.get_field(field)?)));
-        let fields: Vec<String> = fields.map(|(field, value)| format!("\"{field}\":{value}")).collect();
-        format!("{{{}}}", fields.join(","))
-    });
-    format!("[{}]", owners.collect::<Vec<_>>().join(","))
 }
 
 /// When owners are looked at; upstream's warnings say so.
@@ -167,19 +116,6 @@ pub fn dedup_owners(object: &mut Value, when: DedupOwners) -> Option<String> {
         ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         repeated.join(", ")
     ))
-}
-
-fn finalizers(metadata: &Value, errors: &mut Errors) {
-    let root = Path::new("metadata");
-    let path = root.child("finalizers");
-    let names: Vec<&str> = metadata.items("finalizers").iter().filter_map(Value::as_str).collect();
-    for name in &names {
-        invalid(errors, path, name, format::qualified_name(name));
-    }
-    if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
-        let list = BadValue::Json(metadata.field("finalizers").clone());
-        errors.invalid(path, list, "finalizer orphan and foregroundDeletion cannot be both set");
-    }
 }
 
 /// Whether finalizers are standard ones or qualified, where that is asked.
@@ -231,7 +167,7 @@ pub fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
     }
     labels(new, errors);
     annotations(new, errors);
-    owner_references(new, errors);
+    check_owner_references(new, root, errors);
     managed_fields(new, errors);
 }
 

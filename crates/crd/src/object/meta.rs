@@ -5,9 +5,10 @@
 
 use serde_json::{Map, Value};
 use sternpost_meta::{
-    field::{BadValue, Errors},
+    field::{BadValue, Errors, Path},
     format,
     go::json_type,
+    object_meta::{check_finalizers, check_owner_references},
     time::Timestamp,
 };
 
@@ -156,27 +157,8 @@ fn check_metadata(metadata: &Value, path: &str, errors: &mut Errors) {
         errors.too_long(format!("{path}.annotations"), MAX_ANNOTATIONS);
     }
     let items = |name: &str| metadata.get(name).and_then(Value::as_array).into_iter().flatten();
-    for owner in items("ownerReferences") {
-        let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
-        let api_version = text("apiVersion");
-        if api_version.rsplit('/').next().unwrap_or_default().is_empty() {
-            errors.invalid(
-                format!("{path}.ownerReferences.apiVersion"),
-                api_version,
-                "version must not be empty",
-            );
-        }
-        for name in ["kind", "name", "uid"] {
-            if text(name).is_empty() {
-                errors.invalid(format!("{path}.ownerReferences.{name}"), "", "must not be empty");
-            }
-        }
-    }
-    for finalizer in items("finalizers").filter_map(Value::as_str) {
-        for problem in format::qualified_name(finalizer) {
-            errors.invalid(format!("{path}.finalizers"), finalizer, &problem);
-        }
-    }
+    check_owner_references(metadata, Path::new(path), errors);
+    check_finalizers(metadata, Path::new(path), errors);
     for (index, entry) in items("managedFields").enumerate() {
         check_manager(entry, &format!("{path}.managedFields[{index}]"), errors);
     }

@@ -64,7 +64,7 @@ fn manager(request: &Request) -> Cow<'_, str> {
 
 /// Bytes that are no text are left out too.
 fn is_printable(char: &char) -> bool {
-    (*char == ' ' || is_go_printable(*char)) && *char != char::REPLACEMENT_CHARACTER
+    is_go_printable(*char) && *char != char::REPLACEMENT_CHARACTER
 }
 
 /// Options of a write; `kind` is what an error calls them.
