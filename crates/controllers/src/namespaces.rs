@@ -240,7 +240,7 @@ async fn clear(registry: &Arc<Registry>, namespaces: &Served, name: &str) -> Res
     let others: Vec<Value> = finalizers.filter(|finalizer| *finalizer != FINALIZER).cloned().collect();
     namespace.object_mut("spec").set("finalizers", others);
     let writer = Writer { subresource: "finalize", ..writer(&NAMESPACES) };
-    registry.finalize_namespace(target, namespace, writer).await?;
+    registry.finalize(target, namespace, writer).await?;
     Ok(if registry.get(target).is_ok() { Progress::Waiting } else { Progress::Finished })
 }
 

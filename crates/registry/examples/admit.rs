@@ -9,7 +9,7 @@ use std::io::{self, BufRead};
 
 use serde_json::{Value, json};
 use sternpost_meta::field::Errors;
-use sternpost_registry::{kinds::rules, object::Fields};
+use sternpost_registry::{kinds::strategy, object::Fields};
 
 fn main() {
     for line in io::stdin().lock().lines() {
@@ -21,24 +21,24 @@ fn main() {
 fn admit(request: &Value) -> Value {
     let mut object = request["new"].clone();
     let group = object.text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group).to_owned();
-    let rules = rules(&group, object.text("kind"));
+    let strategy = strategy(&group, object.text("kind"));
     let mut errors = Errors::default();
-    (rules.default)(&mut object);
+    (strategy.default)(&mut object);
     let old = request.get("old");
     match (old, request.text("subresource")) {
         (None, _) => {
-            (rules.prepare_create)(&mut object);
-            (rules.validate)(&object, &mut errors);
+            (strategy.prepare_create)(&mut object);
+            (strategy.validate)(&object, &mut errors);
         }
         (Some(old), "status") => {
-            (rules.prepare_status_update)(&mut object, old);
-            (rules.validate_status_update)(&object, old, &mut errors);
+            (strategy.prepare_status_update)(&mut object, old);
+            (strategy.validate_status_update)(&object, old, &mut errors);
         }
         (Some(old), _) => {
-            (rules.prepare_update)(&mut object, old);
-            (rules.validate_update)(&object, old, &mut errors);
+            (strategy.prepare_update)(&mut object, old);
+            (strategy.validate_update)(&object, old, &mut errors);
         }
     }
-    let warnings = (rules.warnings)(&object, old);
+    let warnings = (strategy.warnings)(&object, old);
     json!({"object": object, "causes": errors.causes(), "warnings": warnings})
 }

@@ -1,16 +1,36 @@
-//! Which fields a list can be filtered by, kind by kind.
+//! Which fields a list can be filtered by.
 //!
-//! [`resolve`] turns the labels of a request into the names used here, or says
-//! in upstream's words that the kind has no such field. [`value`] reads a field
-//! from a stored object. Every kind has `metadata.name` and, unless it has a
-//! table of its own, `metadata.namespace`.
+//! [`resolve`] turns the labels of a request into the names of fields of stored
+//! objects, or says in upstream's words that the kind has no such field. [`value`]
+//! reads a field from a stored object. Every kind has `metadata.name` and, unless
+//! its [`Strategy`] names its [`SelectableFields`], `metadata.namespace`.
 
 use std::{borrow::Cow, error, fmt};
 
 use serde_json::Value;
 use sternpost_meta::selector::FieldSelector;
 
-use crate::object::Fields;
+use crate::{object::Fields, strategy::Strategy};
+
+/// The fields of a kind that offers more, or other, than every kind does.
+#[derive(Debug, Clone, Copy)]
+pub struct SelectableFields {
+    /// Label of a request, and the name of the field in the stored object.
+    pub fields: &'static [(&'static str, &'static str)],
+    /// What is said of another label.
+    pub unsupported: fn(&str) -> String,
+    /// The value of a field in a stored object; empty if it has none.
+    pub value: for<'a> fn(&str, &'a Value) -> Cow<'a, str>,
+}
+
+impl SelectableFields {
+    /// None, to build others from.
+    pub const DEFAULT: Self =
+        Self { fields: &[], unsupported: |label| not_supported(label), value: stored_value };
+}
+
+pub const NAME: (&str, &str) = ("metadata.name", "metadata.name");
+pub const NAMESPACE: (&str, &str) = ("metadata.namespace", "metadata.namespace");
 
 /// A label the kind cannot be filtered by; a 400.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,10 +45,9 @@ impl fmt::Display for UnsupportedField {
 impl error::Error for UnsupportedField {}
 
 /// Checks the fields of a selector and gives them the names [`value`] knows.
-pub fn resolve(group: &str, kind: &str, selector: FieldSelector) -> Result<FieldSelector, UnsupportedField> {
-    let table = TABLES.iter().find(|table| (table.group, table.kind) == (group, kind));
+pub fn resolve(strategy: &Strategy, selector: FieldSelector) -> Result<FieldSelector, UnsupportedField> {
     selector.rename(|label| {
-        let Some(table) = table else {
+        let Some(selectable) = &strategy.selectable_fields else {
             return match label {
                 "metadata.name" | "metadata.namespace" => Ok(label.to_owned()),
                 _ => Err(UnsupportedField(format!(
@@ -36,8 +55,10 @@ pub fn resolve(group: &str, kind: &str, selector: FieldSelector) -> Result<Field
                 ))),
             };
         };
-        let fields = table.fields.iter().find(|(name, _)| *name == label);
-        fields.map(|(_, field)| (*field).to_owned()).ok_or_else(|| table.unsupported(label))
+        let found = selectable.fields.iter().find(|(name, _)| *name == label);
+        found
+            .map(|(_, field)| (*field).to_owned())
+            .ok_or_else(|| UnsupportedField((selectable.unsupported)(label)))
     })
 }
 
@@ -52,7 +73,7 @@ pub fn resolve_custom(
         let known = label == "metadata.name"
             || label == "metadata.namespace" && namespaced == Scope::Namespaced
             || selectable.contains(&label);
-        if known { Ok(label.to_owned()) } else { Err(plain(label)) }
+        if known { Ok(label.to_owned()) } else { Err(UnsupportedField(not_supported(label))) }
     })
 }
 
@@ -63,163 +84,46 @@ pub enum Scope {
 }
 
 /// The names of a kind's fields beyond `metadata`, as [`value`] knows them.
-pub fn names(group: &str, kind: &str) -> impl Iterator<Item = &'static str> {
-    let table = TABLES.iter().find(|table| (table.group, table.kind) == (group, kind));
-    let fields = table.map_or(&[][..], |table| table.fields);
+pub fn names(strategy: &Strategy) -> impl Iterator<Item = &'static str> {
+    let fields = strategy.selectable_fields.map_or(&[][..], |selectable| selectable.fields);
     fields.iter().map(|(_, field)| *field).filter(|field| !field.starts_with("metadata."))
 }
 
 /// Whether a stored object is selected. The selector is a resolved one.
-pub fn matches(selector: &FieldSelector, kind: &str, object: &Value) -> bool {
-    selector.matches_with(|field| value(kind, field, object))
+pub fn matches(selector: &FieldSelector, strategy: &Strategy, object: &Value) -> bool {
+    selector.matches_with(|field| value(strategy, field, object))
 }
 
 /// The value of a resolved field in a stored object; empty if it has none.
-/// Events are stored in core's form.
-pub fn value<'a>(kind: &str, field: &str, object: &'a Value) -> Cow<'a, str> {
-    match (kind, field) {
-        ("Pod", "status.podIP") => {
-            let first = object.field("status").items("podIPs").first();
-            first.map_or("", |ip| ip.text("ip")).into()
-        }
-        // Offered, but never filled upstream.
-        ("Pod", "status.podIPs") => "".into(),
-        ("Pod", "spec.hostNetwork") | ("Node", "spec.unschedulable") => {
-            let set = lookup(field, object).as_bool().unwrap_or_default();
-            if set { "true" } else { "false" }.into()
-        }
-        ("Job", "status.successful") => number(object.field("status").field("succeeded")),
-        ("ReplicationController", "status.replicas") => number(lookup(field, object)),
-        ("Event", "source") => match object.field("source").text("component") {
-            "" => object.text("reportingComponent").into(),
-            component => component.into(),
-        },
-        _ => match lookup(field, object) {
-            Value::String(text) => text.as_str().into(),
-            Value::Number(number) => number.to_string().into(),
-            Value::Bool(value) => value.to_string().into(),
-            _ => "".into(),
-        },
+pub fn value<'a>(strategy: &Strategy, field: &str, object: &'a Value) -> Cow<'a, str> {
+    let value = strategy.selectable_fields.map_or(SelectableFields::DEFAULT.value, |fields| fields.value);
+    value(field, object)
+}
+
+/// What stands in a field, as most kinds offer it.
+pub fn stored_value<'a>(field: &str, object: &'a Value) -> Cow<'a, str> {
+    match lookup(field, object) {
+        Value::String(text) => text.as_str().into(),
+        Value::Number(number) => number.to_string().into(),
+        Value::Bool(value) => value.to_string().into(),
+        _ => "".into(),
     }
 }
 
-fn number(value: &Value) -> Cow<'static, str> {
-    value.as_i64().unwrap_or_default().to_string().into()
+/// A whole number that is 0 if it is not set.
+pub fn number(field: &str, object: &Value) -> Cow<'static, str> {
+    lookup(field, object).as_i64().unwrap_or_default().to_string().into()
+}
+
+/// A boolean that is false if it is not set.
+pub fn boolean(field: &str, object: &Value) -> Cow<'static, str> {
+    if lookup(field, object).as_bool().unwrap_or_default() { "true" } else { "false" }.into()
 }
 
 fn lookup<'a>(field: &str, object: &'a Value) -> &'a Value {
     field.split('.').fold(object, |value, name| value.field(name))
 }
 
-fn plain(label: &str) -> UnsupportedField {
-    UnsupportedField(format!("field label not supported: {label}"))
+fn not_supported(label: &str) -> String {
+    format!("field label not supported: {label}")
 }
-
-/// The fields of a kind that offers more, or other, than every kind does.
-struct Table {
-    group: &'static str,
-    kind: &'static str,
-    /// Label of a request, and the name of the field here.
-    fields: &'static [(&'static str, &'static str)],
-}
-
-impl Table {
-    fn unsupported(&self, label: &str) -> UnsupportedField {
-        match self.kind {
-            "Job" => UnsupportedField(format!("field label \"{label}\" not supported for Job")),
-            "ResourceSlice" => UnsupportedField(format!(
-                "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {label}"
-            )),
-            _ => plain(label),
-        }
-    }
-}
-
-const NAME: (&str, &str) = ("metadata.name", "metadata.name");
-const NAMESPACE: (&str, &str) = ("metadata.namespace", "metadata.namespace");
-
-const TABLES: &[Table] = &[
-    Table {
-        group: "",
-        kind: "Event",
-        fields: &[
-            NAME,
-            NAMESPACE,
-            ("type", "type"),
-            ("reason", "reason"),
-            ("source", "source"),
-            ("reportingComponent", "reportingComponent"),
-            ("involvedObject.kind", "involvedObject.kind"),
-            ("involvedObject.namespace", "involvedObject.namespace"),
-            ("involvedObject.name", "involvedObject.name"),
-            ("involvedObject.uid", "involvedObject.uid"),
-            ("involvedObject.apiVersion", "involvedObject.apiVersion"),
-            ("involvedObject.resourceVersion", "involvedObject.resourceVersion"),
-            ("involvedObject.fieldPath", "involvedObject.fieldPath"),
-        ],
-    },
-    Table {
-        group: "events.k8s.io",
-        kind: "Event",
-        fields: &[
-            NAME,
-            NAMESPACE,
-            ("type", "type"),
-            ("reason", "reason"),
-            ("reportingController", "reportingComponent"),
-            ("regarding.kind", "involvedObject.kind"),
-            ("regarding.namespace", "involvedObject.namespace"),
-            ("regarding.name", "involvedObject.name"),
-            ("regarding.uid", "involvedObject.uid"),
-            ("regarding.apiVersion", "involvedObject.apiVersion"),
-            ("regarding.resourceVersion", "involvedObject.resourceVersion"),
-            ("regarding.fieldPath", "involvedObject.fieldPath"),
-        ],
-    },
-    Table { group: "", kind: "Namespace", fields: &[NAME, ("status.phase", "status.phase")] },
-    Table { group: "", kind: "Node", fields: &[NAME, ("spec.unschedulable", "spec.unschedulable")] },
-    Table {
-        group: "",
-        kind: "Pod",
-        fields: &[
-            NAME,
-            NAMESPACE,
-            ("spec.nodeName", "spec.nodeName"),
-            ("spec.host", "spec.nodeName"),
-            ("spec.restartPolicy", "spec.restartPolicy"),
-            ("spec.schedulerName", "spec.schedulerName"),
-            ("spec.serviceAccountName", "spec.serviceAccountName"),
-            ("spec.hostNetwork", "spec.hostNetwork"),
-            ("status.phase", "status.phase"),
-            ("status.podIP", "status.podIP"),
-            ("status.podIPs", "status.podIPs"),
-            ("status.nominatedNodeName", "status.nominatedNodeName"),
-        ],
-    },
-    Table {
-        group: "",
-        kind: "ReplicationController",
-        fields: &[NAME, NAMESPACE, ("status.replicas", "status.replicas")],
-    },
-    Table { group: "", kind: "Secret", fields: &[NAME, NAMESPACE, ("type", "type")] },
-    Table {
-        group: "",
-        kind: "Service",
-        fields: &[NAME, NAMESPACE, ("spec.clusterIP", "spec.clusterIP"), ("spec.type", "spec.type")],
-    },
-    Table {
-        group: "batch",
-        kind: "Job",
-        fields: &[NAME, NAMESPACE, ("status.successful", "status.successful")],
-    },
-    Table {
-        group: "certificates.k8s.io",
-        kind: "CertificateSigningRequest",
-        fields: &[NAME, ("spec.signerName", "spec.signerName")],
-    },
-    Table {
-        group: "resource.k8s.io",
-        kind: "ResourceSlice",
-        fields: &[NAME, ("spec.nodeName", "spec.nodeName"), ("spec.driver", "spec.driver")],
-    },
-];

@@ -14,7 +14,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 use sternpost_meta::field::Errors;
 use sternpost_registry::{
-    kinds::{certificate_signing_request, rules},
+    kinds::{certificate_signing_request, strategy},
     object::Fields,
 };
 
@@ -76,28 +76,28 @@ fn check(case: &Value) -> Result<(), String> {
 fn admit(case: &Value) -> (Value, Value, Value) {
     let mut object = case["new"].clone();
     let group = object.text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group).to_owned();
-    let rules = rules(&group, object.text("kind"));
+    let strategy = strategy(&group, object.text("kind"));
     let mut errors = Errors::default();
-    (rules.default)(&mut object);
+    (strategy.default)(&mut object);
     match (case.get_field("old"), case.text("subresource")) {
         (None, _) => {
-            (rules.prepare_create)(&mut object);
-            (rules.validate)(&object, &mut errors);
+            (strategy.prepare_create)(&mut object);
+            (strategy.validate)(&object, &mut errors);
         }
         (Some(old), "status") => {
-            (rules.prepare_status_update)(&mut object, old);
-            (rules.validate_status_update)(&object, old, &mut errors);
+            (strategy.prepare_status_update)(&mut object, old);
+            (strategy.validate_status_update)(&object, old, &mut errors);
         }
         (Some(old), "approval") => {
             certificate_signing_request::prepare_approval_update(&mut object, old);
             certificate_signing_request::validate_approval_update(&object, old, &mut errors);
         }
         (Some(old), _) => {
-            (rules.prepare_update)(&mut object, old);
-            (rules.validate_update)(&object, old, &mut errors);
+            (strategy.prepare_update)(&mut object, old);
+            (strategy.validate_update)(&object, old, &mut errors);
         }
     }
-    let warnings = json!((rules.warnings)(&object, case.get_field("old")));
+    let warnings = json!((strategy.warnings)(&object, case.get_field("old")));
     (object, json!(errors.causes()), warnings)
 }
 

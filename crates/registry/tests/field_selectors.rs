@@ -8,6 +8,7 @@ use serde_json::Value;
 use sternpost_meta::selector::FieldSelector;
 use sternpost_registry::{
     field_selectors::{Scope, matches, resolve, resolve_custom},
+    kinds::strategy,
     object::Fields,
 };
 
@@ -19,7 +20,8 @@ fn fields_are_known_and_matched_as_recorded() {
     for line in RECORDED.lines() {
         let case: Value = serde_json::from_str(line).unwrap();
         let selector = FieldSelector::parse(case.text("selector")).unwrap();
-        let resolved = resolve(case.text("group"), case.text("kind"), selector);
+        let strategy = strategy(case.text("group"), case.text("kind"));
+        let resolved = resolve(strategy, selector);
         match (resolved, case["error"].as_str()) {
             (Err(error), wanted) => {
                 assert_eq!(Some(error.to_string().as_str()), wanted, "{line}");
@@ -27,7 +29,7 @@ fn fields_are_known_and_matched_as_recorded() {
             }
             (Ok(_), Some(_)) => panic!("accepted: {line}"),
             (Ok(selector), None) if case.has("object") => {
-                let found = matches(&selector, case.text("kind"), &case["object"]);
+                let found = matches(&selector, strategy, &case["object"]);
                 assert_eq!(found, case.flag("matches"), "{line}");
                 matched += 1;
             }

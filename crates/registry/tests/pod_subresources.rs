@@ -10,7 +10,7 @@ use sternpost_meta::field::Errors;
 use sternpost_registry::{
     kinds::{
         pod::{ephemeral_containers, resize},
-        rules,
+        strategy,
     },
     object::Fields,
 };
@@ -29,7 +29,7 @@ fn subresources_of_pods_answer_as_recorded() {
 fn difference(case: &Value) -> Option<String> {
     let (mut pod, old) = (case["new"].clone(), &case["old"]);
     let mut errors = Errors::default();
-    (rules("", "Pod").default)(&mut pod);
+    (strategy("", "Pod").default)(&mut pod);
     match case.text("subresource") {
         "resize" => {
             resize::prepare(&mut pod, old);

@@ -12,7 +12,7 @@ use sternpost_meta::field::Errors;
 use sternpost_registry::{
     kinds::{
         ip_ranges::parse_cidr,
-        service::RULES,
+        service::STRATEGY,
         service_allocation::{
             Change, DEFAULT_NODE_PORTS, DEFAULT_RANGE, Pool, Refusal, allocate_create, allocate_update, held,
         },
@@ -52,7 +52,7 @@ fn check(case: &Value) -> Result<(), String> {
         None => return Ok(()),
     };
     if case.has("warnings") {
-        let warnings = json!((RULES.warnings)(&service, case.get_field("old")));
+        let warnings = json!((STRATEGY.warnings)(&service, case.get_field("old")));
         if warnings != case["warnings"] && case.text("subresource").is_empty() {
             return Err(format!("  expected {}\n  found    {warnings}", case["warnings"]));
         }
@@ -69,21 +69,21 @@ fn check(case: &Value) -> Result<(), String> {
 
 fn write(case: &Value, service: &mut Value) -> Result<(), Refusal> {
     let mut errors = Errors::default();
-    (RULES.default)(service);
+    (STRATEGY.default)(service);
     match (case.get_field("old"), case.text("subresource")) {
         (None, _) => {
-            (RULES.prepare_create)(service);
+            (STRATEGY.prepare_create)(service);
             with_pool(None, |pool| allocate_create(service, pool, &mut |_| 0))?;
-            (RULES.validate)(service, &mut errors);
+            (STRATEGY.validate)(service, &mut errors);
         }
         (Some(old), "status") => {
-            (RULES.prepare_status_update)(service, old);
-            (RULES.validate_status_update)(service, old, &mut errors);
+            (STRATEGY.prepare_status_update)(service, old);
+            (STRATEGY.validate_status_update)(service, old, &mut errors);
         }
         (Some(old), _) => {
-            (RULES.prepare_update)(service, old);
+            (STRATEGY.prepare_update)(service, old);
             with_pool(Some(old), |pool| allocate_update(service, old, pool, &mut |_| 0))?;
-            (RULES.validate_update)(service, old, &mut errors);
+            (STRATEGY.validate_update)(service, old, &mut errors);
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(Refusal::Invalid(errors)) }

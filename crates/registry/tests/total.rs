@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use sternpost_meta::field::Errors;
 use sternpost_registry::{
     kinds::{
-        Rules,
         ip_ranges::parse_cidr,
-        rules,
         service_allocation::{DEFAULT_NODE_PORTS, DEFAULT_RANGE, Pool, allocate_create, allocate_update},
+        strategy,
     },
     object::Fields,
+    strategy::Strategy,
 };
 
 #[test]
@@ -26,7 +26,7 @@ fn no_value_anywhere_makes_a_rule_panic() {
         for line in fs::read_to_string(tests.join(file)).unwrap().lines() {
             let case: Value = serde_json::from_str(line).unwrap();
             let group = case["new"].text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
-            let rules = rules(group, case["new"].text("kind"));
+            let strategy = strategy(group, case["new"].text("kind"));
             for part in ["new", "old"] {
                 let mut pointers = Vec::new();
                 collect(&case[part], format!("/{part}"), &mut pointers);
@@ -34,7 +34,7 @@ fn no_value_anywhere_makes_a_rule_panic() {
                 for (index, pointer) in pointers.iter().enumerate() {
                     let mut case = case.clone();
                     *case.pointer_mut(pointer).unwrap() = odd_value(index + runs);
-                    run(&rules, &case);
+                    run(&strategy, &case);
                     runs += 1;
                 }
             }
@@ -79,15 +79,15 @@ fn collect(value: &Value, pointer: String, pointers: &mut Vec<String>) {
     pointers.push(pointer);
 }
 
-fn run(rules: &Rules, case: &Value) {
+fn run(strategy: &Strategy, case: &Value) {
     let old = case.field("old");
     let mut errors = Errors::default();
     let mut object = case["new"].clone();
-    (rules.default)(&mut object);
+    (strategy.default)(&mut object);
     let (mut created, mut updated, mut status) = (object.clone(), object.clone(), object);
-    (rules.prepare_create)(&mut created);
-    (rules.prepare_update)(&mut updated, old);
-    (rules.prepare_status_update)(&mut status, old);
+    (strategy.prepare_create)(&mut created);
+    (strategy.prepare_update)(&mut updated, old);
+    (strategy.prepare_status_update)(&mut status, old);
     if case["new"].text("kind") == "Service" {
         let (used_addresses, used_ports) = (BTreeSet::new(), BTreeSet::new());
         let pool = Pool {
@@ -99,9 +99,9 @@ fn run(rules: &Rules, case: &Value) {
         let _ = allocate_create(&mut created, &pool, &mut |count| count);
         let _ = allocate_update(&mut updated, old, &pool, &mut |count| count);
     }
-    (rules.validate)(&created, &mut errors);
-    (rules.validate_update)(&updated, old, &mut errors);
-    (rules.validate_status_update)(&status, old, &mut errors);
-    (rules.warnings)(&created, None);
-    (rules.warnings)(&updated, Some(old));
+    (strategy.validate)(&created, &mut errors);
+    (strategy.validate_update)(&updated, old, &mut errors);
+    (strategy.validate_status_update)(&status, old, &mut errors);
+    (strategy.warnings)(&created, None);
+    (strategy.warnings)(&updated, Some(old));
 }

@@ -4,17 +4,18 @@
 
 use serde_json::Value;
 use sternpost_registry::{
-    kinds::{horizontal_pod_autoscaler_v1, rules, scale},
+    kinds::{horizontal_pod_autoscaler_v1, scale, strategy},
     object::Fields,
+    strategy::Strategy,
 };
 
 fn cases(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn rules_of(object: &Value) -> sternpost_registry::kinds::Rules {
+fn strategy_of(object: &Value) -> &'static Strategy {
     let group = object.text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
-    rules(group, object.text("kind"))
+    strategy(group, object.text("kind"))
 }
 
 #[test]
@@ -24,7 +25,7 @@ fn autoscalers_read_in_the_other_version_as_recorded() {
             "autoscaling/v1" => horizontal_pod_autoscaler_v1::to_v1(&case["object"]),
             _ => {
                 let mut v2 = horizontal_pod_autoscaler_v1::to_v2(&case["object"]);
-                (rules_of(&v2).default)(&mut v2);
+                (strategy_of(&v2).default)(&mut v2);
                 v2
             }
         };
@@ -66,12 +67,12 @@ fn labels_and_annotations_are_prepared_as_recorded() {
     for case in cases(include_str!("kinds/workloads.jsonl")) {
         let Some(expected) = case.get_field("object") else { continue };
         let mut object = case["new"].clone();
-        let rules = rules_of(&object);
-        (rules.default)(&mut object);
+        let strategy = strategy_of(&object);
+        (strategy.default)(&mut object);
         match (case.get_field("old"), case.text("subresource")) {
-            (None, _) => (rules.prepare_create)(&mut object),
-            (Some(old), "status") => (rules.prepare_status_update)(&mut object, old),
-            (Some(old), _) => (rules.prepare_update)(&mut object, old),
+            (None, _) => (strategy.prepare_create)(&mut object),
+            (Some(old), "status") => (strategy.prepare_status_update)(&mut object, old),
+            (Some(old), _) => (strategy.prepare_update)(&mut object, old),
         }
         for name in ["labels", "annotations"] {
             assert_eq!(
@@ -95,13 +96,13 @@ fn scales_show_their_parents_as_recorded() {
 fn workloads_are_warned_about_as_recorded() {
     for case in cases(include_str!("workloads/warnings.jsonl")) {
         let mut object = case["new"].clone();
-        let rules = rules_of(&object);
-        (rules.default)(&mut object);
+        let strategy = strategy_of(&object);
+        (strategy.default)(&mut object);
         match case.get_field("old") {
-            None => (rules.prepare_create)(&mut object),
-            Some(old) => (rules.prepare_update)(&mut object, old),
+            None => (strategy.prepare_create)(&mut object),
+            Some(old) => (strategy.prepare_update)(&mut object, old),
         }
-        let warnings: Value = (rules.warnings)(&object, case.get_field("old")).into();
+        let warnings: Value = (strategy.warnings)(&object, case.get_field("old")).into();
         assert_eq!(warnings, case["warnings"], "{}", case.text("name"));
     }
 }

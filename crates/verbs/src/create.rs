@@ -6,7 +6,10 @@ use sternpost_meta::{
     field::Errors,
     status::{Cause, Status},
 };
-use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_registry::{
+    object::{Fields, FieldsMut},
+    strategy::Generation,
+};
 use sternpost_store::{CommitError, Transaction};
 
 use crate::registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status};
@@ -17,7 +20,6 @@ use crate::{
     list::version_number,
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
-    policy::Generation,
 };
 
 /// How often a generated name may clash before the client is told to try again.
@@ -54,7 +56,7 @@ impl Registry {
         refuse_while_ending(target, &object)?;
         self.check_namespace_of_body(target, &object)?;
         let mut warnings = Vec::new();
-        (target.served.rules.default)(&mut object);
+        (target.served.strategy.default)(&mut object);
         if ownership == Ownership::Track {
             warnings.extend(dedup_owners(&mut object, DedupOwners::AsSent));
             object.object_mut("metadata").remove("managedFields");
@@ -84,7 +86,7 @@ impl Registry {
                 let name = generate_name(&*self.environment, &base);
                 candidate.object_mut("metadata").set("name", name);
                 // Some defaults are made of the name.
-                (target.served.rules.default)(&mut candidate);
+                (target.served.strategy.default)(&mut candidate);
             }
             match self.create_once(request, target, candidate, &sent_name, writer).await {
                 Err(CreateError::Exists(name)) => {
@@ -118,8 +120,8 @@ impl Registry {
         let served = target.served;
         let sent_version = object.field("metadata").text("resourceVersion").to_owned();
         self.begin(target, &mut object);
-        let mut warnings = (served.rules.early_warnings)(&object);
-        (served.rules.prepare_create)(&mut object);
+        let mut warnings = (served.strategy.early_warnings)(&object);
+        (served.strategy.prepare_create)(&mut object);
         if served.custom().is_some_and(|custom| custom.version.status) {
             object.remove("status");
         }
@@ -128,8 +130,8 @@ impl Registry {
 
         let mut errors = Errors::default();
         self.check_surroundings(target, &object, None, writer, &mut errors);
-        object_meta::validate(&object, &served.policy, &mut errors);
-        (served.rules.validate)(&object, &mut errors);
+        object_meta::validate(&object, served.strategy, &mut errors);
+        (served.strategy.validate)(&object, &mut errors);
         if let Some(custom) = served.custom() {
             warnings.extend(custom.check(&object, None, &mut errors));
         }
@@ -182,7 +184,7 @@ impl Registry {
 
     /// What the server alone decides about a new object.
     pub(crate) fn begin(&self, target: Target<'_>, object: &mut Value) {
-        let generation = target.served.policy.generation;
+        let generation = target.served.strategy.generation;
         let now = self.now();
         let uid = new_uid(&*self.environment);
         let metadata = object.object_mut("metadata");

@@ -1,4 +1,4 @@
-//! The rules of CustomResourceDefinitions, which the `crd` crate knows.
+//! The strategy of CustomResourceDefinitions, which the `crd` crate knows.
 
 use serde_json::{Value, json};
 use sternpost_crd::{
@@ -6,8 +6,9 @@ use sternpost_crd::{
     prepare, validate,
 };
 use sternpost_registry::{
-    kinds::{Rules, ca_bundle},
+    kinds::ca_bundle,
     object::{Fields, FieldsMut},
+    strategy::{Generation, Strategy, Subresource},
 };
 
 use crate::{
@@ -21,7 +22,7 @@ pub const PLURAL: &str = "customresourcedefinitions";
 /// Keeps a definition until there are no objects of it any more.
 pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default: prepare::default,
     prepare_create: prepare::create,
     prepare_update: prepare::update,
@@ -30,7 +31,12 @@ pub const RULES: Rules = Rules {
     validate_update: |crd, old, errors| errors.extend(validate::update(crd, old, ca_bundle::check)),
     validate_status_update: |crd, _old, errors| errors.extend(validate::update_status(crd)),
     warnings: |crd, _old| validate::warnings(crd),
-    ..Rules::NONE
+    unconditional_update: false,
+    generation: Generation::Tracks(&["spec"]),
+    qualified_finalizers: false,
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    ..Strategy::of(GROUP, "CustomResourceDefinition")
 };
 
 pub fn is_definition(served: &Served) -> bool {

@@ -8,7 +8,10 @@ use sternpost_meta::{
     status::{ResourceName, Status},
     time::Timestamp,
 };
-use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_registry::{
+    object::{Fields, FieldsMut},
+    strategy::DeleteAnswer,
+};
 use sternpost_store::{CommitError, Transaction};
 
 use crate::registry::{DryRun, Registry, Target, Writer, complete, deleted_status, storage_status};
@@ -17,7 +20,6 @@ use crate::{
     claims::Claimed,
     definitions,
     list::{ListQuery, Selection},
-    policy::DeleteAnswer,
     served::Served,
 };
 
@@ -209,7 +211,7 @@ impl Registry {
                 Err(error) => return Err(storage_status(&error)),
             }
         }
-        let answer = match served.policy.delete_answer {
+        let answer = match served.strategy.delete_answer {
             DeleteAnswer::Status => deleted_status(target, &uid),
             DeleteAnswer::Object => {
                 let mut last = current.clone();

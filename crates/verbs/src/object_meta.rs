@@ -9,9 +9,7 @@ use sternpost_meta::{
     object_meta::{check_finalizers, check_owner_references},
 };
 
-use sternpost_registry::object::Fields;
-
-use crate::policy::Policy;
+use sternpost_registry::{object::Fields, strategy::Strategy};
 
 /// All annotations of an object together, keys and values.
 pub const MAX_ANNOTATION_BYTES: usize = 262_144;
@@ -20,7 +18,13 @@ pub const MAX_ANNOTATION_BYTES: usize = 262_144;
 pub const MAX_SUBRESOURCE_BYTES: usize = 256;
 
 /// What a creator or updater may write.
-pub fn validate(object: &Value, policy: &Policy, errors: &mut Errors) {
+pub fn validate(object: &Value, strategy: &Strategy, errors: &mut Errors) {
+    validate_of_all_kinds(object, strategy, errors);
+    validate_finalizer_names(object, strategy, errors);
+}
+
+/// As [`validate`], but for what only some kinds ask of finalizers.
+pub fn validate_of_all_kinds(object: &Value, strategy: &Strategy, errors: &mut Errors) {
     let metadata = object.field("metadata");
     let root = Path::new("metadata");
     if metadata.has("generateName") {
@@ -33,13 +37,13 @@ pub fn validate(object: &Value, policy: &Policy, errors: &mut Errors) {
             }
             None => base.to_owned(),
         };
-        invalid(errors, root.child("generateName"), base, (policy.name)(&masked));
+        invalid(errors, root.child("generateName"), base, (strategy.name)(&masked));
     }
     let name = metadata.text("name");
     if name.is_empty() {
         errors.required(root.child("name"), "name or generateName is required");
     } else {
-        invalid(errors, root.child("name"), name, (policy.name)(name));
+        invalid(errors, root.child("name"), name, (strategy.name)(name));
     }
     if metadata.int("generation").is_some_and(|generation| generation < 0) {
         errors.invalid(
@@ -53,7 +57,6 @@ pub fn validate(object: &Value, policy: &Policy, errors: &mut Errors) {
     check_owner_references(metadata, root, errors);
     check_finalizers(metadata, root, errors);
     managed_fields(metadata, errors);
-    validate_finalizer_names(object, policy, errors);
 }
 
 fn labels(metadata: &Value, errors: &mut Errors) {
@@ -119,8 +122,8 @@ pub fn dedup_owners(object: &mut Value, when: DedupOwners) -> Option<String> {
 }
 
 /// Whether finalizers are standard ones or qualified, where that is asked.
-pub fn validate_finalizer_names(object: &Value, policy: &Policy, errors: &mut Errors) {
-    if !policy.qualified_finalizers {
+pub fn validate_finalizer_names(object: &Value, strategy: &Strategy, errors: &mut Errors) {
+    if !strategy.qualified_finalizers {
         return;
     }
     let root = Path::new("metadata");

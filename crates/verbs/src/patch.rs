@@ -104,7 +104,7 @@ impl Registry {
         };
         check_named(target, &object).map_err(refused)?;
         let version = object.field("metadata").text("resourceVersion");
-        if matches!(version, "" | "0") && !served.policy.unconditional_update {
+        if matches!(version, "" | "0") && !served.strategy.unconditional_update {
             return Err(refused(Status::version_required(target.resource_name(), target.name)));
         }
         seen_version(target, &object, old).map_err(refused)?;

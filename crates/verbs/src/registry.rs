@@ -301,11 +301,8 @@ pub(crate) fn storage_status(error: &CommitError) -> Status {
 
 pub(crate) fn invalid(target: Target<'_>, object: &Value, errors: Errors) -> Status {
     let name = object.field("metadata").text("name");
-    let (mut group, mut kind) = (target.served.group(), target.served.kind());
-    if group == "events.k8s.io" {
-        // Events are of the core group, whichever way they come.
-        group = "";
-    }
+    // Of the group in which it is stored, whichever way it comes.
+    let (mut group, mut kind) = (&*target.served.id.group, target.served.kind());
     if target.served.custom().is_some() && !object.text("kind").is_empty() {
         // An object of another kind is called what it says it is.
         kind = object.text("kind");

@@ -81,7 +81,7 @@ impl Registry {
             seen_version(target, &wanted, &old)?;
             let mut errors = Errors::default();
             if target.served.custom().is_none() {
-                (scale.rules.validate)(&wanted, &mut errors);
+                (scale.strategy.validate)(&wanted, &mut errors);
             }
             if !errors.is_empty() {
                 return Err(Status::invalid(scale.group(), scale.kind(), target.name, errors.into_causes()));

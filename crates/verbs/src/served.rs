@@ -8,12 +8,12 @@ use sternpost_apply::ResetFields;
 use sternpost_cache::{Object, ResourceId, object_key};
 use sternpost_meta::{
     field::go_quote,
-    gvk::GroupVersionKind,
+    gvk::{GroupVersion, GroupVersionKind},
     resource::{Resource, Scope},
 };
 use sternpost_registry::{
-    kinds::{Rules, event, horizontal_pod_autoscaler_v1, rules},
-    object::FieldsMut,
+    kinds::strategy,
+    strategy::{Conversion, Strategy},
 };
 use sternpost_schema::topology::Type;
 
@@ -21,8 +21,6 @@ use crate::{
     admission::{policy_rules, webhook_rules},
     custom::{Custom, Customs},
     definitions,
-    policy::{self, Policy, policy},
-    reset_fields::{PLACES, reset},
     typed::{self, DecodeError, Decoded},
 };
 
@@ -33,8 +31,7 @@ pub struct Served {
     /// Where its objects are; versions of one resource share it.
     pub id: ResourceId,
     pub form: Form,
-    pub policy: Policy,
-    pub rules: Rules,
+    pub strategy: &'static Strategy,
     /// What cannot be owned, by the subresource that is written through.
     resets: Vec<(&'static str, ResetFields)>,
 }
@@ -61,8 +58,8 @@ pub struct BuiltIn {
 
 impl Served {
     pub(crate) fn custom_of(resource: Arc<Resource>, id: ResourceId, custom: Custom) -> Self {
-        let (policy, resets) = (policy::of_custom(&custom.version), custom_resets(&custom));
-        Self { resource, id, form: Form::Custom(Box::new(custom)), policy, rules: Rules::NONE, resets }
+        let strategy = custom.strategy();
+        Self { resource, id, form: Form::Custom(Box::new(custom)), strategy, resets: resets(strategy) }
     }
 
     pub fn kind(&self) -> &str {
@@ -187,7 +184,7 @@ impl Served {
     /// Texts for `Warning` headers about an object that is well; the old one on update.
     pub(crate) fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         match &self.form {
-            Form::BuiltIn(_) => (self.rules.warnings)(object, old),
+            Form::BuiltIn(_) => (self.strategy.warnings)(object, old),
             Form::Custom(_) => sternpost_crd::object::finalizer_warnings(object),
         }
     }
@@ -198,24 +195,6 @@ impl Served {
             Form::BuiltIn(built_in) => sternpost_builtin::topologies().of(&built_in.definition),
             Form::Custom(custom) => custom.topology().clone(),
         }
-    }
-}
-
-/// Between a version that is served and the one that is stored.
-#[derive(Debug, Clone, Copy)]
-pub struct Conversion {
-    /// The `apiVersion` objects are stored as.
-    pub stored_as: &'static str,
-    pub to_stored: fn(&Value) -> Value,
-    from_stored: fn(&Value) -> Value,
-}
-
-impl Conversion {
-    /// A stored object as the served version has it.
-    pub fn show(&self, stored: &Value) -> Value {
-        let mut stored = stored.clone();
-        stored.set("apiVersion", self.stored_as);
-        (self.from_stored)(&stored)
     }
 }
 
@@ -274,41 +253,19 @@ impl ServedResources {
         for resource in versions.flat_map(|version| &version.resources) {
             let gv = &resource.gv;
             let Some(definition) = sternpost_builtin::definition_name(&resource.gvk()) else { continue };
-            let (conversion, stored_as) = match (&*gv.group, &*gv.version, &*resource.kind) {
-                ("autoscaling", "v1", "HorizontalPodAutoscaler") => {
-                    let (to_stored, from_stored) = (
-                        horizontal_pod_autoscaler_v1::to_v2 as fn(&Value) -> Value,
-                        horizontal_pod_autoscaler_v1::to_v1 as fn(&Value) -> Value,
-                    );
-                    let stored = GroupVersionKind::new("autoscaling", "v2", "HorizontalPodAutoscaler");
-                    (Some(Conversion { stored_as: "autoscaling/v2", to_stored, from_stored }), stored)
-                }
-                ("events.k8s.io", ..) => {
-                    let (to_stored, from_stored) =
-                        (event::to_core as fn(&Value) -> Value, event::from_core as fn(&Value) -> Value);
-                    let stored = GroupVersionKind::new("", "v1", "Event");
-                    (Some(Conversion { stored_as: "v1", to_stored, from_stored }), stored)
-                }
-                _ => (None, resource.gvk()),
-            };
+            let strategy = strategy_of(resource);
+            let conversion = strategy.conversion(&gv.version).copied();
+            let stored_version =
+                conversion.map_or_else(|| gv.clone(), |it| GroupVersion::parse(it.stored_as));
+            let id = ResourceId::new(stored_version.group.clone(), resource.plural.clone());
+            let stored_as = stored_version.kind(resource.kind.clone());
             let Some(stored_definition) = sternpost_builtin::definition_name(&stored_as) else { continue };
-            let rules = match (&*gv.group, &*resource.plural) {
-                (definitions::GROUP, definitions::PLURAL) => definitions::RULES,
-                ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => webhook_rules::MUTATING,
-                ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => {
-                    webhook_rules::VALIDATING
-                }
-                ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => policy_rules::MUTATING,
-                ("admissionregistration.k8s.io", "validatingadmissionpolicies") => policy_rules::VALIDATING,
-                _ => rules(&gv.group, &resource.kind),
-            };
             let served = Served {
                 resource: resource.clone(),
-                id: storage_id(resource),
+                id,
                 form: Form::BuiltIn(BuiltIn { definition, stored_definition, conversion, of_custom: false }),
-                policy: policy(&gv.group, &resource.kind),
-                rules,
-                resets: resets(resource),
+                strategy,
+                resets: resets(strategy),
             };
             all.insert(key(&gv.group, &gv.version, &resource.plural), Arc::new(served));
         }
@@ -330,8 +287,7 @@ impl ServedResources {
                 conversion: None,
                 of_custom: parent.custom().is_some(),
             }),
-            policy: parent.policy,
-            rules: rules(&kind.group, &kind.kind),
+            strategy: strategy(&kind.group, &kind.kind),
             resets: Vec::new(),
         })
     }
@@ -347,26 +303,21 @@ impl ServedResources {
     }
 }
 
-fn resets(resource: &Resource) -> Vec<(&'static str, ResetFields)> {
-    let has_status = resource.subresources.iter().any(|subresource| &*subresource.name == "status");
-    let at = |place| match reset(&resource.gv.group, &resource.kind, has_status, place) {
-        [] => ResetFields::None,
-        paths => ResetFields::except(paths.iter().copied()),
-    };
-    PLACES.iter().map(|place| (*place, at(place))).collect()
-}
-
-/// A custom resource with a status takes it through its subresource, and nothing else there. Fields of
-/// the root other than `spec` and `metadata` can still be owned there: upstream does not name them.
-fn custom_resets(custom: &Custom) -> Vec<(&'static str, ResetFields)> {
-    if !custom.version.status {
-        return Vec::new();
+/// Some strategies need more than their kind's file can know: these are the parts that compile expressions.
+fn strategy_of(resource: &Resource) -> &'static Strategy {
+    match (&*resource.gv.group, &*resource.plural) {
+        (definitions::GROUP, definitions::PLURAL) => &definitions::STRATEGY,
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => &webhook_rules::MUTATING,
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => &webhook_rules::VALIDATING,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => &policy_rules::MUTATING,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => &policy_rules::VALIDATING,
+        (group, _) => strategy(group, &resource.kind),
     }
-    vec![("", ResetFields::except([".status"])), ("status", ResetFields::except([".metadata", ".spec"]))]
 }
 
-/// Events are one resource under two groups.
-fn storage_id(resource: &Resource) -> ResourceId {
-    let group = if &*resource.gv.group == "events.k8s.io" { "".into() } else { resource.gv.group.clone() };
-    ResourceId::new(group, resource.plural.clone())
+fn resets(strategy: &Strategy) -> Vec<(&'static str, ResetFields)> {
+    let subresources = strategy.subresources.iter().map(|it| (it.name, it.reset_fields));
+    let all = std::iter::once(("", strategy.reset_fields)).chain(subresources);
+    let written = all.filter(|(_, fields)| !fields.is_empty());
+    written.map(|(name, fields)| (name, ResetFields::except(fields.iter().copied()))).collect()
 }

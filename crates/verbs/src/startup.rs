@@ -155,13 +155,13 @@ async fn create_together(registry: &Registry, wanted: &[Wanted]) -> Result<usize
 /// The steps of a create, up to what is stored.
 fn prepare(registry: &Registry, want: &Wanted) -> Result<Value, Status> {
     let (target, mut object) = (want.target(), want.object.clone());
-    let rules = &target.served.rules;
+    let strategy = target.served.strategy;
     registry.begin(target, &mut object);
-    (rules.default)(&mut object);
-    (rules.prepare_create)(&mut object);
+    (strategy.default)(&mut object);
+    (strategy.prepare_create)(&mut object);
     let mut errors = Errors::default();
-    object_meta::validate(&object, &target.served.policy, &mut errors);
-    (rules.validate)(&object, &mut errors);
+    object_meta::validate(&object, strategy, &mut errors);
+    (strategy.validate)(&object, &mut errors);
     if !errors.is_empty() {
         return Err(invalid(target, &object, errors));
     }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use sternpost_cache::{Object, object_key};
 use sternpost_meta::{field::Errors, status::Status};
 use sternpost_registry::{
-    kinds::namespace,
     object::{Fields, FieldsMut},
+    strategy::{Action, MetadataCheck},
 };
 use sternpost_store::{CommitError, Transaction};
 
@@ -21,7 +21,6 @@ use crate::{
     list::version_number,
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
-    policy::{MetadataCheck, Policy},
     served::Served,
 };
 
@@ -88,7 +87,7 @@ impl Registry {
     ) -> Result<Written, Status> {
         for _ in 0..ATTEMPTS {
             let Some(old) = self.snapshot(target.served).get(target.namespace, target.name).cloned() else {
-                let may_create = target.served.policy.create_on_update && matches!(part, Part::Main);
+                let may_create = target.served.strategy.create_on_update && matches!(part, Part::Main);
                 if !may_create {
                     return Err(target.not_found());
                 }
@@ -112,20 +111,26 @@ impl Registry {
         Err(modified(target))
     }
 
-    /// The `finalize` subresource of a namespace: its finalizers, and metadata.
-    pub async fn finalize_namespace(
+    /// The `finalize` subresource of a namespace: the finalizers in its spec, and metadata.
+    pub async fn finalize(
         &self,
         target: Target<'_>,
         object: Value,
         writer: Writer<'_>,
     ) -> Result<Written, Status> {
+        let mut actions = target.served.strategy.subresources.iter().map(|subresource| subresource.action);
+        let finalize = actions.find_map(|action| match action {
+            Action::Finalize { prepare, validate } => Some((prepare, validate)),
+            _ => None,
+        });
+        let (prepare, validate) = finalize.ok_or_else(Status::no_such_resource)?;
         check_named(target, &object)?;
         for _ in 0..ATTEMPTS {
             let old = self.get(target)?;
             let current = old.value();
             check_uid(target, &object, &current)?;
             let mut new = object.clone();
-            (target.served.rules.default)(&mut new);
+            (target.served.strategy.default)(&mut new);
             self.track(target, Some(&current), &mut new, writer).await;
             let attributes = Attributes::of_write(Operation::Update, target, writer);
             let mut warnings = Vec::new();
@@ -133,11 +138,11 @@ impl Registry {
             warnings.extend(dedup_owners(&mut new, DedupOwners::AfterMutatingAdmission));
             let unconditional = check_version(target, &new, &old)?;
             keep_identity(&mut new, &current);
-            namespace::prepare_finalize(&mut new, &current);
+            prepare(&mut new, &current);
             let mut errors = Errors::default();
-            object_meta::validate(&new, &target.served.policy, &mut errors);
+            object_meta::validate(&new, target.served.strategy, &mut errors);
             object_meta::validate_update(&new, &current, &mut errors);
-            namespace::validate_finalize(&new, &mut errors);
+            validate(&new, &mut errors);
             if !errors.is_empty() {
                 return Err(invalid(target, &new, errors));
             }
@@ -207,7 +212,7 @@ impl Registry {
         if served.is_namespaced() {
             object.object_mut("metadata").set("namespace", target.namespace);
         }
-        (served.rules.default)(&mut object);
+        (served.strategy.default)(&mut object);
         if ownership == Ownership::Track {
             self.track(target, Some(current), &mut object, writer).await;
         }
@@ -235,15 +240,15 @@ impl Registry {
         let mut claimed = Claimed::default();
         match part {
             Part::Main => {
-                (served.rules.prepare_update)(&mut object, current);
+                (served.strategy.prepare_update)(&mut object, current);
                 if served.custom().is_some_and(|custom| custom.version.status) {
                     put_back(&mut object, current, "status");
                 }
                 self.stamp_changed(target, &mut object, current, writer);
                 claimed = self.claim_for_changed(target, &mut object, current)?;
                 put_managed_back(&mut object);
-                check_metadata(served, served.policy.checks_again, &object, current, &mut errors);
-                (served.rules.validate_update)(&object, current, &mut errors);
+                check_metadata(served, served.strategy.checks_again, &object, current, &mut errors);
+                (served.strategy.validate_update)(&object, current, &mut errors);
                 if let Some(custom) = served.custom() {
                     warnings.extend(custom.check(&object, Some(current), &mut errors));
                 }
@@ -252,7 +257,7 @@ impl Registry {
                 prepare(&mut object, current);
                 self.stamp_changed(target, &mut object, current, writer);
                 put_managed_back(&mut object);
-                check_metadata(served, served.policy.status_checks_again, &object, current, &mut errors);
+                check_metadata(served, served.strategy.status_checks_again, &object, current, &mut errors);
                 validate(&object, current, &mut errors);
             }
             Part::Status => {
@@ -260,12 +265,12 @@ impl Registry {
                 if served.custom().is_some() {
                     put_back(&mut object, current, "metadata");
                 }
-                (served.rules.prepare_status_update)(&mut object, current);
+                (served.strategy.prepare_status_update)(&mut object, current);
                 self.stamp_changed(target, &mut object, current, writer);
                 put_managed_back(&mut object);
                 self.check_surroundings(target, &object, Some(current), writer, &mut errors);
-                check_metadata(served, served.policy.status_checks_again, &object, current, &mut errors);
-                (served.rules.validate_status_update)(&object, current, &mut errors);
+                check_metadata(served, served.strategy.status_checks_again, &object, current, &mut errors);
+                (served.strategy.validate_status_update)(&object, current, &mut errors);
                 if let Some(custom) = served.custom() {
                     warnings.extend(custom.check_status(&object, Some(current), &mut errors));
                 }
@@ -276,7 +281,7 @@ impl Registry {
         }
         warnings.extend(served.warnings(&object, Some(current)));
         served.settle_stored(&mut object);
-        if !matches!(part, Part::Status) && served.policy.generation.changed(&object, current) {
+        if !matches!(part, Part::Status) && served.strategy.generation.changed(&object, current) {
             let generation = current.field("metadata").int("generation").unwrap_or_default();
             object.object_mut("metadata").set("generation", generation + 1);
         }
@@ -371,7 +376,7 @@ pub(crate) fn check_named(target: Target<'_>, object: &Value) -> Result<(), Stat
 /// True if the writer did not say which version it has seen.
 fn check_version(target: Target<'_>, object: &Value, old: &Object) -> Result<bool, Status> {
     match object.field("metadata").text("resourceVersion") {
-        "" | "0" if target.served.policy.unconditional_update => Ok(true),
+        "" | "0" if target.served.strategy.unconditional_update => Ok(true),
         "" | "0" => Err(Status::version_required(target.resource_name(), target.name)),
         _ => seen_version(target, object, old).map(|()| false),
     }
@@ -414,16 +419,14 @@ fn check_metadata(
     current: &Value,
     errors: &mut Errors,
 ) {
-    // That finalizers are standard ones or qualified is not asked of all kinds, only when they check again.
-    let of_all = Policy { qualified_finalizers: false, ..served.policy };
-    object_meta::validate(object, &of_all, errors);
+    object_meta::validate_of_all_kinds(object, served.strategy, errors);
     object_meta::validate_update(object, current, errors);
     for check in again {
         match check {
-            MetadataCheck::Written => object_meta::validate(object, &served.policy, errors),
+            MetadataCheck::Written => object_meta::validate(object, served.strategy, errors),
             MetadataCheck::Changed => {
                 object_meta::validate_update(object, current, errors);
-                object_meta::validate_finalizer_names(object, &served.policy, errors);
+                object_meta::validate_finalizer_names(object, served.strategy, errors);
             }
         }
     }

@@ -53,7 +53,7 @@ pub fn respond(
             options::list(request)?;
             let selects = |object: &Value| {
                 selection.labels.matches(object.field("metadata").field("labels"))
-                    && field_selectors::matches(&selection.fields, served.kind(), object)
+                    && field_selectors::matches(&selection.fields, served.strategy, object)
             };
             let items: Vec<Value> = COMPONENTS.iter().map(item).filter(selects).collect();
             Ok(shape.computed(request, served, &items))

@@ -137,12 +137,7 @@ fn deprecation(served: &Served) -> Option<String> {
     if let Some(custom) = served.custom() {
         return custom.definition.deprecation_warning(&custom.version);
     }
-    let text = match (served.group(), served.kind()) {
-        ("", "Endpoints") => "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
-        ("", "ComponentStatus") => "v1 ComponentStatus is deprecated in v1.19+",
-        _ => return None,
-    };
-    Some(text.into())
+    served.strategy.deprecation.map(Into::into)
 }
 
 /// `warnings` go with the answer, also when it is an error.
@@ -349,16 +344,7 @@ async fn subresource_verb(
             None => Status::method_not_allowed(),
         });
     }
-    match (&*subresource.name, verb) {
-        ("finalize", Verb::Update) => {
-            let shape = Shape::negotiate(request, served)?;
-            let options = options::write(request, "UpdateOptions")?;
-            let (object, warnings) = body_in::object(request, served, options.validation)?;
-            let written = registry.finalize_namespace(target, object, options.writer("finalize")).await?;
-            Ok(write_answer(request, served, shape, written, warnings))
-        }
-        _ => subresource::respond(registry, request, target, subresource, verb).await,
-    }
+    subresource::respond(registry, request, target, subresource, verb).await
 }
 
 fn write_answer(

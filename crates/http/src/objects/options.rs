@@ -150,7 +150,7 @@ pub fn selection(request: &Request, served: &Served) -> Result<Selection, Status
             let selectable: Vec<&str> = custom.version.selectable_fields.iter().map(String::as_str).collect();
             field_selectors::resolve_custom(scope, &selectable, fields)
         }
-        None => field_selectors::resolve(served.group(), served.kind(), fields),
+        None => field_selectors::resolve(served.strategy, fields),
     };
     let fields = fields.map_err(|error| bad(&error))?;
     Ok(Selection { labels, fields, name: None, custom: None }.on(served))

@@ -111,7 +111,7 @@ fn access_review(
         review.object_mut("metadata").set("namespace", target.namespace);
     }
     let mut errors = Errors::default();
-    (target.served.rules.validate)(&review, &mut errors);
+    (target.served.strategy.validate)(&review, &mut errors);
     if !errors.is_empty() {
         // Upstream does not say of what kind.
         return Err(Status::invalid(target.served.group(), "", "", errors.into_causes()));
@@ -195,14 +195,14 @@ pub async fn token_request(
     check_namespace(&api.registry, target, &wanted)?;
     let account = api.registry.get(target)?.value();
     let uid = account.field("metadata").text("uid").to_owned();
-    (served.rules.default)(&mut wanted);
+    (served.strategy.default)(&mut wanted);
     let writer = options.writer("token");
     warnings.extend(api.registry.mutate_new(target, &served, &mut wanted, writer).await?);
     check_account(&served, target, &wanted, &uid)?;
 
     // The kind's own rules; upstream has not named the request yet.
     let mut errors = Errors::default();
-    (served.rules.validate)(&wanted, &mut errors);
+    (served.strategy.validate)(&wanted, &mut errors);
     if !errors.is_empty() {
         return Err(invalid(&served, "", errors));
     }

@@ -6,10 +6,7 @@ use sternpost_meta::{
     resource::{Subresource, Verb},
     status::Status,
 };
-use sternpost_registry::{
-    kinds::{certificate_signing_request, pod},
-    object::Fields,
-};
+use sternpost_registry::{object::Fields, strategy::Action};
 use sternpost_verbs::{
     DryRun, Part, Registry, ScaleChange, Target, Writer,
     served::{Served, ServedResources},
@@ -29,6 +26,29 @@ pub async fn respond(
     verb: Verb,
 ) -> Result<Answer, Status> {
     let served = target.served;
+    let action = served.strategy.subresource(&subresource.name).map(|strategy| strategy.action);
+    match (action, verb) {
+        (Some(Action::Status | Action::Part { .. }), Verb::Get) => {
+            let shape = Shape::negotiate(request, served)?;
+            options::check_export(request)?;
+            return shape.stored(registry, request, served, &registry.get(target)?).await;
+        }
+        (Some(Action::Status), _) => {
+            return write_part(registry, request, target, &subresource.name, Part::Status, verb).await;
+        }
+        (Some(Action::Part { prepare, validate }), _) => {
+            let part = Part::Other { prepare, validate };
+            return write_part(registry, request, target, &subresource.name, part, verb).await;
+        }
+        (Some(Action::Finalize { .. }), Verb::Update) => {
+            let shape = Shape::negotiate(request, served)?;
+            let options = options::write(request, "UpdateOptions")?;
+            let (object, warnings) = body_in::object(request, served, options.validation)?;
+            let written = registry.finalize(target, object, options.writer(&subresource.name)).await?;
+            return Ok(write_answer(request, served, shape, written, warnings));
+        }
+        _ => {}
+    }
     match (&*subresource.name, verb) {
         ("scale", Verb::Get) => {
             let own = of_kind(served, subresource)?;
@@ -48,18 +68,6 @@ pub async fn respond(
         }
         ("scale", Verb::Patch) => {
             patch::respond_scale(registry, request, target, &of_kind(served, subresource)?).await
-        }
-        ("status" | "approval" | "ephemeralcontainers" | "resize", Verb::Get) => {
-            let shape = Shape::negotiate(request, served)?;
-            options::check_export(request)?;
-            shape.stored(registry, request, served, &registry.get(target)?).await
-        }
-        ("status" | "approval" | "ephemeralcontainers" | "resize", Verb::Update) => {
-            update(registry, request, target, &subresource.name, part(&subresource.name)).await
-        }
-        ("status" | "approval" | "ephemeralcontainers" | "resize", Verb::Patch) => {
-            let name = &subresource.name;
-            patch::respond(registry, request, target, name, part(name), &mut Vec::new()).await
         }
         ("binding", Verb::Create) => {
             let own = of_kind(served, subresource)?;
@@ -87,19 +95,18 @@ fn unread_scale(status: Status) -> Status {
     Status::bad_request("no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"")
 }
 
-/// What can be changed through a subresource.
-fn part(subresource: &str) -> Part {
-    match subresource {
-        "approval" => Part::Other {
-            prepare: certificate_signing_request::prepare_approval_update,
-            validate: certificate_signing_request::validate_approval_update,
-        },
-        "ephemeralcontainers" => Part::Other {
-            prepare: pod::ephemeral_containers::prepare,
-            validate: pod::ephemeral_containers::validate,
-        },
-        "resize" => Part::Other { prepare: pod::resize::prepare, validate: pod::resize::validate },
-        _ => Part::Status,
+async fn write_part(
+    registry: &Registry,
+    request: &Request,
+    target: Target<'_>,
+    subresource: &str,
+    part: Part,
+    verb: Verb,
+) -> Result<Answer, Status> {
+    match verb {
+        Verb::Update => update(registry, request, target, subresource, part).await,
+        Verb::Patch => patch::respond(registry, request, target, subresource, part, &mut Vec::new()).await,
+        _ => Err(Status::no_such_resource()),
     }
 }
 

@@ -3,18 +3,20 @@
 use serde_json::{Value, json};
 use sternpost_meta::{
     field::{Errors, Path},
-    format::{dns_subdomain, dns1035_label, path_segment, port_number},
+    format::{Problems, dns_subdomain, dns1035_label, path_segment, port_number},
 };
 
 use super::{
-    Rules,
     admission_rule::default_pointers,
     form::{must_be, named, not_empty},
     status_subresource::{keep, keep_spec, keep_status, reset_status},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: reset_status,
     prepare_update: keep_status,
@@ -27,7 +29,13 @@ pub const RULES: Rules = Rules {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     validate_status_update: |new, _, errors| validate_status(new, errors),
-    ..Rules::NONE
+    unconditional_update: false,
+    qualified_finalizers: false,
+    // An API service of the core group is called `v1.`: `validate` says how.
+    name: |_| Problems::new(),
+    reset_fields: &[".status"],
+    subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    ..Strategy::of("apiregistration.k8s.io", "APIService")
 };
 
 pub const MAX_GROUP_PRIORITY: i64 = 20_000;

@@ -7,7 +7,12 @@ use serde_json::{Value, json};
 use sternpost_meta::field::{Errors, Path};
 
 use super::{form::named, pod_condition};
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::Strategy,
+};
+
+pub const STRATEGY: Strategy = Strategy::of("", "Binding");
 
 /// Copied from a node that exists onto the pod.
 const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];

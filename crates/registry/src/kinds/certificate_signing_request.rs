@@ -13,15 +13,18 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::{named, one_of, texts},
     pem,
     status_subresource::{keep_spec, keep_status, reset_status},
     x509,
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    field_selectors::{NAME as NAME_FIELD, SelectableFields},
+    object::{Fields, FieldsMut},
+    strategy::{Action, MetadataCheck, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     prepare_create: reset_status,
     // Only metadata changes by writing the object itself.
     prepare_update: |new, old| {
@@ -32,7 +35,23 @@ pub const RULES: Rules = Rules {
     validate,
     validate_update: |new, old, errors| validate_change(new, old, Change::Object, errors),
     validate_status_update: |new, old, errors| validate_change(new, old, Change::Status, errors),
-    ..Rules::NONE
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    status_checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    name: NAME,
+    reset_fields: &[".spec", ".status"],
+    subresources: &[
+        Subresource::status(&[".spec", ".status.conditions"]),
+        Subresource {
+            name: "approval",
+            reset_fields: &[".spec", ".status.certificate"],
+            action: Action::Part { prepare: prepare_approval_update, validate: validate_approval_update },
+        },
+    ],
+    selectable_fields: Some(SelectableFields {
+        fields: &[NAME_FIELD, ("spec.signerName", "spec.signerName")],
+        ..SelectableFields::DEFAULT
+    }),
+    ..Strategy::of("certificates.k8s.io", "CertificateSigningRequest")
 };
 
 /// Names stand in URLs and are otherwise free.

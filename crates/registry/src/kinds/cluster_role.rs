@@ -4,12 +4,22 @@ use serde_json::Value;
 use sternpost_meta::field::{BadValue, Errors, Path};
 
 use super::{
-    Rules, label_selector,
-    role::{Scope, validate_rules},
+    label_selector,
+    role::{self, Scope, validate_rules},
 };
-use crate::object::Fields;
+use crate::{
+    object::Fields,
+    strategy::{MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules { validate, validate_update, ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    validate,
+    validate_update,
+    create_on_update: true,
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    name: role::NAME,
+    ..Strategy::of("rbac.authorization.k8s.io", "ClusterRole")
+};
 
 fn validate(role: &Value, errors: &mut Errors) {
     validate_with(role, &Value::Null, errors);

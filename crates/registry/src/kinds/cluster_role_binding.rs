@@ -1,10 +1,17 @@
 //! ClusterRoleBinding: a RoleBinding that knows only ClusterRoles.
 
-use super::{Rules, role::Scope, role_binding};
+use super::{
+    role::{self, Scope},
+    role_binding,
+};
+use crate::strategy::{MetadataCheck, Strategy};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default: role_binding::default,
     validate: |binding, errors| role_binding::validate(binding, Scope::Cluster, errors),
     validate_update: |new, old, errors| role_binding::validate_update(new, old, Scope::Cluster, errors),
-    ..Rules::NONE
+    create_on_update: true,
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    name: role::NAME,
+    ..Strategy::of("rbac.authorization.k8s.io", "ClusterRoleBinding")
 };

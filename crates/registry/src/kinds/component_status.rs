@@ -5,7 +5,12 @@
 
 use serde_json::{Value, json};
 
-use crate::object::FieldsMut;
+use crate::{object::FieldsMut, strategy::Strategy};
+
+pub const STRATEGY: Strategy = Strategy {
+    deprecation: Some("v1 ComponentStatus is deprecated in v1.19+"),
+    ..Strategy::of("", "ComponentStatus")
+};
 
 /// What probing one component gave.
 #[derive(Debug, Clone, PartialEq, Eq)]

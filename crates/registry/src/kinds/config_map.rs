@@ -7,13 +7,20 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::{must_be, same},
     secret::decoded_length,
 };
-use crate::object::Fields;
+use crate::{
+    object::Fields,
+    strategy::{MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules { validate, validate_update, ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    validate,
+    validate_update,
+    checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    ..Strategy::of("", "ConfigMap")
+};
 
 /// The most bytes that all values may have together.
 pub const MAX_BYTES: usize = 1024 * 1024;

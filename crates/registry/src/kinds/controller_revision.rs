@@ -3,10 +3,18 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{Rules, bounds::NOT_NEGATIVE, form::immutable};
-use crate::object::Fields;
+use super::{bounds::NOT_NEGATIVE, form::immutable};
+use crate::{
+    object::Fields,
+    strategy::{MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules { validate, validate_update, ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    validate,
+    validate_update,
+    checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    ..Strategy::of("apps", "ControllerRevision")
+};
 
 fn validate(revision: &Value, errors: &mut Errors) {
     validate_revision(revision, errors);

@@ -4,7 +4,6 @@ use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
 use super::{
-    Rules,
     bounds::{none_negative, not_negative},
     cron_schedule,
     form::{named, pointer, same},
@@ -13,9 +12,12 @@ use super::{
     time_zone,
     workload::{name_warning, selector_value},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Generation, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: reset_status,
     prepare_update: keep_status,
@@ -23,7 +25,11 @@ pub const RULES: Rules = Rules {
     validate,
     validate_update,
     warnings,
-    ..Rules::NONE
+    generation: Generation::Tracks(&["spec"]),
+    status_checks_again: &[],
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    ..Strategy::of("batch", "CronJob")
 };
 
 /// Jobs get eleven bytes more.

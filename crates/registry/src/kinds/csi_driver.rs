@@ -5,13 +5,22 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 use sternpost_meta::field::{Errors, Path};
 
-use super::{
-    Rules,
-    form::{immutable, named, one_of},
+use super::form::{immutable, named, one_of};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{DeleteAnswer, Generation, Strategy},
 };
-use crate::object::{Fields, FieldsMut};
 
-pub const RULES: Rules = Rules { default, validate, validate_update, warnings, ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    default,
+    validate,
+    validate_update,
+    warnings,
+    unconditional_update: false,
+    delete_answer: DeleteAnswer::Object,
+    generation: Generation::TracksFromSent(&["spec"]),
+    ..Strategy::of("storage.k8s.io", "CSIDriver")
+};
 
 /// Tokens for drivers live at least ten minutes.
 pub const MIN_TOKEN_SECONDS: i64 = 10 * 60;

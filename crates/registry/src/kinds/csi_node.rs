@@ -9,13 +9,22 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::{driver_name, not_empty, same, texts},
     internal_form::{Field, Shape, field, internal},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{DeleteAnswer, MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules { validate, validate_update, ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    validate,
+    validate_update,
+    unconditional_update: false,
+    delete_answer: DeleteAnswer::Object,
+    checks_again: &[MetadataCheck::Written],
+    ..Strategy::of("storage.k8s.io", "CSINode")
+};
 
 /// The most bytes in a driver's name for the node.
 pub const MAX_NODE_ID_BYTES: usize = 256;

@@ -8,20 +8,24 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     deprecated_label::warn_label_selector,
     form::must_be,
     internal_form::{LABEL_SELECTOR, Shape, internal},
     label_selector,
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     validate: |capacity, errors| validate(capacity, &Value::Null, errors),
     validate_update,
     warnings,
-    ..Rules::NONE
+    unconditional_update: false,
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    ..Strategy::of("storage.k8s.io", "CSIStorageCapacity")
 };
 
 /// Quantities are written in one way.

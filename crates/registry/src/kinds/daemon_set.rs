@@ -7,7 +7,6 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     bounds::{collisions_not_decremented, none_negative, not_negative},
     int_or_percent,
     internal_form::{Field, Shape, field, internal},
@@ -18,9 +17,12 @@ use super::{
         selector_value,
     },
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Generation, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create,
     prepare_update,
@@ -29,7 +31,10 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update,
     warnings,
-    ..Rules::NONE
+    generation: Generation::Tracks(&["spec"]),
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    ..Strategy::of("apps", "DaemonSet")
 };
 
 /// Counts the templates a set has had. Users may choose only where it starts.

@@ -7,7 +7,6 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     bounds::{
         available_are_ready, collisions_not_decremented, none_negative, not_above_replicas, not_negative,
     },
@@ -21,9 +20,12 @@ use super::{
         selector_value, template_warnings,
     },
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Generation, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: reset_status,
     prepare_update: keep_status,
@@ -32,10 +34,13 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update,
     warnings,
-    ..Rules::NONE
+    generation: Generation::Tracks(&["spec", "metadata.annotations"]),
+    reset_fields: &[".status"],
+    subresources: &[Subresource::status(&[".spec", ".metadata.labels"])],
+    ..Strategy::of("apps", "Deployment")
 };
 
-const STRATEGY: &[Field] = &[
+const DEPLOYMENT_STRATEGY: &[Field] = &[
     field("Type", "type", Shape::Text),
     field(
         "RollingUpdate",
@@ -137,7 +142,7 @@ fn validate_strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
         "RollingUpdate" => validate_rolling_update(rolling, &rolling_path, errors),
         _ => errors.not_supported(
             path,
-            internal(Shape::Struct(STRATEGY), strategy),
+            internal(Shape::Struct(DEPLOYMENT_STRATEGY), strategy),
             &["Recreate", "RollingUpdate"],
         ),
     }

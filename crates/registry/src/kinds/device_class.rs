@@ -4,14 +4,24 @@ use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
 use super::{
-    Rules,
     device_config::{MAX_CONFIGS, each, validate_configuration, validate_selectors},
+    form::dns_subdomain_in_bytes,
     resource_name,
 };
-use crate::object::Fields;
+use crate::{
+    object::Fields,
+    strategy::{DeleteAnswer, Generation, MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules =
-    Rules { validate, validate_update: |new, _, errors| validate(new, errors), ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    validate,
+    validate_update: |new, _, errors| validate(new, errors),
+    delete_answer: DeleteAnswer::Object,
+    generation: Generation::Tracks(&["spec"]),
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    name: dns_subdomain_in_bytes,
+    ..Strategy::of("resource.k8s.io", "DeviceClass")
+};
 
 fn validate(class: &Value, errors: &mut Errors) {
     let spec = class.field("spec");

@@ -9,14 +9,16 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     endpoints::validate_protocol,
     form::{must_be, named, same, texts},
     ip_ranges::{Family, family_of_ip, validate_non_special},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Generation, MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: drop_topology,
     prepare_update: |object, _| drop_topology(object),
@@ -26,7 +28,9 @@ pub const RULES: Rules = Rules {
     },
     validate_update,
     warnings,
-    ..Rules::NONE
+    generation: Generation::Tracks(&["endpoints", "ports", "addressType", "metadata.labels"]),
+    checks_again: &[MetadataCheck::Written],
+    ..Strategy::of("discovery.k8s.io", "EndpointSlice")
 };
 
 pub const MAX_ENDPOINTS: usize = 1000;
@@ -208,7 +212,7 @@ mod tests {
 
     fn fields(object: &Value) -> Vec<String> {
         let mut errors = Errors::default();
-        (RULES.validate)(object, &mut errors);
+        (STRATEGY.validate)(object, &mut errors);
         errors.into_causes().into_iter().map(|cause| cause.field).collect()
     }
 

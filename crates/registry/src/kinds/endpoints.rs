@@ -7,13 +7,15 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::{must_be, named, same},
     ip_ranges::{ip_warning, validate_non_special},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     validate,
     validate_update: |object, old, errors| {
@@ -23,7 +25,10 @@ pub const RULES: Rules = Rules {
         }
     },
     warnings,
-    ..Rules::NONE
+    create_on_update: true,
+    checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    deprecation: Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+    ..Strategy::of("", "Endpoints")
 };
 
 /// Protocols of services and their endpoints, as messages list them.

@@ -1,33 +1,90 @@
 //! `Event`: one stored object, seen as core `v1` and as `events.k8s.io/v1`.
 //!
 //! The stored form is core's. [`to_core`] and [`from_core`] turn one view into
-//! the other; [`RULES`] are for requests in core's form, [`EVENTS_RULES`] for
+//! the other; [`STRATEGY`] are for requests in core's form, [`EVENTS_STRATEGY`] for
 //! requests in the form of `events.k8s.io`.
+
+use std::borrow::Cow;
 
 use serde_json::Value;
 use sternpost_meta::{
     field::{BadValue, Errors, Path},
-    format::{dns_subdomain, qualified_name},
+    format::{dns_subdomain, path_segment, qualified_name},
 };
 
 use super::{
-    Rules,
     form::{must_be, same},
     internal_form::{Field, Shape, field, internal},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    field_selectors::{NAME, NAMESPACE, SelectableFields, stored_value},
+    object::{Fields, FieldsMut},
+    strategy::{Conversion, Strategy},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     validate: |event, errors| validate_any(event, "reportingComponent", errors),
     validate_update: |event, _, errors| validate_any(event, "reportingComponent", errors),
-    ..Rules::NONE
+    create_on_update: true,
+    checks_again: &[],
+    qualified_finalizers: false,
+    name: path_segment,
+    selectable_fields: Some(SelectableFields {
+        fields: &[
+            NAME,
+            NAMESPACE,
+            ("type", "type"),
+            ("reason", "reason"),
+            ("source", "source"),
+            ("reportingComponent", "reportingComponent"),
+            ("involvedObject.kind", "involvedObject.kind"),
+            ("involvedObject.namespace", "involvedObject.namespace"),
+            ("involvedObject.name", "involvedObject.name"),
+            ("involvedObject.uid", "involvedObject.uid"),
+            ("involvedObject.apiVersion", "involvedObject.apiVersion"),
+            ("involvedObject.resourceVersion", "involvedObject.resourceVersion"),
+            ("involvedObject.fieldPath", "involvedObject.fieldPath"),
+        ],
+        value: selectable_value,
+        ..SelectableFields::DEFAULT
+    }),
+    ..Strategy::of("", "Event")
 };
 
-pub const EVENTS_RULES: Rules = Rules {
+pub const EVENTS_STRATEGY: Strategy = Strategy {
     validate: |event, errors| validate_new(&to_core(event), errors),
     validate_update: |event, old, errors| validate_change(&to_core(event), &to_core(old), errors),
-    ..Rules::NONE
+    create_on_update: true,
+    checks_again: &[],
+    qualified_finalizers: false,
+    conversions: &[Conversion { version: "v1", stored_as: "v1", to_stored: to_core, from_stored: from_core }],
+    selectable_fields: Some(SelectableFields {
+        fields: &[
+            NAME,
+            NAMESPACE,
+            ("type", "type"),
+            ("reason", "reason"),
+            ("reportingController", "reportingComponent"),
+            ("regarding.kind", "involvedObject.kind"),
+            ("regarding.namespace", "involvedObject.namespace"),
+            ("regarding.name", "involvedObject.name"),
+            ("regarding.uid", "involvedObject.uid"),
+            ("regarding.apiVersion", "involvedObject.apiVersion"),
+            ("regarding.resourceVersion", "involvedObject.resourceVersion"),
+            ("regarding.fieldPath", "involvedObject.fieldPath"),
+        ],
+        ..SelectableFields::DEFAULT
+    }),
+    ..Strategy::of("events.k8s.io", "Event")
 };
+
+fn selectable_value<'a>(field: &str, event: &'a Value) -> Cow<'a, str> {
+    match (field, event.field("source").text("component")) {
+        ("source", "") => event.text("reportingComponent").into(),
+        ("source", component) => component.into(),
+        _ => stored_value(field, event),
+    }
+}
 
 /// The most bytes of `reportingInstance`, `action` and `reason`.
 pub const MAX_NAME_BYTES: usize = 128;

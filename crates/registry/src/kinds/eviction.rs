@@ -7,7 +7,12 @@ use serde_json::{Value, json};
 use sternpost_meta::selector::LabelSelector;
 
 use super::pod_condition;
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::Strategy,
+};
+
+pub const STRATEGY: Strategy = Strategy::of("policy", "Eviction");
 
 /// A budget with more evictions on their way than this allows no further ones.
 pub const MAX_DISRUPTED_PODS: usize = 2000;

@@ -9,14 +9,16 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::{must_be, named, not_empty, one_of, same, texts},
     internal_form::{Field, Shape, field, internal},
     status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Generation, MetadataCheck, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: reset_status,
     prepare_update: keep_status,
@@ -27,7 +29,11 @@ pub const RULES: Rules = Rules {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     validate_status_update: |new, _, errors| validate(new, errors),
-    ..Rules::NONE
+    generation: Generation::Tracks(&["spec"]),
+    checks_again: &[MetadataCheck::Written],
+    reset_fields: &[".status"],
+    subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    ..Strategy::of("flowcontrol.apiserver.k8s.io", "FlowSchema")
 };
 
 pub const MAX_MATCHING_PRECEDENCE: i64 = 10_000;

@@ -90,6 +90,19 @@ pub fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// As upstream's generated checks say it.
+pub fn dns_subdomain_in_bytes(name: &str) -> Problems {
+    let mut problems = dns_subdomain(name);
+    for problem in &mut problems {
+        if let Some(limit) =
+            problem.strip_prefix("must be no more than ").and_then(|rest| rest.strip_suffix(" characters"))
+        {
+            *problem = format!("must be no more than {limit} bytes");
+        }
+    }
+    problems
+}
+
 /// The texts of a list.
 pub fn texts<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = &'a str> {
     object.items(name).iter().map(|item| item.as_str().unwrap_or_default())

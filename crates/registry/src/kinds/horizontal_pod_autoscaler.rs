@@ -9,16 +9,18 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     bounds::{NOT_NEGATIVE, none_negative},
     form::{must_be, named, pointer},
-    resource_list,
+    horizontal_pod_autoscaler_v1, resource_list,
     status_subresource::{keep_spec, keep_status, reset_status},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Strategy, Subresource},
+};
 
 /// For objects in their `v2` form.
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: reset_status,
     prepare_update: keep_status,
@@ -26,7 +28,10 @@ pub const RULES: Rules = Rules {
     validate,
     validate_update,
     validate_status_update,
-    ..Rules::NONE
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    conversions: &[horizontal_pod_autoscaler_v1::CONVERSION],
+    ..Strategy::of("autoscaling", "HorizontalPodAutoscaler")
 };
 
 /// The percentage of the CPU asked for that pods use, if nobody says otherwise.

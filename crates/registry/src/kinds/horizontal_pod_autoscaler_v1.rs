@@ -10,7 +10,13 @@ use super::{
     horizontal_pod_autoscaler::cpu_metric,
     internal_form::{Field, LABEL_SELECTOR, Shape, compact, field, optional},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::Conversion,
+};
+
+pub const CONVERSION: Conversion =
+    Conversion { version: "v1", stored_as: "autoscaling/v2", to_stored: to_v2, from_stored: to_v1 };
 
 pub const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 pub const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";

@@ -11,14 +11,16 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     endpoints::validate_port_number,
     form::{must_be, named, required, texts},
     status_subresource::{keep_spec, keep_status},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Generation, MetadataCheck, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     prepare_create: |object| object.set("status", json!({})),
     prepare_update: keep_status,
     prepare_status_update: keep_spec,
@@ -29,7 +31,11 @@ pub const RULES: Rules = Rules {
     validate_update: |object, old, errors| validate_spec(object, &Stored::of(old), errors),
     validate_status_update,
     warnings,
-    ..Rules::NONE
+    generation: Generation::Tracks(&["spec"]),
+    checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    ..Strategy::of("networking.k8s.io", "Ingress")
 };
 
 /// The older way to name a class.
@@ -259,7 +265,7 @@ mod tests {
         }});
         let fields = |stored: &Value| {
             let mut errors = Errors::default();
-            (RULES.validate_update)(&object, stored, &mut errors);
+            (STRATEGY.validate_update)(&object, stored, &mut errors);
             errors.into_causes().into_iter().map(|cause| cause.field).collect::<Vec<_>>()
         };
         assert_eq!(fields(&json!({})), ["spec.rules[0].http.paths", "spec.tls[0].secretName"]);

@@ -7,13 +7,22 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::{must_be, named},
     ingress::validate_typed_reference,
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Generation, MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules { default, validate, validate_update, ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    default,
+    validate,
+    validate_update,
+    generation: Generation::Tracks(&["spec"]),
+    checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    ..Strategy::of("networking.k8s.io", "IngressClass")
+};
 
 /// The most bytes a controller's name may have.
 pub const MAX_CONTROLLER_BYTES: usize = 250;

@@ -7,13 +7,13 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::{must_be, required, same},
     internal_form::{Field, Shape, field, internal},
 };
-use crate::object::Fields;
+use crate::{object::Fields, strategy::Strategy};
 
-pub const RULES: Rules = Rules { validate, validate_update, ..Rules::NONE };
+pub const STRATEGY: Strategy =
+    Strategy { validate, validate_update, name: NAME, ..Strategy::of("networking.k8s.io", "IPAddress") };
 
 /// The name is the address, in its one form.
 pub const NAME: fn(&str) -> Problems = format::ip_strict;

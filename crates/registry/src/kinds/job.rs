@@ -9,7 +9,6 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     bounds::none_negative,
     form::{immutable, named, pointer, same},
     internal_form::{Field, Shape, internal},
@@ -24,9 +23,13 @@ use super::{
         selector_value,
     },
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    field_selectors::{NAME, NAMESPACE, SelectableFields, number, stored_value},
+    object::{Fields, FieldsMut},
+    strategy::{Generation, MetadataCheck, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create,
     prepare_update: keep_status,
@@ -35,7 +38,19 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update: job_status::validate_update,
     warnings,
-    ..Rules::NONE
+    generation: Generation::Tracks(&["spec"]),
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    selectable_fields: Some(SelectableFields {
+        fields: &[NAME, NAMESPACE, ("status.successful", "status.successful")],
+        unsupported: |label| format!("field label \"{label}\" not supported for Job"),
+        value: |field, job| match field {
+            "status.successful" => number("status.succeeded", job),
+            _ => stored_value(field, job),
+        },
+    }),
+    ..Strategy::of("batch", "Job")
 };
 
 /// Labels of a job's pods: in the template they carry its uid and its name.

@@ -3,15 +3,21 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{Rules, bounds::not_negative, form::named};
-use crate::object::{Fields, FieldsMut};
+use super::{bounds::not_negative, form::named};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::Strategy,
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     prepare_create,
     prepare_update,
     validate,
     validate_update: |lease, _old, errors| validate(lease, errors),
-    ..Rules::NONE
+    create_on_update: true,
+    unconditional_update: false,
+    qualified_finalizers: false,
+    ..Strategy::of("coordination.k8s.io", "Lease")
 };
 
 /// Behind a gate that is off.

@@ -9,14 +9,19 @@ use sternpost_meta::{
     quantity::{Format, Quantity},
 };
 
-use super::{Rules, form::named, resource_list, resource_name};
-use crate::object::{Fields, FieldsMut};
+use super::{form::named, resource_list, resource_name};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     validate,
     validate_update: |range, _old, errors| validate(range, errors),
-    ..Rules::NONE
+    create_on_update: true,
+    checks_again: &[MetadataCheck::Written],
+    ..Strategy::of("", "LimitRange")
 };
 
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];

@@ -1,10 +1,7 @@
-//! What each built-in kind does beyond its schema.
+//! What each built-in kind does beyond its schema: its [`Strategy`].
 //!
-//! [`rules`] finds a kind's [`Rules`]; a kind without an entry has none of its
-//! own. Order of use on create: `default`, `prepare_create`, generic metadata
-//! checks, `validate`. On update: `default`, `prepare_update`, generic metadata
-//! checks, `validate_update` (which includes what `validate` checks, where
-//! upstream does so).
+//! [`strategy`] finds it by group and kind. CustomResourceDefinitions are not here:
+//! the `crd` crate knows them.
 
 pub mod admission_policy;
 pub mod admission_rule;
@@ -87,6 +84,8 @@ pub mod role_binding;
 pub mod runtime_class;
 pub mod scale;
 pub mod secret;
+pub mod self_subject_review;
+pub mod self_subject_rules_review;
 pub mod service;
 pub mod service_account;
 pub mod service_allocation;
@@ -109,120 +108,84 @@ pub mod webhook_configuration;
 pub mod workload;
 pub mod x509;
 
-use serde_json::Value;
-use sternpost_meta::field::Errors;
+use crate::strategy::Strategy;
 
-/// What a kind does at each step of a write. Everything is a plain function.
-#[derive(Debug, Clone, Copy)]
-pub struct Rules {
-    /// Fills in what the user left out. Runs on every write, and is idempotent.
-    pub default: fn(&mut Value),
-    /// Clears or sets what a creator may not choose.
-    pub prepare_create: fn(&mut Value),
-    /// Restores what an updater may not change; the generation is not its business.
-    pub prepare_update: fn(&mut Value, &Value),
-    /// As `prepare_update`, for the `status` subresource.
-    pub prepare_status_update: fn(&mut Value, &Value),
-    /// Everything but the generic rules for `metadata`.
-    pub validate: fn(&Value, &mut Errors),
-    /// New object, old object.
-    pub validate_update: fn(&Value, &Value, &mut Errors),
-    /// As `validate_update`, for the `status` subresource.
-    pub validate_status_update: fn(&Value, &Value, &mut Errors),
-    /// Texts for `Warning` headers about what a creator sent and preparation
-    /// will change: asked before it, and told before the others.
-    pub early_warnings: fn(&Value) -> Vec<String>,
-    /// Texts for `Warning` headers; the old object on update.
-    pub warnings: fn(&Value, Option<&Value>) -> Vec<String>,
-}
+/// All of them, by group and kind.
+pub const STRATEGIES: &[&Strategy] = &[
+    &binding::STRATEGY,
+    &component_status::STRATEGY,
+    &config_map::STRATEGY,
+    &endpoints::STRATEGY,
+    &event::STRATEGY,
+    &limit_range::STRATEGY,
+    &namespace::STRATEGY,
+    &node::STRATEGY,
+    &persistent_volume::STRATEGY,
+    &persistent_volume_claim::STRATEGY,
+    &pod::STRATEGY,
+    &pod_template::STRATEGY,
+    &replication_controller::STRATEGY,
+    &resource_quota::STRATEGY,
+    &secret::STRATEGY,
+    &service::STRATEGY,
+    &service_account::STRATEGY,
+    &mutating_admission_policy::STRATEGY,
+    &mutating_admission_policy_binding::STRATEGY,
+    &webhook_configuration::MUTATING,
+    &validating_admission_policy::STRATEGY,
+    &validating_admission_policy_binding::STRATEGY,
+    &webhook_configuration::VALIDATING,
+    &api_service::STRATEGY,
+    &controller_revision::STRATEGY,
+    &daemon_set::STRATEGY,
+    &deployment::STRATEGY,
+    &replica_set::STRATEGY,
+    &stateful_set::STRATEGY,
+    &self_subject_review::STRATEGY,
+    &token_request::STRATEGY,
+    &token_review::STRATEGY,
+    &subject_access_review::LOCAL,
+    &subject_access_review::SELF,
+    &self_subject_rules_review::STRATEGY,
+    &subject_access_review::SUBJECT,
+    &horizontal_pod_autoscaler::STRATEGY,
+    &scale::STRATEGY,
+    &cron_job::STRATEGY,
+    &job::STRATEGY,
+    &certificate_signing_request::STRATEGY,
+    &lease::STRATEGY,
+    &endpoint_slice::STRATEGY,
+    &event::EVENTS_STRATEGY,
+    &flow_schema::STRATEGY,
+    &priority_level_configuration::STRATEGY,
+    &ip_address::STRATEGY,
+    &ingress::STRATEGY,
+    &ingress_class::STRATEGY,
+    &network_policy::STRATEGY,
+    &service_cidr::STRATEGY,
+    &runtime_class::STRATEGY,
+    &eviction::STRATEGY,
+    &pod_disruption_budget::STRATEGY,
+    &cluster_role::STRATEGY,
+    &cluster_role_binding::STRATEGY,
+    &role::STRATEGY,
+    &role_binding::STRATEGY,
+    &device_class::STRATEGY,
+    &resource_claim::STRATEGY,
+    &resource_claim_template::STRATEGY,
+    &resource_slice::STRATEGY,
+    &priority_class::STRATEGY,
+    &csi_driver::STRATEGY,
+    &csi_node::STRATEGY,
+    &csi_storage_capacity::STRATEGY,
+    &storage_class::STRATEGY,
+    &volume_attachment::STRATEGY,
+    &volume_attributes_class::STRATEGY,
+];
 
-impl Rules {
-    /// Rules that do nothing, to build others from.
-    pub const NONE: Rules = Rules {
-        default: |_| {},
-        prepare_create: |_| {},
-        prepare_update: |_, _| {},
-        prepare_status_update: |_, _| {},
-        validate: |_, _| {},
-        validate_update: |_, _, _| {},
-        validate_status_update: |_, _, _| {},
-        early_warnings: |_| Vec::new(),
-        warnings: |_, _| Vec::new(),
-    };
-}
-
-/// The rules of a kind, by group and kind.
-pub fn rules(group: &str, kind: &str) -> Rules {
-    match (group, kind) {
-        ("", "PodTemplate") => pod_template::RULES,
-        ("", "Pod") => pod::RULES,
-        ("", "PersistentVolume") => persistent_volume::RULES,
-        ("", "PersistentVolumeClaim") => persistent_volume_claim::RULES,
-        ("rbac.authorization.k8s.io", "Role") => role::RULES,
-        ("rbac.authorization.k8s.io", "ClusterRole") => cluster_role::RULES,
-        ("rbac.authorization.k8s.io", "RoleBinding") => role_binding::RULES,
-        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => cluster_role_binding::RULES,
-        ("storage.k8s.io", "StorageClass") => storage_class::RULES,
-        ("storage.k8s.io", "VolumeAttachment") => volume_attachment::RULES,
-        ("storage.k8s.io", "VolumeAttributesClass") => volume_attributes_class::RULES,
-        ("storage.k8s.io", "CSIDriver") => csi_driver::RULES,
-        ("storage.k8s.io", "CSINode") => csi_node::RULES,
-        ("storage.k8s.io", "CSIStorageCapacity") => csi_storage_capacity::RULES,
-        ("", "ReplicationController") => replication_controller::RULES,
-        ("", "LimitRange") => limit_range::RULES,
-        ("", "ResourceQuota") => resource_quota::RULES,
-        ("apps", "ControllerRevision") => controller_revision::RULES,
-        ("apps", "DaemonSet") => daemon_set::RULES,
-        ("apps", "Deployment") => deployment::RULES,
-        ("apps", "ReplicaSet") => replica_set::RULES,
-        ("apps", "StatefulSet") => stateful_set::RULES,
-        ("autoscaling", "HorizontalPodAutoscaler") => horizontal_pod_autoscaler::RULES,
-        ("autoscaling", "Scale") => scale::RULES,
-        ("batch", "CronJob") => cron_job::RULES,
-        ("batch", "Job") => job::RULES,
-        ("coordination.k8s.io", "Lease") => lease::RULES,
-        ("node.k8s.io", "RuntimeClass") => runtime_class::RULES,
-        ("policy", "PodDisruptionBudget") => pod_disruption_budget::RULES,
-        ("scheduling.k8s.io", "PriorityClass") => priority_class::RULES,
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
-            webhook_configuration::VALIDATING
-        }
-        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => webhook_configuration::MUTATING,
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => validating_admission_policy::RULES,
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
-            validating_admission_policy_binding::RULES
-        }
-        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => mutating_admission_policy::RULES,
-        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => {
-            mutating_admission_policy_binding::RULES
-        }
-        ("apiregistration.k8s.io", "APIService") => api_service::RULES,
-        ("certificates.k8s.io", "CertificateSigningRequest") => certificate_signing_request::RULES,
-        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flow_schema::RULES,
-        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => priority_level_configuration::RULES,
-        ("resource.k8s.io", "DeviceClass") => device_class::RULES,
-        ("resource.k8s.io", "ResourceClaim") => resource_claim::RULES,
-        ("resource.k8s.io", "ResourceClaimTemplate") => resource_claim_template::RULES,
-        ("resource.k8s.io", "ResourceSlice") => resource_slice::RULES,
-        ("authentication.k8s.io", "TokenRequest") => token_request::RULES,
-        ("authorization.k8s.io", "SubjectAccessReview") => subject_access_review::SUBJECT,
-        ("authorization.k8s.io", "SelfSubjectAccessReview") => subject_access_review::SELF,
-        ("authorization.k8s.io", "LocalSubjectAccessReview") => subject_access_review::LOCAL,
-        ("", "ConfigMap") => config_map::RULES,
-        ("", "Endpoints") => endpoints::RULES,
-        ("", "Event") => event::RULES,
-        ("", "Namespace") => namespace::RULES,
-        ("", "Node") => node::RULES,
-        ("", "Secret") => secret::RULES,
-        ("", "Service") => service::RULES,
-        ("", "ServiceAccount") => service_account::RULES,
-        ("discovery.k8s.io", "EndpointSlice") => endpoint_slice::RULES,
-        ("events.k8s.io", "Event") => event::EVENTS_RULES,
-        ("networking.k8s.io", "IPAddress") => ip_address::RULES,
-        ("networking.k8s.io", "Ingress") => ingress::RULES,
-        ("networking.k8s.io", "IngressClass") => ingress_class::RULES,
-        ("networking.k8s.io", "NetworkPolicy") => network_policy::RULES,
-        ("networking.k8s.io", "ServiceCIDR") => service_cidr::RULES,
-        _ => Rules::NONE,
-    }
+/// The strategy of a kind; of one that is not built in, what most kinds do.
+pub fn strategy(group: &str, kind: &str) -> &'static Strategy {
+    const OTHER: &Strategy = &Strategy::of("", "");
+    let mut all = STRATEGIES.iter().copied();
+    all.find(|strategy| (strategy.group, strategy.kind) == (group, kind)).unwrap_or(OTHER)
 }

@@ -7,18 +7,24 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     admission_policy::{Expressions, Unchecked, default_policy, note, validate_policy},
     admission_rule::validate_no_delete,
     form::one_of,
 };
-use crate::object::Fields;
+use crate::{
+    object::Fields,
+    strategy::{Generation, MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default: default_policy,
     validate: |policy, errors| validate(policy, None, &mut Unchecked, errors),
     validate_update: |new, old, errors| validate(new, Some(old), &mut Unchecked, errors),
-    ..Rules::NONE
+    unconditional_update: false,
+    generation: Generation::Tracks(&["spec"]),
+    checks_again: &[MetadataCheck::Written],
+    qualified_finalizers: false,
+    ..Strategy::of("admissionregistration.k8s.io", "MutatingAdmissionPolicy")
 };
 
 /// Checks a policy; whether its expressions compile is asked of the caller.

@@ -7,13 +7,16 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::{must_be, named, texts},
     status_subresource::{keep_spec, keep_status},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    field_selectors::{NAME as NAME_FIELD, SelectableFields},
+    object::{Fields, FieldsMut},
+    strategy::{Action, DeleteAnswer, MetadataCheck, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create,
     prepare_update,
@@ -21,7 +24,23 @@ pub const RULES: Rules = Rules {
     validate,
     validate_update: |object, _, errors| validate(object, errors),
     validate_status_update,
-    ..Rules::NONE
+    delete_answer: DeleteAnswer::Object,
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    name: NAME,
+    reset_fields: &[".status"],
+    subresources: &[
+        Subresource::STATUS,
+        Subresource {
+            name: "finalize",
+            reset_fields: &[".status"],
+            action: Action::Finalize { prepare: prepare_finalize, validate: validate_finalize },
+        },
+    ],
+    selectable_fields: Some(SelectableFields {
+        fields: &[NAME_FIELD, ("status.phase", "status.phase")],
+        ..SelectableFields::DEFAULT
+    }),
+    ..Strategy::of("", "Namespace")
 };
 
 /// The rule for names of namespaces.

@@ -9,20 +9,23 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     endpoints::validate_port_number,
     form::{must_be, named, one_of, texts},
     ip_ranges::{cidr_warning, contains, parse_cidr},
     label_selector::{self, ExpressionValues},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Generation, Strategy},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     validate: |object, errors| validate(object, None, errors),
     validate_update: |object, old, errors| validate(object, Some(old), errors),
     warnings,
-    ..Rules::NONE
+    generation: Generation::Tracks(&["spec"]),
+    ..Strategy::of("networking.k8s.io", "NetworkPolicy")
 };
 
 const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];

@@ -10,7 +10,6 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::{must_be, named, same, texts},
     internal_form::{Field, Shape, field, internal},
     ip_ranges::{Family, cidr_warning, family_of_cidr},
@@ -18,9 +17,13 @@ use super::{
     resource_list,
     status_subresource::{keep_spec, keep_status},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    field_selectors::{NAME, SelectableFields, boolean, stored_value},
+    object::{Fields, FieldsMut},
+    strategy::{MetadataCheck, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create,
     prepare_update,
@@ -32,7 +35,18 @@ pub const RULES: Rules = Rules {
     },
     validate_status_update: validate_change,
     warnings,
-    ..Rules::NONE
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    selectable_fields: Some(SelectableFields {
+        fields: &[NAME, ("spec.unschedulable", "spec.unschedulable")],
+        value: |field, node| match field {
+            "spec.unschedulable" => boolean(field, node),
+            _ => stored_value(field, node),
+        },
+        ..SelectableFields::DEFAULT
+    }),
+    ..Strategy::of("", "Node")
 };
 
 const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";

@@ -8,7 +8,6 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     deprecated_label::{DEPRECATED, warn_node_selector},
     form::{must_be, one_of, pointer, same, texts},
     internal_form::{Field, NODE_SELECTOR, Shape, embedded, field, indented, internal, same_form},
@@ -19,9 +18,12 @@ use super::{
     status_subresource::{keep_spec, keep_status},
     unified_diff::unified_diff,
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: |volume| volume.set("status", json!({"phase": "Pending"})),
     prepare_update: keep_status,
@@ -29,7 +31,11 @@ pub const RULES: Rules = Rules {
     validate,
     validate_update,
     warnings,
-    ..Rules::NONE
+    delete_answer: DeleteAnswer::Object,
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Written],
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    ..Strategy::of("", "PersistentVolume")
 };
 
 /// Modes in which nodes use a volume.

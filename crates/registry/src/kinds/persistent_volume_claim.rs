@@ -13,7 +13,6 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::{must_be, not_empty, one_of, pointer, same},
     internal_form::{Field, LABEL_SELECTOR, Shape, field, indented, same_form},
     label_selector,
@@ -22,9 +21,12 @@ use super::{
     status_subresource::{keep_spec, keep_status},
     unified_diff::unified_diff,
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create,
     prepare_update,
@@ -33,7 +35,11 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update,
     warnings,
-    ..Rules::NONE
+    delete_answer: DeleteAnswer::Object,
+    checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    ..Strategy::of("", "PersistentVolumeClaim")
 };
 
 const RESIZE_STATUSES: [&str; 5] = [

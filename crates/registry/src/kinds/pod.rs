@@ -10,13 +10,19 @@ mod status;
 mod update;
 mod warnings;
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 use sternpost_meta::field::{Errors, Path};
 
-use super::{Rules, pod_annotations, pod_spec, status_subresource};
-use crate::object::{Fields, FieldsMut};
+use super::{pod_annotations, pod_spec, status_subresource};
+use crate::{
+    field_selectors::{NAME, NAMESPACE, SelectableFields, boolean, stored_value},
+    object::{Fields, FieldsMut},
+    strategy::{Action, DeleteAnswer, Generation, MetadataCheck, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create,
     prepare_update: status_subresource::keep_status,
@@ -26,7 +32,60 @@ pub const RULES: Rules = Rules {
     validate_status_update: status::validate,
     early_warnings: pod_annotations::app_armor_warnings,
     warnings: warnings::warnings,
+    delete_answer: DeleteAnswer::Object,
+    generation: Generation::Tracks(&["spec"]),
+    checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    reset_fields: &[".status"],
+    subresources: &[
+        Subresource::status(&[".spec", ".metadata.deletionTimestamp", ".metadata.ownerReferences"]),
+        // Upstream names what writers through these may own, and then does not look at it.
+        Subresource {
+            name: "ephemeralcontainers",
+            reset_fields: &[],
+            action: Action::Part {
+                prepare: ephemeral_containers::prepare,
+                validate: ephemeral_containers::validate,
+            },
+        },
+        Subresource {
+            name: "resize",
+            reset_fields: &[],
+            action: Action::Part { prepare: resize::prepare, validate: resize::validate },
+        },
+    ],
+    selectable_fields: Some(SelectableFields {
+        fields: &[
+            NAME,
+            NAMESPACE,
+            ("spec.nodeName", "spec.nodeName"),
+            ("spec.host", "spec.nodeName"),
+            ("spec.restartPolicy", "spec.restartPolicy"),
+            ("spec.schedulerName", "spec.schedulerName"),
+            ("spec.serviceAccountName", "spec.serviceAccountName"),
+            ("spec.hostNetwork", "spec.hostNetwork"),
+            ("status.phase", "status.phase"),
+            ("status.podIP", "status.podIP"),
+            ("status.podIPs", "status.podIPs"),
+            ("status.nominatedNodeName", "status.nominatedNodeName"),
+        ],
+        value: selectable_value,
+        ..SelectableFields::DEFAULT
+    }),
+    ..Strategy::of("", "Pod")
 };
+
+fn selectable_value<'a>(field: &str, pod: &'a Value) -> Cow<'a, str> {
+    match field {
+        "status.podIP" => {
+            let first = pod.field("status").items("podIPs").first();
+            first.map_or("", |ip| ip.text("ip")).into()
+        }
+        // Offered, but never filled upstream.
+        "status.podIPs" => "".into(),
+        "spec.hostNetwork" => boolean(field, pod),
+        _ => stored_value(field, pod),
+    }
+}
 
 fn default(pod: &mut Value) {
     let spec = pod.object_mut("spec");

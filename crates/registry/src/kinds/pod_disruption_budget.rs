@@ -1,10 +1,12 @@
 //! `PodDisruptionBudget`
 
 use serde_json::Value;
-use sternpost_meta::field::{Errors, Path};
+use sternpost_meta::{
+    field::{Errors, Path},
+    format::path_segment,
+};
 
 use super::{
-    Rules,
     bounds::none_negative,
     conditions,
     form::named,
@@ -13,16 +15,27 @@ use super::{
     label_selector,
     status_subresource::{keep_spec, keep_status, reset_status},
 };
-use crate::object::Fields;
+use crate::{
+    object::Fields,
+    strategy::{Generation, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     prepare_create: reset_status,
     prepare_update: keep_status,
     prepare_status_update: keep_spec,
     validate,
     validate_update,
     validate_status_update,
-    ..Rules::NONE
+    unconditional_update: false,
+    generation: Generation::Tracks(&["spec"]),
+    checks_again: &[],
+    status_checks_again: &[],
+    qualified_finalizers: false,
+    name: path_segment,
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    ..Strategy::of("policy", "PodDisruptionBudget")
 };
 
 const SPEC: &[Field] = &[

@@ -3,10 +3,21 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{Rules, form::same, pod_template_spec, pod_warnings};
-use crate::object::{Fields, FieldsMut};
+use super::{form::same, pod_template_spec, pod_warnings};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{DeleteAnswer, Generation, Strategy},
+};
 
-pub const RULES: Rules = Rules { default, validate, validate_update, warnings, ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    default,
+    validate,
+    validate_update,
+    warnings,
+    delete_answer: DeleteAnswer::Object,
+    generation: Generation::Tracks(&["template"]),
+    ..Strategy::of("", "PodTemplate")
+};
 
 fn default(object: &mut Value) {
     pod_template_spec::default(object.object_mut("template"));

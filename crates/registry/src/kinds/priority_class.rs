@@ -3,13 +3,19 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{
-    Rules,
-    form::{immutable, named},
+use super::form::{immutable, named};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Generation, Strategy},
 };
-use crate::object::{Fields, FieldsMut};
 
-pub const RULES: Rules = Rules { default, validate, validate_update, ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    default,
+    validate,
+    validate_update,
+    generation: Generation::Tracks(&[]),
+    ..Strategy::of("scheduling.k8s.io", "PriorityClass")
+};
 
 /// The highest value users may give.
 pub const MAX_USER_PRIORITY: i64 = 1_000_000_000;

@@ -4,15 +4,17 @@ use serde_json::{Value, json};
 use sternpost_meta::field::{Errors, Path};
 
 use super::{
-    Rules,
     flow_schema::validate_conditions,
     form::{named, one_of, same},
     internal_form::{Field, Shape, field, internal},
     status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Generation, MetadataCheck, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: reset_status,
     prepare_update: keep_status,
@@ -23,7 +25,11 @@ pub const RULES: Rules = Rules {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     validate_status_update: |new, _, errors| validate(new, errors),
-    ..Rules::NONE
+    generation: Generation::Tracks(&["spec"]),
+    checks_again: &[MetadataCheck::Written],
+    reset_fields: &[".status"],
+    subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    ..Strategy::of("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration")
 };
 
 pub const MAX_QUEUES: i64 = 10_000_000;

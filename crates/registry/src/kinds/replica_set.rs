@@ -4,15 +4,17 @@ use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
 use super::{
-    Rules,
     bounds::{available_are_ready, none_negative, not_above_replicas},
     deployment::validate_selector_and_template,
     status_subresource::{keep_spec, keep_status, reset_status},
     workload::{default_template, name_warning, selector_is_immutable, template_warnings},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Generation, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: reset_status,
     prepare_update: keep_status,
@@ -21,7 +23,10 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update,
     warnings,
-    ..Rules::NONE
+    generation: Generation::Tracks(&["spec"]),
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    ..Strategy::of("apps", "ReplicaSet")
 };
 
 fn default(replica_set: &mut Value) {

@@ -4,15 +4,19 @@ use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
 use super::{
-    Rules,
     bounds::{available_are_ready, none_negative, not_above_replicas, not_negative},
+    form::dns_subdomain_in_bytes,
     pod_template_spec,
     status_subresource::{keep_spec, keep_status, reset_status},
     workload::{default_template, name_warning, runs_for_ever, selector_does_not_match, template_warnings},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    field_selectors::{NAME, NAMESPACE, SelectableFields, number, stored_value},
+    object::{Fields, FieldsMut},
+    strategy::{Generation, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: reset_status,
     prepare_update: keep_status,
@@ -21,7 +25,19 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update,
     warnings,
-    ..Rules::NONE
+    generation: Generation::Tracks(&["spec"]),
+    name: dns_subdomain_in_bytes,
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    selectable_fields: Some(SelectableFields {
+        fields: &[NAME, NAMESPACE, ("status.replicas", "status.replicas")],
+        value: |field, controller| match field {
+            "status.replicas" => number(field, controller),
+            _ => stored_value(field, controller),
+        },
+        ..SelectableFields::DEFAULT
+    }),
+    ..Strategy::of("", "ReplicationController")
 };
 
 fn default(controller: &mut Value) {

@@ -9,7 +9,7 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules, conditions,
+    conditions,
     device_config::{
         MAX_CONFIGS, MAX_PARAMETERS_BYTES, OPAQUE, SELECTOR, each, each_once, validate_configuration,
         validate_fully_qualified, validate_raw, validate_selectors,
@@ -21,9 +21,12 @@ use super::{
     resource_slice::validate_pool_name,
     status_subresource::{keep_spec, keep_status, reset_metadata, reset_status},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default: |claim| default_spec(claim.object_mut("spec")),
     prepare_create: reset_status,
     prepare_update: keep_status,
@@ -34,7 +37,11 @@ pub const RULES: Rules = Rules {
     validate: |claim, errors| validate_spec(claim.field("spec"), &Path::new("spec"), errors),
     validate_update,
     validate_status_update,
-    ..Rules::NONE
+    delete_answer: DeleteAnswer::Object,
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    reset_fields: &[".status"],
+    subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    ..Strategy::of("resource.k8s.io", "ResourceClaim")
 };
 
 pub const MAX_REQUESTS: usize = 32;

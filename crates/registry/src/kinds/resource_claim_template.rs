@@ -4,14 +4,16 @@ use serde_json::{Value, json};
 use sternpost_meta::field::{Errors, Path};
 
 use super::{
-    Rules,
     internal_form::{Field, Shape, field, internal, optional, same_form},
     labels::{validate_annotations, validate_labels},
     resource_claim::{self, default_spec, validate_spec},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{DeleteAnswer, MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default: |template| {
         let spec = template.object_mut("spec");
         if spec.has("spec") {
@@ -20,7 +22,9 @@ pub const RULES: Rules = Rules {
     },
     validate,
     validate_update,
-    ..Rules::NONE
+    delete_answer: DeleteAnswer::Object,
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    ..Strategy::of("resource.k8s.io", "ResourceClaimTemplate")
 };
 
 fn validate(template: &Value, errors: &mut Errors) {

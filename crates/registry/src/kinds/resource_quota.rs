@@ -6,15 +6,17 @@ use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
 use super::{
-    Rules,
     form::{named, pointer, texts},
     internal_form::{Field, Shape, field, internal},
     resource_list, resource_name,
     status_subresource::{keep_spec, keep_status, reset_status},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{DeleteAnswer, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: reset_status,
     prepare_update: keep_status,
@@ -23,7 +25,10 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update,
     warnings,
-    ..Rules::NONE
+    delete_answer: DeleteAnswer::Object,
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    ..Strategy::of("", "ResourceQuota")
 };
 
 const SCOPE_SELECTOR: &[Field] = &[field(

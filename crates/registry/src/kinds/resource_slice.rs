@@ -9,20 +9,32 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     device_config::{each_once, validate_qualified},
     form::{driver_name, immutable, must_be, one_of, required},
     internal_form::{Field, NODE_SELECTOR, Shape, field, internal},
     label_selector::ExpressionValues,
     node_selector,
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    field_selectors::{NAME, SelectableFields},
+    object::{Fields, FieldsMut},
+    strategy::{DeleteAnswer, Generation, Strategy},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     validate: |slice, errors| validate(slice, &Value::Null, errors),
     validate_update,
-    ..Rules::NONE
+    delete_answer: DeleteAnswer::Object,
+    generation: Generation::Tracks(&["spec"]),
+    selectable_fields: Some(SelectableFields {
+        fields: &[NAME, ("spec.nodeName", "spec.nodeName"), ("spec.driver", "spec.driver")],
+        unsupported: |label| {
+            format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {label}")
+        },
+        ..SelectableFields::DEFAULT
+    }),
+    ..Strategy::of("resource.k8s.io", "ResourceSlice")
 };
 
 pub const MAX_DEVICES: usize = 128;

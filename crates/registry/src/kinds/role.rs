@@ -6,11 +6,19 @@ use sternpost_meta::{
     format::{Problems, path_segment},
 };
 
-use super::Rules;
-use crate::object::Fields;
+use crate::{
+    object::Fields,
+    strategy::{MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules =
-    Rules { validate, validate_update: |new, _, errors| validate(new, errors), ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    validate,
+    validate_update: |new, _, errors| validate(new, errors),
+    create_on_update: true,
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    name: NAME,
+    ..Strategy::of("rbac.authorization.k8s.io", "Role")
+};
 
 /// Names of roles and bindings stand in URLs and are otherwise free.
 pub const NAME: fn(&str) -> Problems = path_segment;

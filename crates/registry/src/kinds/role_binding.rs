@@ -7,18 +7,23 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::{must_be, not_empty, required},
     internal_form::{Field, Shape, field, internal},
-    role::Scope,
+    role::{self, Scope},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     validate: |binding, errors| validate(binding, Scope::Namespaced, errors),
     validate_update: |new, old, errors| validate_update(new, old, Scope::Namespaced, errors),
-    ..Rules::NONE
+    create_on_update: true,
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    name: role::NAME,
+    ..Strategy::of("rbac.authorization.k8s.io", "RoleBinding")
 };
 
 const GROUP: &str = "rbac.authorization.k8s.io";

@@ -10,7 +10,6 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     deprecated_label::advice,
     form::{immutable, required},
     internal_form::{Field, Shape, field, internal},
@@ -18,9 +17,21 @@ use super::{
     pod_spec::validate_tolerations,
     resource_list,
 };
-use crate::object::Fields;
+use crate::{
+    object::Fields,
+    strategy::{MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules { validate, validate_update, warnings, ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    validate,
+    validate_update,
+    warnings,
+    create_on_update: true,
+    unconditional_update: false,
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    qualified_finalizers: false,
+    ..Strategy::of("node.k8s.io", "RuntimeClass")
+};
 
 const TOLERATION: &[Field] = &[
     field("Key", "key", Shape::Text),

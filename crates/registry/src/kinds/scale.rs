@@ -6,11 +6,17 @@ use sternpost_meta::{
     selector::LabelSelector,
 };
 
-use super::{Rules, bounds::not_negative};
-use crate::object::{Fields, FieldsMut};
+use super::bounds::not_negative;
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::Strategy,
+};
 
-pub const RULES: Rules =
-    Rules { validate, validate_update: |scale, _old, errors| validate(scale, errors), ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    validate,
+    validate_update: |scale, _old, errors| validate(scale, errors),
+    ..Strategy::of("autoscaling", "Scale")
+};
 
 fn validate(scale: &Value, errors: &mut Errors) {
     not_negative(scale.field("spec"), "replicas", &Path::new("spec"), errors);

@@ -7,10 +7,25 @@ use sternpost_meta::{
     format::config_key,
 };
 
-use super::{Rules, config_map::validate_immutable, form::immutable, form::must_be, json_syntax, pem};
-use crate::object::{Fields, FieldsMut};
+use super::{config_map::validate_immutable, form::immutable, form::must_be, json_syntax, pem};
+use crate::{
+    field_selectors::{NAME, NAMESPACE, SelectableFields},
+    object::{Fields, FieldsMut},
+    strategy::{MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules { default, validate, validate_update, warnings, ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    default,
+    validate,
+    validate_update,
+    warnings,
+    checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    selectable_fields: Some(SelectableFields {
+        fields: &[NAME, NAMESPACE, ("type", "type")],
+        ..SelectableFields::DEFAULT
+    }),
+    ..Strategy::of("", "Secret")
+};
 
 /// The most bytes that all values may have together.
 pub const MAX_BYTES: usize = 1024 * 1024;

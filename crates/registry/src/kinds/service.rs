@@ -12,7 +12,6 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     endpoints::{validate_port_number, validate_protocol},
     form::{must_be, named, one_of, pointer, same, texts},
     ingress::validate_load_balancer_hostname,
@@ -21,9 +20,13 @@ use super::{
     labels::validate_labels,
     status_subresource::{keep_spec, keep_status},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    field_selectors::{NAME as NAME_FIELD, NAMESPACE, SelectableFields},
+    object::{Fields, FieldsMut},
+    strategy::{DeleteAnswer, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create,
     prepare_update,
@@ -35,7 +38,16 @@ pub const RULES: Rules = Rules {
     },
     validate_status_update,
     warnings,
-    ..Rules::NONE
+    create_on_update: true,
+    delete_answer: DeleteAnswer::Object,
+    name: NAME,
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    selectable_fields: Some(SelectableFields {
+        fields: &[NAME_FIELD, NAMESPACE, ("spec.clusterIP", "spec.clusterIP"), ("spec.type", "spec.type")],
+        ..SelectableFields::DEFAULT
+    }),
+    ..Strategy::of("", "Service")
 };
 
 /// The rule for names of services: they may begin with a digit.

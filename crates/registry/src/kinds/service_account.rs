@@ -2,14 +2,18 @@
 
 use serde_json::{Map, Value};
 
-use super::Rules;
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{DeleteAnswer, MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     prepare_create: keep_only_names,
     prepare_update: |object, _| keep_only_names(object),
     warnings,
-    ..Rules::NONE
+    delete_answer: DeleteAnswer::Object,
+    checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    ..Strategy::of("", "ServiceAccount")
 };
 
 const MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";

@@ -537,12 +537,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::kinds::{ip_ranges::parse_cidr, service::RULES};
+    use crate::kinds::{ip_ranges::parse_cidr, service::STRATEGY};
 
     fn create(spec: &Value, range: &str, used: &[&str], ports: &[u16]) -> Result<Value, Refusal> {
         let mut service = json!({"metadata": {"name": "s"}, "spec": spec});
-        (RULES.default)(&mut service);
-        (RULES.prepare_create)(&mut service);
+        (STRATEGY.default)(&mut service);
+        (STRATEGY.prepare_create)(&mut service);
         let used_addresses = used.iter().map(|ip| ip.parse().unwrap()).collect();
         let used_ports = ports.iter().copied().collect();
         let pool = Pool {
@@ -602,8 +602,8 @@ mod tests {
         };
         let update = |spec: Value| {
             let mut service = json!({"spec": spec});
-            (RULES.default)(&mut service);
-            (RULES.prepare_update)(&mut service, &old);
+            (STRATEGY.default)(&mut service);
+            (STRATEGY.prepare_update)(&mut service, &old);
             allocate_update(&mut service, &old, &pool, &mut |_| 0).unwrap()
         };
         assert_eq!(update(old["spec"].clone()), Change::default());
@@ -626,7 +626,7 @@ mod tests {
             used_ports: &used_ports,
         };
         let mut service = json!({"spec": {"ipFamilyPolicy": "PreferDualStack", "ports": [{"port": 1}]}});
-        (RULES.default)(&mut service);
+        (STRATEGY.default)(&mut service);
         allocate_create(&mut service, &pool, &mut |_| 0).unwrap();
         assert_eq!(service["spec"]["ipFamilies"], json!(["IPv4", "IPv6"]));
         assert_eq!(service["spec"]["clusterIPs"], json!(["10.0.0.17", "fd00::101"]));

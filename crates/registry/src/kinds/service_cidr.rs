@@ -9,15 +9,17 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::{must_be, texts},
     internal_form::{Field, Shape, field, internal},
     ip_ranges::family_of_cidr,
     status_subresource::{keep_spec, keep_status, reset_metadata},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     prepare_create: |object| object.set("status", json!({})),
     prepare_update: keep_status,
     prepare_status_update: |new, old| {
@@ -26,7 +28,9 @@ pub const RULES: Rules = Rules {
     },
     validate,
     validate_update,
-    ..Rules::NONE
+    reset_fields: &[".status"],
+    subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    ..Strategy::of("networking.k8s.io", "ServiceCIDR")
 };
 
 /// One of each family.

@@ -10,7 +10,6 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     bounds::{
         NOT_NEGATIVE, available_are_ready, collisions_not_decremented, none_negative, not_above_replicas,
         not_negative,
@@ -26,9 +25,12 @@ use super::{
         default_template, runs_for_ever, selector_matches_template, selector_value, template_warnings,
     },
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Generation, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create,
     prepare_update,
@@ -37,7 +39,11 @@ pub const RULES: Rules = Rules {
     validate_update,
     validate_status_update,
     warnings,
-    ..Rules::NONE
+    generation: Generation::Tracks(&["spec"]),
+    name: NAME,
+    reset_fields: &[".status"],
+    subresources: &[Subresource::STATUS],
+    ..Strategy::of("apps", "StatefulSet")
 };
 
 /// The name goes into host names of pods.

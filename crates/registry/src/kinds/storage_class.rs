@@ -9,13 +9,23 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     deprecated_label::advice,
     form::{immutable, named, one_of, texts},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{DeleteAnswer, MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules { default, validate, validate_update, warnings, ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    default,
+    validate,
+    validate_update,
+    warnings,
+    delete_answer: DeleteAnswer::Object,
+    checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    ..Strategy::of("storage.k8s.io", "StorageClass")
+};
 
 /// The most parameters; a longer list is reported as too long in bytes.
 pub const MAX_PARAMETERS: usize = 512;

@@ -7,30 +7,30 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::must_be,
     internal_form::{Shape, field, internal},
 };
-use crate::object::Fields;
+use crate::{object::Fields, strategy::Strategy};
 
-pub const SUBJECT: Rules = Rules {
+pub const SUBJECT: Strategy = Strategy {
     validate: |review, errors| {
         validate_attributes(review, errors);
         validate_subject(review, errors);
         validate_metadata(review, Metadata::Empty, errors);
     },
-    ..Rules::NONE
+    ..Strategy::of("authorization.k8s.io", "SubjectAccessReview")
 };
 
-pub const SELF: Rules = Rules {
+pub const SELF: Strategy = Strategy {
     validate: |review, errors| {
         validate_attributes(review, errors);
         validate_metadata(review, Metadata::Empty, errors);
     },
-    ..Rules::NONE
+    ..Strategy::of("authorization.k8s.io", "SelfSubjectAccessReview")
 };
 
-pub const LOCAL: Rules = Rules { validate: validate_local, ..Rules::NONE };
+pub const LOCAL: Strategy =
+    Strategy { validate: validate_local, ..Strategy::of("authorization.k8s.io", "LocalSubjectAccessReview") };
 
 fn validate_local(review: &Value, errors: &mut Errors) {
     validate_attributes(review, errors);

@@ -8,10 +8,14 @@ use sternpost_meta::{
     status::Status,
 };
 
-use super::{Rules, csi_driver::validate_token_seconds};
-use crate::object::{Fields, FieldsMut};
+use super::csi_driver::validate_token_seconds;
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::Strategy,
+};
 
-pub const RULES: Rules = Rules { default, validate, ..Rules::NONE };
+pub const STRATEGY: Strategy =
+    Strategy { default, validate, ..Strategy::of("authentication.k8s.io", "TokenRequest") };
 
 fn default(request: &mut Value) {
     let spec = request.object_mut("spec");

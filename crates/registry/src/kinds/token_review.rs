@@ -3,7 +3,9 @@
 use serde_json::Value;
 use sternpost_meta::status::Status;
 
-use crate::object::Fields;
+use crate::{object::Fields, strategy::Strategy};
+
+pub const STRATEGY: Strategy = Strategy::of("authentication.k8s.io", "TokenReview");
 
 /// Without a token there is nothing to review.
 pub fn check_token(review: &Value) -> Result<(), Status> {

@@ -10,16 +10,18 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     admission_policy::{Expressions, Unchecked, default_policy, note, validate_policy},
     conditions,
     form::{not_empty, one_of},
     internal_form::{Field, Shape, field, internal},
     status_subresource::{keep_spec, keep_status, reset_metadata, reset_status},
 };
-use crate::object::Fields;
+use crate::{
+    object::Fields,
+    strategy::{Generation, MetadataCheck, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default: default_policy,
     prepare_create: reset_status,
     prepare_update: keep_status,
@@ -30,7 +32,14 @@ pub const RULES: Rules = Rules {
     validate: |policy, errors| validate(policy, None, &mut Unchecked, errors),
     validate_update: |new, old, errors| validate(new, Some(old), &mut Unchecked, errors),
     validate_status_update,
-    ..Rules::NONE
+    unconditional_update: false,
+    generation: Generation::Tracks(&["spec"]),
+    checks_again: &[MetadataCheck::Written],
+    status_checks_again: &[],
+    qualified_finalizers: false,
+    reset_fields: &[".status"],
+    subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    ..Strategy::of("admissionregistration.k8s.io", "ValidatingAdmissionPolicy")
 };
 
 /// The most audit annotations of one policy.

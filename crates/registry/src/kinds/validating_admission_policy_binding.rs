@@ -6,17 +6,23 @@ use serde_json::Value;
 use sternpost_meta::field::{BadValue, Errors, Path};
 
 use super::{
-    Rules,
     admission_policy::{default_binding, validate_binding},
     form::{named, one_of, texts},
 };
-use crate::object::Fields;
+use crate::{
+    object::Fields,
+    strategy::{Generation, MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default: default_binding,
     validate,
     validate_update: |new, _, errors| validate(new, errors),
-    ..Rules::NONE
+    unconditional_update: false,
+    generation: Generation::Tracks(&["spec"]),
+    checks_again: &[MetadataCheck::Written],
+    qualified_finalizers: false,
+    ..Strategy::of("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding")
 };
 
 fn validate(binding: &Value, errors: &mut Errors) {

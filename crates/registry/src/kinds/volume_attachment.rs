@@ -7,16 +7,18 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     form::{driver_name, must_be},
     internal_form::{Field, Shape, field, internal, same_form},
     persistent_volume::{self, Use, validate_spec_at},
     persistent_volume_source,
     status_subresource::{keep_spec, keep_status, reset_metadata},
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
+};
 
-pub const RULES: Rules = Rules {
+pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: |attachment| attachment.set("status", json!({"attached": false})),
     prepare_update: keep_status,
@@ -27,7 +29,13 @@ pub const RULES: Rules = Rules {
     validate,
     validate_update,
     validate_status_update: validate_update,
-    ..Rules::NONE
+    unconditional_update: false,
+    delete_answer: DeleteAnswer::Object,
+    checks_again: &[MetadataCheck::Written],
+    status_checks_again: &[],
+    reset_fields: &[".status"],
+    subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    ..Strategy::of("storage.k8s.io", "VolumeAttachment")
 };
 
 /// The most bytes of metadata a driver may leave.

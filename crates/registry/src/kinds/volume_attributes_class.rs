@@ -4,13 +4,21 @@ use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
 use super::{
-    Rules,
     form::same,
     storage_class::{validate_parameters, validate_provisioner},
 };
-use crate::object::Fields;
+use crate::{
+    object::Fields,
+    strategy::{DeleteAnswer, MetadataCheck, Strategy},
+};
 
-pub const RULES: Rules = Rules { validate, validate_update, ..Rules::NONE };
+pub const STRATEGY: Strategy = Strategy {
+    validate,
+    validate_update,
+    delete_answer: DeleteAnswer::Object,
+    checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    ..Strategy::of("storage.k8s.io", "VolumeAttributesClass")
+};
 
 fn validate(class: &Value, errors: &mut Errors) {
     validate_provisioner(class.text("driverName"), Path::new("driverName"), errors);

@@ -9,27 +9,37 @@ use sternpost_meta::{
 };
 
 use super::{
-    Rules,
     admission_rule::{FAILURE_POLICIES, MATCH_POLICIES, default_pointers, default_rules, validate_rule},
     form::{one_of, texts},
     label_selector::{self, ExpressionValues, has_bad_value},
     match_condition::{self, ProblemOf},
     webhook_client_config,
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    object::{Fields, FieldsMut},
+    strategy::{Generation, MetadataCheck, Strategy},
+};
 
-pub const VALIDATING: Rules = Rules {
+pub const VALIDATING: Strategy = Strategy {
     default: |configuration| default(configuration, Kind::Validating),
     validate: |configuration, errors| validate(configuration, None, Kind::Validating, |_| None, errors),
     validate_update: |new, old, errors| validate(new, Some(old), Kind::Validating, |_| None, errors),
-    ..Rules::NONE
+    unconditional_update: false,
+    generation: Generation::Tracks(&["webhooks"]),
+    checks_again: &[MetadataCheck::Written],
+    qualified_finalizers: false,
+    ..Strategy::of("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
 };
 
-pub const MUTATING: Rules = Rules {
+pub const MUTATING: Strategy = Strategy {
     default: |configuration| default(configuration, Kind::Mutating),
     validate: |configuration, errors| validate(configuration, None, Kind::Mutating, |_| None, errors),
     validate_update: |new, old, errors| validate(new, Some(old), Kind::Mutating, |_| None, errors),
-    ..Rules::NONE
+    unconditional_update: false,
+    generation: Generation::Tracks(&["webhooks"]),
+    checks_again: &[MetadataCheck::Written],
+    qualified_finalizers: false,
+    ..Strategy::of("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
 };
 
 /// How long, in seconds, a webhook may be waited for.

@@ -88,11 +88,11 @@ impl Writes {
         let writer = Writer { dry_run: DryRun::All, ..Writer::server() };
         let created = self.runtime.block_on(self.registry.create(target, object.clone(), writer));
         say(created.as_ref().err());
-        (served.rules.default)(&mut object);
+        (served.strategy.default)(&mut object);
         let old = object.clone();
         for (prepare, validate) in [
-            (served.rules.prepare_update, served.rules.validate_update),
-            (served.rules.prepare_status_update, served.rules.validate_status_update),
+            (served.strategy.prepare_update, served.strategy.validate_update),
+            (served.strategy.prepare_status_update, served.strategy.validate_status_update),
         ] {
             let mut new = object.clone();
             (prepare)(&mut new, &old);
@@ -102,7 +102,7 @@ impl Writes {
             (validate)(&new, &json!({}), &mut errors);
             say(Some(&Status::invalid("", "", "", errors.into_causes())));
         }
-        (served.rules.warnings)(&object, Some(&old));
+        (served.strategy.warnings)(&object, Some(&old));
         served.settle_stored(&mut object);
     }
 

@@ -5,24 +5,25 @@ use sternpost_admission::policy::compile::{Compiler, Params};
 use sternpost_meta::expression::{Problem, Purpose};
 use sternpost_registry::{
     kinds::{
-        Rules, admission_policy::Expressions, mutating_admission_policy as mutating,
+        admission_policy::Expressions, mutating_admission_policy as mutating,
         validating_admission_policy as validating,
     },
     object::Fields,
+    strategy::Strategy,
 };
 
-pub(crate) const VALIDATING: Rules = Rules {
+pub(crate) const VALIDATING: Strategy = Strategy {
     validate: |new, errors| validating::validate(new, None, &mut Compiling::of(new), errors),
     validate_update: |new, old, errors| {
         validating::validate(new, Some(old), &mut Compiling::of(new), errors);
     },
-    ..validating::RULES
+    ..validating::STRATEGY
 };
 
-pub(crate) const MUTATING: Rules = Rules {
+pub(crate) const MUTATING: Strategy = Strategy {
     validate: |new, errors| mutating::validate(new, None, &mut Compiling::of(new), errors),
     validate_update: |new, old, errors| mutating::validate(new, Some(old), &mut Compiling::of(new), errors),
-    ..mutating::RULES
+    ..mutating::STRATEGY
 };
 
 struct Compiling(Compiler);

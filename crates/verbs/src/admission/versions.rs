@@ -145,8 +145,8 @@ pub(super) async fn read_with(
             object = registry.in_version(custom, vec![object]).await?.into_iter().next().unwrap_or_default();
         }
     }
-    let rules = if is_own { &attributes.target.served.rules } else { &attributes.served.rules };
-    (rules.default)(&mut object);
+    let served = if is_own { attributes.target.served } else { attributes.served };
+    (served.strategy.default)(&mut object);
     Ok(object)
 }
 

@@ -25,7 +25,10 @@ use sternpost_crd::{
     rules::Outcome,
 };
 use sternpost_meta::{field::Errors, status::Status};
-use sternpost_registry::object::FieldsMut;
+use sternpost_registry::{
+    object::FieldsMut,
+    strategy::{Generation, Strategy, Subresource},
+};
 use sternpost_schema::topology::Type;
 use sternpost_store::{Compare, Revision};
 use tokio::sync::watch;
@@ -96,7 +99,32 @@ impl Life {
     }
 }
 
+/// What all custom resources do that have no status.
+static STRATEGY: Strategy = Strategy {
+    unconditional_update: false,
+    generation: Generation::TracksAllBut(&["apiVersion", "kind", "metadata"]),
+    status_checks_again: &[],
+    qualified_finalizers: false,
+    ..Strategy::of("", "")
+};
+
+/// With a status, which is taken through its subresource, and nothing else there. Fields of the root
+/// other than `spec` and `metadata` can still be owned there: upstream does not name them.
+static WITH_STATUS: Strategy = Strategy {
+    unconditional_update: false,
+    generation: Generation::TracksAllBut(&["apiVersion", "kind", "metadata", "status"]),
+    status_checks_again: &[],
+    qualified_finalizers: false,
+    reset_fields: &[".status"],
+    subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    ..Strategy::of("", "")
+};
+
 impl Custom {
+    pub(crate) fn strategy(&self) -> &'static Strategy {
+        if self.version.status { &WITH_STATUS } else { &STRATEGY }
+    }
+
     /// Whether an object's stored bytes are what this version shows.
     pub fn shows_stored(&self, object: &Object) -> bool {
         object.revision > self.since

@@ -1,0 +1,5 @@
+//! SelfSubjectReview: asks who one is.
+
+use crate::strategy::Strategy;
+
+pub const STRATEGY: Strategy = Strategy::of("authentication.k8s.io", "SelfSubjectReview");
