@@ -20,6 +20,7 @@
 
 pub mod conversion;
 pub mod definition;
+mod enumeration;
 pub mod format;
 pub mod json_path;
 pub mod names;

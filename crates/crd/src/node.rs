@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
-use crate::{object::coerce_default, pattern::Pattern};
+use crate::{enumeration::Enumeration, object::coerce_default, pattern::Pattern};
 
 /// One schema, made by [`Node::compile`] from its canonical JSON.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub struct Node {
 enum Keyword {
     Format(Box<str>),
     Default(Box<Value>),
-    Enum(Box<[Value]>),
+    Enum(Box<Enumeration>),
     Maximum(Limit),
     Minimum(Limit),
     MultipleOf(f64),
@@ -208,7 +208,7 @@ impl Node {
         self.find(|keyword| if let Keyword::Default(value) = keyword { Some(&**value) } else { None })
     }
 
-    pub fn enum_values(&self) -> Option<&[Value]> {
+    pub fn enumeration(&self) -> Option<&Enumeration> {
         self.find(|keyword| if let Keyword::Enum(values) = keyword { Some(&**values) } else { None })
     }
 
@@ -322,7 +322,10 @@ impl Keyword {
         [
             text("format").map(|format| Self::Format(format.into())),
             schema.get("default").map(|value| Self::Default(Box::new(value.clone()))),
-            schema.get("enum").and_then(Value::as_array).map(|values| Self::Enum(values.as_slice().into())),
+            schema
+                .get("enum")
+                .and_then(Value::as_array)
+                .map(|values| Self::Enum(Box::new(Enumeration::new(values)))),
             limit("maximum", "exclusiveMaximum").map(Self::Maximum),
             limit("minimum", "exclusiveMinimum").map(Self::Minimum),
             float("multipleOf").map(Self::MultipleOf),

@@ -489,24 +489,17 @@ pub fn key_of(item: &Value, keys: &[Box<str>]) -> String {
 }
 
 fn check_enum(node: &Node, value: &Value, name: Name<'_>, out: &mut Findings) {
-    let Some(allowed) = node.enum_values() else { return };
+    let Some(allowed) = node.enumeration() else { return };
     // Null equals nothing to upstream, not even a null among the values.
-    if !value.is_null() && allowed.iter().any(|allowed| equals_allowed(allowed, value)) {
+    if !value.is_null() && allowed.allows(value) {
         return;
     }
-    let texts: Vec<String> = allowed
-        .iter()
-        .map(|value| match value {
-            Value::String(text) => sternpost_meta::field::go_quote(text),
-            other => sternpost_meta::field::go_quote(&sternpost_meta::field::go_json(other)),
-        })
-        .collect();
     out.push(Finding {
         reason: CauseReason::FieldValueNotSupported,
         name: Some(name.to_string()),
         text: "Unsupported value",
         value: Some(shown_scalar(value)),
-        detail: format!("supported values: {}", texts.join(", ")),
+        detail: allowed.text().to_owned(),
     });
 }
 
@@ -516,23 +509,6 @@ pub fn shown_scalar(value: &Value) -> BadValue {
             BadValue::Plain(number::go_float(number.as_f64().unwrap_or_default()))
         }
         other => other.into(),
-    }
-}
-
-/// Equal after Go has turned the value into the type of what it is compared with: floats lose
-/// their fraction before integers, integers become characters before strings.
-fn equals_allowed(allowed: &Value, value: &Value) -> bool {
-    match (allowed, value) {
-        (Value::Number(allowed), Value::Number(number)) => match (allowed.as_i64(), number.as_i64()) {
-            (Some(allowed), Some(number)) => allowed == number,
-            (Some(allowed), None) => number.as_f64().is_some_and(|float| float as i64 == allowed),
-            (None, _) => allowed.as_f64() == number.as_f64(),
-        },
-        (Value::String(allowed), Value::Number(number)) => {
-            let char = number.as_u64().and_then(|code| u32::try_from(code).ok()).and_then(char::from_u32);
-            char.is_some_and(|char| allowed.chars().eq([char]))
-        }
-        _ => allowed == value,
     }
 }
 
