@@ -1,5 +1,7 @@
 //! RuntimeClass: pods carry the overhead of their runtime and go where it runs.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 use sternpost_meta::status::Status;
 use sternpost_registry::{
@@ -92,33 +94,75 @@ fn schedule(request: &Request<'_>, pod: &mut Value, scheduling: &Value) -> Resul
     Ok(())
 }
 
-/// Leaves out what another toleration covers; of two equal ones the first stays.
+/// Leaves out what another toleration covers. Of those that cover each other one stays: the first
+/// after which there are only equal ones.
 fn without_covered(all: &[&Value]) -> Vec<Value> {
-    let mut kept: Vec<Value> = Vec::new();
+    // For each shape how long it is tolerated at most, and which toleration of each duration stays.
+    let mut longest: HashMap<Shape<'_>, Duration> = HashMap::new();
+    let mut staying: HashMap<(Shape<'_>, Duration), usize> = HashMap::new();
     for (index, toleration) in all.iter().enumerate() {
-        let later = all.iter().skip(index + 1);
-        let covered = kept.iter().any(|other| covers(other, toleration))
-            || later.into_iter().any(|other| other != toleration && covers(other, toleration));
-        if !covered {
-            kept.push((*toleration).clone());
+        let (shape, duration) = (Shape::of(toleration), Duration::of(toleration));
+        let most = longest.entry(shape).or_insert(duration);
+        *most = duration.max(*most);
+        let stays = staying.entry((shape, duration)).or_insert(index);
+        if all.get(*stays) != Some(toleration) {
+            *stays = index;
         }
     }
-    kept
+    let is_kept = |index: usize, toleration: &Value| {
+        let (shape, duration) = (Shape::of(toleration), Duration::of(toleration));
+        let covers = |other: &Shape<'_>| {
+            longest.get(other).is_some_and(|most| *most > duration || (*most == duration && *other != shape))
+        };
+        staying.get(&(shape, duration)) == Some(&index) && !shape.covered_by().iter().any(covers)
+    };
+    let kept = all.iter().enumerate().filter(|(index, toleration)| is_kept(*index, toleration));
+    kept.map(|(_, toleration)| (*toleration).clone()).collect()
 }
 
-/// Whether `wide` tolerates all that `narrow` tolerates, at least as long.
-fn covers(wide: &Value, narrow: &Value) -> bool {
-    let exists = wide.text("operator") == "Exists";
-    let key = wide.text("key") == narrow.text("key") || (wide.text("key").is_empty() && exists);
-    let effect = wide.text("effect") == narrow.text("effect") || wide.text("effect").is_empty();
-    let value = exists
-        || (wide.text("operator") == narrow.text("operator") && wide.text("value") == narrow.text("value"));
-    let seconds = match (wide.int("tolerationSeconds"), narrow.int("tolerationSeconds")) {
-        (None, _) => true,
-        (Some(wide), Some(narrow)) => wide >= narrow,
-        (Some(_), None) => false,
-    };
-    key && effect && value && seconds
+/// What a toleration is for, all but how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Shape<'a> {
+    key: &'a str,
+    effect: &'a str,
+    operator: &'a str,
+    /// Empty for `Exists`, which has all values.
+    value: &'a str,
+}
+
+impl<'a> Shape<'a> {
+    const EXISTS: &'static str = "Exists";
+
+    fn of(toleration: &'a Value) -> Self {
+        let [key, effect, operator, value] =
+            ["key", "effect", "operator", "value"].map(|name| toleration.text(name));
+        Self { key, effect, operator, value: if operator == Self::EXISTS { "" } else { value } }
+    }
+
+    /// The shapes that tolerate all that this one does, itself among them.
+    fn covered_by(self) -> Vec<Self> {
+        let mut wider = Vec::with_capacity(6);
+        for effect in [self.effect, ""] {
+            wider.push(Self { effect, ..self });
+            wider.push(Self { effect, operator: Self::EXISTS, value: "", ..self });
+            // Without a key it is every key, but only for `Exists`.
+            wider.push(Self { effect, operator: Self::EXISTS, value: "", key: "" });
+        }
+        wider
+    }
+}
+
+/// How long a taint is tolerated: for ever is longer than any number of seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Duration {
+    Seconds(i64),
+    Ever,
+}
+
+impl Duration {
+    fn of(toleration: &Value) -> Self {
+        toleration.int("tolerationSeconds").map_or(Self::Ever, Self::Seconds)
+    }
 }
 
 #[cfg(test)]
@@ -146,6 +190,66 @@ mod tests {
         ] {
             let kept = without_covered(&given);
             assert_eq!(kept.iter().collect::<Vec<_>>(), expected, "{given:?}");
+        }
+    }
+
+    /// Whether `wide` tolerates all that `narrow` tolerates, at least as long.
+    fn covers(wide: &Value, narrow: &Value) -> bool {
+        let exists = wide.text("operator") == "Exists";
+        let key = wide.text("key") == narrow.text("key") || (wide.text("key").is_empty() && exists);
+        let effect = wide.text("effect") == narrow.text("effect") || wide.text("effect").is_empty();
+        let value = exists
+            || (wide.text("operator") == narrow.text("operator")
+                && wide.text("value") == narrow.text("value"));
+        let seconds = match (wide.int("tolerationSeconds"), narrow.int("tolerationSeconds")) {
+            (None, _) => true,
+            (Some(wide), Some(narrow)) => wide >= narrow,
+            (Some(_), None) => false,
+        };
+        key && effect && value && seconds
+    }
+
+    /// Each with each, as upstream goes through them.
+    fn without_covered_by_pairs(all: &[&Value]) -> Vec<Value> {
+        let mut kept: Vec<Value> = Vec::new();
+        for (index, toleration) in all.iter().enumerate() {
+            let mut later = all.iter().skip(index + 1);
+            let covered = kept.iter().any(|other| covers(other, toleration))
+                || later.any(|other| other != toleration && covers(other, toleration));
+            if !covered {
+                kept.push((*toleration).clone());
+            }
+        }
+        kept
+    }
+
+    #[test]
+    fn the_same_are_left_out_as_by_comparing_each_with_each() {
+        let mut kinds = Vec::new();
+        for key in ["", "k"] {
+            for (operator, value) in [("Exists", ""), ("Exists", "v"), ("Equal", "v"), ("Equal", "w")] {
+                for (effect, seconds) in
+                    [("", None), ("NoExecute", None), ("NoExecute", Some(60)), ("NoExecute", Some(90))]
+                {
+                    let mut toleration =
+                        json!({"key": key, "operator": operator, "value": value, "effect": effect});
+                    if let Some(seconds) = seconds {
+                        toleration["tolerationSeconds"] = json!(seconds);
+                    }
+                    kinds.push(toleration);
+                }
+            }
+        }
+        // Any sequence of numbers does, as long as it is the same every time.
+        let mut state = 1_u64;
+        for _ in 0..20_000 {
+            let mut next = |below: usize| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) as usize % below
+            };
+            let length = next(6);
+            let given: Vec<&Value> = (0..length).map(|_| &kinds[next(kinds.len())]).collect();
+            assert_eq!(without_covered(&given), without_covered_by_pairs(&given), "{given:?}");
         }
     }
 }
