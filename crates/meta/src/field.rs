@@ -108,6 +108,13 @@ impl From<bool> for BadValue {
     }
 }
 
+/// For what is told more than once, and need not be copied where it no longer is.
+impl From<&BadValue> for BadValue {
+    fn from(value: &BadValue) -> Self {
+        value.clone()
+    }
+}
+
 /// Strings, numbers and booleans print as Go's do; everything else as JSON.
 impl From<&Value> for BadValue {
     fn from(value: &Value) -> Self {

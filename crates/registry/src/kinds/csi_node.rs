@@ -1,6 +1,6 @@
 //! CSINode: the drivers that run on a node.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use sternpost_meta::{
@@ -76,14 +76,17 @@ fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
         driver.remove("allocatable");
         driver
     };
+    // No two that are stored have one name.
+    let mut stored: HashMap<&str, Value> = HashMap::new();
+    for driver in old.field("spec").items("drivers") {
+        stored.entry(driver.text("name")).or_insert_with(|| without_allocatable(driver));
+    }
     for driver in new.field("spec").items("drivers") {
-        let stored = old.field("spec").items("drivers").iter();
-        for stored in stored.filter(|stored| stored.text("name") == driver.text("name")) {
-            let driver = without_allocatable(driver);
-            if !same(&without_allocatable(stored), &driver) {
-                let value = internal(Shape::Struct(DRIVER), &driver);
-                errors.invalid("spec.drivers", value, "field is immutable");
-            }
+        let Some(stored) = stored.get(driver.text("name")) else { continue };
+        let driver = without_allocatable(driver);
+        if !same(stored, &driver) {
+            let value = internal(Shape::Struct(DRIVER), &driver);
+            errors.invalid("spec.drivers", value, "field is immutable");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! `ResourceQuota`
 
-use std::collections::BTreeSet;
+use std::{cell::LazyCell, collections::BTreeSet};
 
 use serde_json::Value;
-use sternpost_meta::field::{Errors, Path};
+use sternpost_meta::field::{BadValue, Errors, Path};
 
 use super::{
     form::{named, pointer, texts},
@@ -79,12 +79,14 @@ fn validate_list(object: &Value, list: &str, path: &Path<'_>, errors: &mut Error
 
 fn validate_scopes(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
+    // All of them, once for each that is wrong.
+    let scopes = LazyCell::new(|| BadValue::Plain(pointer(spec, "scopes").to_string()));
     for scope in texts(spec, "scopes") {
         if !is_scope(scope) {
-            errors.invalid(path, pointer(spec, "scopes"), "unsupported scope");
+            errors.invalid(path, &*scopes, "unsupported scope");
         }
         for _ in unfit_resources(spec, scope) {
-            errors.invalid(path, pointer(spec, "scopes"), "unsupported scope applied to resource");
+            errors.invalid(path, &*scopes, "unsupported scope applied to resource");
         }
         seen.insert(scope);
     }
@@ -101,14 +103,14 @@ fn validate_no_opposites(spec: &Value, seen: &BTreeSet<&str>, path: &Path<'_>, e
 
 fn validate_scope_selector(spec: &Value, selector: &Value, path: &Path<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
+    let shown = LazyCell::new(|| internal(Shape::Ptr(SCOPE_SELECTOR), selector));
     for requirement in selector.items("matchExpressions") {
         let (scope, operator) = (requirement.text("scopeName"), requirement.text("operator"));
         if !is_scope(scope) {
             errors.invalid(path.child("scopeName"), named(scope), "unsupported scope");
         }
         for _ in unfit_resources(spec, scope) {
-            let bad = internal(Shape::Ptr(SCOPE_SELECTOR), selector);
-            errors.invalid(path, bad, "unsupported scope applied to resource");
+            errors.invalid(path, &*shown, "unsupported scope applied to resource");
         }
         let unary = matches!(
             scope,
