@@ -1,6 +1,6 @@
 //! Functions on lists.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     ast::operator,
@@ -14,6 +14,9 @@ use crate::{
 
 /// Lists nested deeper than this are not flattened.
 pub const MAX_FLATTEN_DEPTH: i64 = 250;
+
+/// Numbers up to this have keys of their own: they are 128-bit integers.
+const MAX_KEY: f64 = 1e38;
 
 /// What functions that make a list cost beside its items.
 const NEW_LIST: u64 = 11;
@@ -328,20 +331,35 @@ fn flatten<'a>(list: &List<'a>, depth: i64, meter: &mut Meter<'_>) -> Result<Val
 
 fn distinct<'a>(list: &List<'a>, meter: &mut Meter<'_>) -> Result<Value<'a>, EvalError> {
     let mut out: Vec<Value<'a>> = Vec::new();
+    // What has a key equals only what has the same one. What has none is compared with its like.
+    let (mut keys, mut without_keys) = (BTreeSet::new(), Vec::new());
     for item in list.iter() {
         let item = item?;
-        let mut known = false;
-        for other in &out {
-            if other.equals(&item, meter)? {
-                known = true;
-                break;
+        // Larger ones have one key for all of them.
+        let is_large = matches!(item, Value::Double(number) if number.abs() >= MAX_KEY);
+        let is_new = match item.key().filter(|_| !is_large) {
+            Some(key) => {
+                meter.work(1)?;
+                keys.insert(key)
             }
-        }
-        if !known {
-            out.push(item);
-        }
+            None => {
+                let is_new = !is_among(&without_keys, &item, meter)?;
+                without_keys.extend(is_new.then(|| item.clone()));
+                is_new
+            }
+        };
+        out.extend(is_new.then_some(item));
     }
     Ok(Value::list(out))
+}
+
+fn is_among<'a>(others: &[Value<'a>], item: &Value<'a>, meter: &mut Meter<'_>) -> Result<bool, EvalError> {
+    for other in others {
+        if other.equals(item, meter)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn sort_by_keys<'a>(list: &List<'a>, keys: &List<'a>) -> Result<Value<'a>, EvalError> {
