@@ -12,7 +12,7 @@ pub const VARIABLES: &str = "variables";
 pub const MAX_VARIABLE_DEPTH: usize = 64;
 
 /// Named programs. One may use those before it: compile it with what [`Variables::declaration`]
-/// says by then.
+/// says of it by then.
 #[derive(Debug, Default)]
 pub struct Variables {
     /// Nothing for those that could not be compiled.
@@ -43,9 +43,12 @@ impl Variables {
         self.programs.values().flatten().map(Program::costs_by_size).sum()
     }
 
-    /// For the variable [`VARIABLES`] of an environment.
-    pub fn declaration(&self) -> Declaration {
-        let fields = self.programs.iter().map(|(name, program)| {
+    /// For the variable [`VARIABLES`] of the environment of an expression: those that it may name, which
+    /// are the words in it. A policy may have thousands of variables and of expressions.
+    pub fn declaration(&self, expression: &str) -> Declaration {
+        let words = expression.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_'));
+        let named = words.filter_map(|word| self.programs.get_key_value(word));
+        let fields = named.map(|(name, program)| {
             let ty = program.as_ref().map_or(Type::Dyn, |program| program.result_type().clone());
             let declaration = Arc::new(Declaration::of_type(ty));
             (name.clone(), Field { property: name.clone(), declaration })

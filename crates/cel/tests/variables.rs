@@ -10,16 +10,16 @@ use sternpost_cel::{
     Variables,
 };
 
-fn environment(variables: &Variables) -> Environment {
+fn environment(variables: &Variables, expression: &str) -> Environment {
     Environment::new()
         .variable("object", Arc::new(Declaration::dynamic()))
-        .variable(VARIABLES, Arc::new(variables.declaration()))
+        .variable(VARIABLES, Arc::new(variables.declaration(expression)))
 }
 
 fn variables(all: &[(&str, &str)]) -> Variables {
     let mut variables = Variables::new();
     for (name, text) in all {
-        let program = environment(&variables).compile(text).unwrap();
+        let program = environment(&variables, text).compile(text).unwrap();
         variables.add(name, program);
     }
     variables
@@ -27,7 +27,8 @@ fn variables(all: &[(&str, &str)]) -> Variables {
 
 /// The outcomes of expressions that share variables, with what each cost.
 fn run(variables: &Variables, texts: &[&str]) -> Vec<(String, u64)> {
-    let programs: Vec<_> = texts.iter().map(|text| environment(variables).compile(text).unwrap()).collect();
+    let programs: Vec<_> =
+        texts.iter().map(|text| environment(variables, text).compile(text).unwrap()).collect();
     let object = json!({"n": 3, "list": [1, 2, 3]});
     let activation = Activation::new().bind("object", Value::from_json(&object));
     let composed = Composed::new(variables);
@@ -69,7 +70,7 @@ fn a_variable_nobody_needs_does_nothing() {
 #[test]
 fn variables_have_the_type_of_their_expression() {
     let variables = variables(&[("n", "1"), ("s", "'a'")]);
-    let refused = |text: &str| environment(&variables).compile(text).unwrap_err().to_string();
+    let refused = |text: &str| environment(&variables, text).compile(text).unwrap_err().to_string();
     assert!(refused("variables.n == variables.s").contains("'_==_' applied to '(int, string)'"));
     assert!(refused("variables.zz").contains("undefined field 'zz'"));
     let found = run(&variables, &["has(variables.n)", "[1, 2].all(x, x <= variables.n + 1)"]);
@@ -82,14 +83,15 @@ fn variables_wait_for_one_another_up_to_the_limit() {
         let mut variables = Variables::new();
         for index in 0..length {
             let text = if index == 0 { "1".into() } else { format!("variables.v{} + 1", index - 1) };
-            let program = environment(&variables).compile(&text).unwrap();
+            let program = environment(&variables, &text).compile(&text).unwrap();
             variables.add(&format!("v{index}"), program);
         }
         variables
     };
     let last = |length: usize| {
         let variables = chain(length);
-        let program = environment(&variables).compile(&format!("variables.v{}", length - 1)).unwrap();
+        let text = format!("variables.v{}", length - 1);
+        let program = environment(&variables, &text).compile(&text).unwrap();
         let activation = Activation::new();
         let composed = Composed::new(&variables);
         program
@@ -117,9 +119,9 @@ fn json_patch_keys_are_escaped_where_the_library_is() {
 fn what_could_not_be_compiled_may_be_anything() {
     let mut variables = Variables::new();
     variables.add_unknown("a");
-    let environment = Environment::new().variable(VARIABLES, Arc::new(variables.declaration()));
-    assert!(environment.compile("variables.a == 1 && variables.a == 'x'").is_ok());
-    assert!(environment.compile("variables.b == 1").is_err());
+    let compile = |text: &str| environment(&variables, text).compile(text);
+    assert!(compile("variables.a == 1 && variables.a == 'x'").is_ok());
+    assert!(compile("variables.b == 1").is_err());
 }
 
 fn made(text: &str) -> Result<String, String> {

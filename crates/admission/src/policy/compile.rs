@@ -55,7 +55,7 @@ impl Compiler {
 
     /// Why an expression does not compile, whatever it comes to.
     pub(super) fn complaint(&self, purpose: Purpose, expression: &str) -> Option<String> {
-        match self.environment(purpose).compile(expression) {
+        match self.environment(purpose, expression).compile(expression) {
             Err(error @ CompileError::Invalid(_)) => Some(error.to_string()),
             _ => None,
         }
@@ -65,7 +65,8 @@ impl Compiler {
     /// anything to those that use it.
     pub fn variable(&mut self, name: &str, expression: &str) -> Result<(), Problem> {
         // The first one sees that there are variables, but none of them.
-        let environment = self.full.clone().variable(VARIABLES, Arc::new(self.variables.declaration()));
+        let environment =
+            self.full.clone().variable(VARIABLES, Arc::new(self.variables.declaration(expression)));
         match program(&environment, expression) {
             Ok(program) => {
                 self.variables.add(name, program);
@@ -79,7 +80,7 @@ impl Compiler {
     }
 
     pub fn compile(&self, purpose: Purpose, expression: &str) -> Result<Program, Problem> {
-        let environment = self.environment(purpose);
+        let environment = self.environment(purpose, expression);
         let program = program(&environment, expression)?;
         let found = program.result_type().to_string();
         let wanted = match purpose {
@@ -97,13 +98,18 @@ impl Compiler {
         }
     }
 
-    pub(super) fn environment(&self, purpose: Purpose) -> Environment {
+    /// Where match conditions are compiled: they come before the variables.
+    pub(super) fn of_conditions(&self) -> &Environment {
+        &self.full
+    }
+
+    fn environment(&self, purpose: Purpose, expression: &str) -> Environment {
         match purpose {
             Purpose::Condition => self.full.clone(),
-            Purpose::Message => self.with_variables(&self.plain),
-            Purpose::Validation | Purpose::AuditAnnotation => self.with_variables(&self.full),
+            Purpose::Message => self.with_variables(&self.plain, expression),
+            Purpose::Validation | Purpose::AuditAnnotation => self.with_variables(&self.full, expression),
             Purpose::ApplyConfiguration | Purpose::JsonPatch => {
-                self.with_variables(&self.full).with_json_patch()
+                self.with_variables(&self.full, expression).with_json_patch()
             }
         }
     }
@@ -112,11 +118,11 @@ impl Compiler {
         self.variables
     }
 
-    fn with_variables(&self, environment: &Environment) -> Environment {
+    fn with_variables(&self, environment: &Environment, expression: &str) -> Environment {
         if self.variables.is_empty() {
             return environment.clone();
         }
-        environment.clone().variable(VARIABLES, Arc::new(self.variables.declaration()))
+        environment.clone().variable(VARIABLES, Arc::new(self.variables.declaration(expression)))
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     conditions::{self, Conditions, Verdict},
     matching::Matcher,
 };
-use compile::{Compiler, Params, Purpose};
+use compile::{Compiler, Params};
 
 /// What all validations, all audit annotations or one mutation of a policy may cost.
 pub const POLICY_BUDGET: u64 = 10_000_000;
@@ -98,7 +98,6 @@ impl Policy {
             // One that does not compile is missed by who uses it.
             let _ = compiler.variable(text(variable, "name"), text(variable, "expression"));
         }
-        let environment = compiler.environment(Purpose::Condition);
         let policy = Self {
             name: policy
                 .get("metadata")
@@ -109,7 +108,7 @@ impl Policy {
             param_kind,
             matcher: Matcher::of_constraints(spec.get("matchConstraints").unwrap_or(&Value::Null))
                 .map_err(|error| error.to_string()),
-            conditions: Conditions::compile_in(&environment, items(spec, "matchConditions")),
+            conditions: Conditions::compile_in(compiler.of_conditions(), items(spec, "matchConditions")),
             variables: Variables::new(),
         };
         (policy, compiler)
