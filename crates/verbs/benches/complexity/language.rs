@@ -1,13 +1,14 @@
 //! Every CEL function with a text, list or map among its arguments: that one grows,
 //! the others stay small, so that what is priced as their product is linear, too.
+//! And every kind of expression, which grows itself.
 
 use serde_json::{Value, json};
 use sternpost_cel::{Activation, Budget, Declaration, Environment};
 
 use crate::Case;
 
-/// Elements of the smaller measurement. What an evaluation may cost bounds it.
-const SIZE: usize = 2000;
+/// Elements of the smallest measurement. What an evaluation may cost bounds it.
+const SIZE: usize = 250;
 
 const BUDGET: u64 = 100_000_000;
 
@@ -48,6 +49,16 @@ pub fn cases() -> Vec<Case> {
             }),
         });
     }
+    for (name, text) in EXPRESSIONS {
+        cases.push(Case {
+            name: format!("cel expression: {name}"),
+            size: EXPRESSION_SIZE,
+            work: Box::new(move |_, size| {
+                let text = text(size);
+                Box::new(move |_| evaluate(&text, &Value::Null))
+            }),
+        });
+    }
     cases
 }
 
@@ -60,6 +71,54 @@ const MACROS: &[(&str, &str)] = &[
     ("filter", "x.filter(i, i != 'a').size() > 0"),
     ("transformMap", "x.transformMap(i, v, v).size() > 0"),
     ("sortBy", "x.sortBy(i, i).size() > 0"),
+    ("transformList", "x.transformList(i, v, v).size() > 0"),
+    ("all of two variables", "x.all(i, v, v != '')"),
+    ("exists of two variables", "x.exists(i, v, v == '')"),
+    ("existsOne of two variables", "x.existsOne(i, v, v == '')"),
+    ("bind", "cel.bind(y, x, y.size() > 0)"),
+];
+
+/// Operands of the smallest expression that grows.
+const EXPRESSION_SIZE: usize = 50;
+
+/// A name, and an expression of so many operands.
+type Expression = (&'static str, fn(usize) -> String);
+
+const EXPRESSIONS: &[Expression] = &[
+    ("and", |size| vec!["true"; size].join(" && ")),
+    ("or", |size| vec!["false"; size].join(" || ")),
+    ("sum", |size| vec!["1"; size].join(" + ")),
+    ("sum of texts", |size| vec!["'a'"; size].join(" + ")),
+    ("product", |size| vec!["1"; size].join(" * ")),
+    ("comparisons", |size| vec!["1 < 2"; size].join(" && ")),
+    ("negation", |size| format!("{}true", "!".repeat(size))),
+    ("minus", |size| format!("{}1", "-".repeat(size))),
+    ("conditional", |size| format!("{}1", "true ? 1 : ".repeat(size))),
+    ("list", |size| format!("[{}]", vec!["1"; size].join(", "))),
+    ("list of lists", |size| format!("[{}]", vec!["[1]"; size].join(", "))),
+    ("map", |size| {
+        format!("{{{}}}", (0..size).map(|index| format!("'k{index:05}': 1")).collect::<Vec<_>>().join(", "))
+    }),
+    ("text", |size| format!("'{}'", "a".repeat(10 * size))),
+    ("escapes", |size| format!("'{}'", "\\n".repeat(size))),
+    ("bytes", |size| format!("b'{}'", "a".repeat(10 * size))),
+    ("fields", |size| format!("x{}", ".a".repeat(size))),
+    ("indices", |size| format!("x{}", "[0]".repeat(size))),
+    ("calls", |size| format!("'a'{}", ".lowerAscii()".repeat(size))),
+    ("arguments", |size| format!("size({})", vec!["1"; size].join(", "))),
+    ("unknown names", |size| (0..size).map(|index| format!("y{index:05}")).collect::<Vec<_>>().join(" && ")),
+    ("wrong types", |size| vec!["1 + 'a' == 2"; size].join(" && ")),
+    ("parentheses", |size| format!("{}1{}", "(".repeat(size), ")".repeat(size))),
+    ("macros", |size| vec!["[1].all(i, i > 0)"; size].join(" && ")),
+    ("variables", |size| {
+        let mut text = "1".to_owned();
+        for index in 0..size {
+            text = format!("cel.bind(v{index:05}, {index}, {text})");
+        }
+        text
+    }),
+    ("blanks", |size| format!("1{}", " ".repeat(10 * size))),
+    ("comments", |size| format!("1 // {}", "a".repeat(10 * size))),
 ];
 
 fn evaluate(text: &str, value: &Value) {
@@ -79,7 +138,7 @@ fn expression(name: &str, has_receiver: bool, arguments: &[&str]) -> Option<Stri
     }
     match (name, arguments) {
         ("@in", [left, right]) => Some(format!("{left} in {right}")),
-        ("_[_]", [list, index]) => Some(format!("{list}[{index}]")),
+        ("_[_]", [list, index]) => Some(format!("{list}[{index:05}]")),
         _ if name.contains(['@', '_', '!', '?']) => None,
         (_, [receiver, rest @ ..]) if has_receiver => Some(format!("{receiver}.{name}({})", rest.join(", "))),
         _ => Some(format!("{name}({})", arguments.join(", "))),
@@ -87,7 +146,7 @@ fn expression(name: &str, has_receiver: bool, arguments: &[&str]) -> Option<Stri
 }
 
 fn list_of_texts(size: usize) -> Value {
-    Value::Array((0..size).map(|index| format!("v{index}").into()).collect())
+    Value::Array((0..size).map(|index| format!("v{index:05}").into()).collect())
 }
 
 /// A value of a type that grows, if values of it do.
@@ -99,7 +158,7 @@ fn large(parameter: &str) -> Option<fn(usize) -> Value> {
         "list(string)" | "list(A)" | "list(T)" | "list(dyn)" => list_of_texts,
         "list(list(T))" => |size| Value::Array((0..size).map(|index| json!([index])).collect()),
         _ if parameter.starts_with("map(") => {
-            |size| (0..size).map(|index| (format!("k{index}"), Value::from("v"))).collect()
+            |size| (0..size).map(|index| (format!("k{index:05}"), Value::from("v"))).collect()
         }
         _ => return None,
     })

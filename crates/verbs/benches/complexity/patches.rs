@@ -10,7 +10,8 @@ use sternpost_verbs::{Patch, PatchRequest, Validation};
 
 use crate::{Case, Work, writes::Writes};
 
-const SIZE: usize = 500;
+/// Elements of the smallest measurement.
+const SIZE: usize = 50;
 
 /// A patch of so many elements, as it is sent.
 type Sent = fn(usize) -> Value;
@@ -29,7 +30,7 @@ pub fn cases() -> Vec<Case> {
         let text = *text;
         cases.push(plain(format!("selector {name}"), move |size| {
             let text = text(size);
-            let labels: Value = (0..size).map(|index| (format!("k{index}"), Value::from("v"))).collect();
+            let labels: Value = (0..size).map(|index| (format!("k{index:05}"), Value::from("v"))).collect();
             Box::new(move |_| {
                 if let Ok(selector) = LabelSelector::parse(&text) {
                     selector.matches(&labels);
@@ -57,17 +58,12 @@ pub fn cases() -> Vec<Case> {
     }
     for (schema_name, schema) in OBJECT_SCHEMAS {
         for (name, spec) in OBJECTS {
-            let (schema, spec) = (*schema, *spec);
-            let plural = schema_name.replace(' ', "");
-            cases.push(plain_of(format!("custom object, {schema_name}: {name}"), move |writes, size| {
-                let served = writes.define(&plural, &json!({"type": "object", "properties": {"spec": schema()}}));
-                let body = json!({
-                    "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec(size),
-                });
-                let body = body.to_string();
-                Box::new(move |writes| writes.write(&served, body.as_bytes()))
-            }));
+            let schema = *schema;
+            cases.push(custom_object(schema_name, name, move |_| schema(), *spec));
         }
+    }
+    for (name, schema, spec) in GROWING_SCHEMAS {
+        cases.push(custom_object("as large a schema", name, *schema, *spec));
     }
     cases
 }
@@ -78,6 +74,24 @@ fn plain(name: String, work: impl Fn(usize) -> Work + 'static) -> Case {
 
 fn plain_of(name: String, work: impl Fn(&Writes, usize) -> Work + 'static) -> Case {
     Case { name, size: SIZE, work: Box::new(work) }
+}
+
+fn custom_object(
+    schema_name: &str,
+    name: &str,
+    schema: impl Fn(usize) -> Value + 'static,
+    spec: Sent,
+) -> Case {
+    let plural = schema_name.replace(' ', "");
+    plain_of(format!("custom object, {schema_name}: {name}"), move |writes, size| {
+        let schema = json!({"type": "object", "properties": {"spec": schema(size)}});
+        let served = writes.define(&plural, &schema);
+        let body = json!({
+            "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec(size),
+        });
+        let body = body.to_string();
+        Box::new(move |writes| writes.write(&served, body.as_bytes()))
+    })
 }
 
 /// What a patch is applied to has as many elements as the patch.
@@ -123,14 +137,14 @@ fn of_patch(kind: &'static str, name: &str, patch: Sent) -> Case {
 
 fn config_map(size: usize) -> Value {
     json!({
-        "metadata": {"finalizers": list(size, |index| format!("example.com/f{index}").into()), "labels": map(size, "l")},
+        "metadata": {"finalizers": list(size, |index| format!("example.com/f{index:05}").into()), "labels": map(size, "l")},
         "data": map(size, "k"),
     })
 }
 
 fn pod(size: usize) -> Value {
-    let env = list(size, |index| json!({"name": format!("V{index}"), "value": "x"}));
-    let tolerations = list(size, |index| json!({"key": format!("k{index}"), "operator": "Exists"}));
+    let env = list(size, |index| json!({"name": format!("V{index:05}"), "value": "x"}));
+    let tolerations = list(size, |index| json!({"key": format!("k{index:05}"), "operator": "Exists"}));
     json!({"metadata": {}, "spec": {"containers": [{"name": "c", "image": "i", "env": env}], "tolerations": tolerations}})
 }
 
@@ -139,7 +153,7 @@ fn list(size: usize, item: impl Fn(usize) -> Value) -> Value {
 }
 
 fn map(size: usize, prefix: &str) -> Value {
-    (0..size).map(|index| (format!("{prefix}{index}"), Value::from("x"))).collect()
+    (0..size).map(|index| (format!("{prefix}{index:05}"), Value::from("x"))).collect()
 }
 
 fn in_container(mut fields: Value) -> Value {
@@ -153,13 +167,13 @@ const PATCHES: &[(&str, Sent)] = &[
     ("the same entries", |size| json!({"data": map(size, "k")})),
     (
         "entries removed",
-        |size| json!({"data": (0..size).map(|index| (format!("k{index}"), Value::Null)).collect::<Value>()}),
+        |size| json!({"data": (0..size).map(|index| (format!("k{index:05}"), Value::Null)).collect::<Value>()}),
     ),
     ("bad labels", |size| json!({"metadata": {"labels": map(size, "-bad !")}})),
     ("unknown fields", |size| map(size, "unknown")),
     (
         "items of a set",
-        |size| json!({"metadata": {"finalizers": list(size, |index| format!("example.com/n{index}").into())}}),
+        |size| json!({"metadata": {"finalizers": list(size, |index| format!("example.com/n{index:05}").into())}}),
     ),
     (
         "one item of a set repeated",
@@ -167,15 +181,15 @@ const PATCHES: &[(&str, Sent)] = &[
     ),
     (
         "items of a set deleted",
-        |size| json!({"metadata": {"$deleteFromPrimitiveList/finalizers": list(size, |index| format!("example.com/f{index}").into())}}),
+        |size| json!({"metadata": {"$deleteFromPrimitiveList/finalizers": list(size, |index| format!("example.com/f{index:05}").into())}}),
     ),
     ("a set put in order", |size| {
-        let order = list(size, |index| format!("example.com/f{}", size - index).into());
+        let order = list(size, |index| format!("example.com/f{:05}", size - index).into());
         json!({"metadata": {"$setElementOrder/finalizers": order, "finalizers": order}})
     }),
     ("owners", |size| {
         json!({"metadata": {"ownerReferences": list(size, |index| {
-            json!({"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": format!("u{index}")})
+            json!({"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": format!("u{index:05}")})
         })}})
     }),
     ("one owner repeated", |size| {
@@ -184,17 +198,21 @@ const PATCHES: &[(&str, Sent)] = &[
         })}})
     }),
     ("pod: items by name", |size| {
-        in_container(json!({"env": list(size, |index| json!({"name": format!("V{index}"), "value": "y"}))}))
+        in_container(
+            json!({"env": list(size, |index| json!({"name": format!("V{index:05}"), "value": "y"}))}),
+        )
     }),
     ("pod: new items by name", |size| {
-        in_container(json!({"env": list(size, |index| json!({"name": format!("N{index}"), "value": "y"}))}))
+        in_container(
+            json!({"env": list(size, |index| json!({"name": format!("N{index:05}"), "value": "y"}))}),
+        )
     }),
     ("pod: one item by name repeated", |size| {
         in_container(json!({"env": list(size, |_| json!({"name": "A", "value": "y"}))}))
     }),
     ("pod: items by name deleted", |size| {
         in_container(
-            json!({"env": list(size, |index| json!({"name": format!("V{index}"), "$patch": "delete"}))}),
+            json!({"env": list(size, |index| json!({"name": format!("V{index:05}"), "$patch": "delete"}))}),
         )
     }),
     ("pod: items by name put in order", |size| {
@@ -203,40 +221,49 @@ const PATCHES: &[(&str, Sent)] = &[
     }),
     (
         "pod: an atomic list",
-        |size| json!({"spec": {"tolerations": list(size, |index| json!({"key": format!("t{index}"), "operator": "Exists"}))}}),
+        |size| json!({"spec": {"tolerations": list(size, |index| json!({"key": format!("t{index:05}"), "operator": "Exists"}))}}),
     ),
 ];
 
 const JSON_PATCHES: &[(&str, Sent)] = &[
     ("entries added", |size| {
-        list(size, |index| json!({"op": "add", "path": format!("/data/n{index}"), "value": "x"}))
+        list(size, |index| json!({"op": "add", "path": format!("/data/n{index:05}"), "value": "x"}))
     }),
     ("entries replaced", |size| {
-        list(size, |index| json!({"op": "replace", "path": format!("/data/k{index}"), "value": "y"}))
+        list(size, |index| json!({"op": "replace", "path": format!("/data/k{index:05}"), "value": "y"}))
     }),
     ("entries removed", |size| {
-        list(size, |index| json!({"op": "remove", "path": format!("/data/k{index}")}))
+        list(size, |index| json!({"op": "remove", "path": format!("/data/k{index:05}")}))
     }),
     ("entries tested", |size| {
-        list(size, |index| json!({"op": "test", "path": format!("/data/k{index}"), "value": "x"}))
+        list(size, |index| json!({"op": "test", "path": format!("/data/k{index:05}"), "value": "x"}))
     }),
     ("entries moved", |size| {
         list(
             size,
-            |index| json!({"op": "move", "from": format!("/data/k{index}"), "path": format!("/data/m{index}")}),
+            |index| json!({"op": "move", "from": format!("/data/k{index:05}"), "path": format!("/data/m{index:05}")}),
         )
     }),
     ("entries copied", |size| {
         list(
             size,
-            |index| json!({"op": "copy", "from": format!("/data/k{index}"), "path": format!("/data/m{index}")}),
+            |index| json!({"op": "copy", "from": format!("/data/k{index:05}"), "path": format!("/data/m{index:05}")}),
         )
     }),
     ("items appended", |size| {
         list(
             size,
-            |index| json!({"op": "add", "path": "/metadata/finalizers/-", "value": format!("example.com/a{index}")}),
+            |index| json!({"op": "add", "path": "/metadata/finalizers/-", "value": format!("example.com/a{index:05}")}),
         )
+    }),
+    ("items inserted in front", |size| {
+        list(
+            size,
+            |index| json!({"op": "add", "path": "/metadata/finalizers/0", "value": format!("example.com/a{index:05}")}),
+        )
+    }),
+    ("items removed in front", |size| {
+        list(size, |_| json!({"op": "remove", "path": "/metadata/finalizers/0"}))
     }),
     ("items replaced", |size| {
         list(
@@ -250,13 +277,13 @@ const JSON_PATCHES: &[(&str, Sent)] = &[
 type Selector = (&'static str, fn(usize) -> String);
 
 const SELECTORS: &[Selector] = &[
-    ("of many keys", |size| (0..size).map(|index| format!("k{index}=v")).collect::<Vec<_>>().join(",")),
+    ("of many keys", |size| (0..size).map(|index| format!("k{index:05}=v")).collect::<Vec<_>>().join(",")),
     ("of one key repeated", |size| vec!["k=v"; size].join(",")),
     ("of many values", |size| {
-        format!("k in ({})", (0..size).map(|index| format!("v{index}")).collect::<Vec<_>>().join(","))
+        format!("k in ({})", (0..size).map(|index| format!("v{index:05}")).collect::<Vec<_>>().join(","))
     }),
     ("of one value repeated", |size| format!("k notin ({})", vec!["v"; size].join(","))),
-    ("that exist", |size| (0..size).map(|index| format!("!k{index}")).collect::<Vec<_>>().join(",")),
+    ("that exist", |size| (0..size).map(|index| format!("!k{index:05}")).collect::<Vec<_>>().join(",")),
     ("of commas", |size| ",".repeat(size)),
     ("of parentheses", |size| format!("k in {}", "(".repeat(size))),
     ("of blanks", |size| " ".repeat(size)),
@@ -266,35 +293,36 @@ const SELECTORS: &[Selector] = &[
 const SCHEMAS: &[(&str, Sent)] = &[
     ("properties", |size| {
         let properties: Value =
-            (0..size).map(|index| (format!("p{index}"), json!({"type": "string"}))).collect();
+            (0..size).map(|index| (format!("p{index:05}"), json!({"type": "string"}))).collect();
         json!({"type": "object", "properties": properties})
     }),
     ("properties without types", |size| {
-        let properties: Value = (0..size).map(|index| (format!("p{index}"), json!({}))).collect();
+        let properties: Value = (0..size).map(|index| (format!("p{index:05}"), json!({}))).collect();
         json!({"type": "object", "properties": properties})
     }),
     ("properties with defaults", |size| {
-        let properties: Value =
-            (0..size).map(|index| (format!("p{index}"), json!({"type": "string", "default": "x"}))).collect();
+        let properties: Value = (0..size)
+            .map(|index| (format!("p{index:05}"), json!({"type": "string", "default": "x"})))
+            .collect();
         json!({"type": "object", "properties": properties})
     }),
     ("properties with unknown formats", |size| {
         let property =
-            |index| (format!("p{index}"), json!({"type": "string", "format": format!("f{index}")}));
+            |index| (format!("p{index:05}"), json!({"type": "string", "format": format!("f{index:05}")}));
         json!({"type": "object", "properties": (0..size).map(property).collect::<Value>()})
     }),
     ("properties with patterns", |size| {
         let property =
-            |index| (format!("p{index}"), json!({"type": "string", "pattern": format!("^a{index}$")}));
+            |index| (format!("p{index:05}"), json!({"type": "string", "pattern": format!("^a{index:05}$")}));
         json!({"type": "object", "properties": (0..size).map(property).collect::<Value>()})
     }),
     (
         "required",
-        |size| json!({"type": "object", "required": list(size, |index| format!("p{index}").into())}),
+        |size| json!({"type": "object", "required": list(size, |index| format!("p{index:05}").into())}),
     ),
     (
         "enum",
-        |size| json!({"type": "object", "properties": {"a": {"type": "string", "enum": list(size, |index| format!("p{index}").into())}}}),
+        |size| json!({"type": "object", "properties": {"a": {"type": "string", "enum": list(size, |index| format!("p{index:05}").into())}}}),
     ),
     (
         "all of",
@@ -304,10 +332,58 @@ const SCHEMAS: &[(&str, Sent)] = &[
         "any of",
         |size| json!({"type": "object", "properties": {"a": {"type": "integer", "anyOf": list(size, |index| json!({"minimum": index}))}}}),
     ),
+    (
+        "one of",
+        |size| json!({"type": "object", "properties": {"a": {"type": "integer", "oneOf": list(size, |index| json!({"minimum": index}))}}}),
+    ),
+    (
+        "not",
+        |size| json!({"type": "object", "properties": {"a": {"type": "integer", "allOf": list(size, |index| json!({"not": {"minimum": index}}))}}}),
+    ),
+    ("properties with rules", |size| {
+        let property = |index| {
+            let rules = json!([{"rule": "self != 'x'", "messageExpression": "'not ' + self"}]);
+            (
+                format!("p{index:05}"),
+                json!({"type": "string", "maxLength": 5, "x-kubernetes-validations": rules}),
+            )
+        };
+        json!({"type": "object", "properties": (0..size).map(property).collect::<Value>()})
+    }),
+    ("a rule of many fields", |size| {
+        let properties: Value = (0..size)
+            .map(|index| (format!("p{index:05}"), json!({"type": "string", "maxLength": 5})))
+            .collect();
+        let rule = (0..size).map(|index| format!("self.p{index:05} != 'x'")).collect::<Vec<_>>().join(" && ");
+        json!({"type": "object", "properties": properties, "x-kubernetes-validations": [{"rule": rule}]})
+    }),
+    ("lists with rules", |size| {
+        let property = |index| {
+            let item = json!({"type": "string", "maxLength": 5, "x-kubernetes-validations": [{"rule": "self != 'x'"}]});
+            (format!("p{index:05}"), json!({"type": "array", "maxItems": 5, "items": item}))
+        };
+        json!({"type": "object", "properties": (0..size).map(property).collect::<Value>()})
+    }),
+    ("a default of many fields", |size| {
+        json!({"type": "object", "properties": {"a": {
+            "type": "object", "default": map(size, "k"), "additionalProperties": {"type": "string"},
+        }}})
+    }),
+    ("a default with unknown fields", |size| {
+        json!({"type": "object", "properties": {"a": {
+            "type": "object", "default": map(size, "k"), "properties": {"b": {"type": "string"}},
+        }}})
+    }),
+    ("unknown fields of a schema", |size| {
+        let mut schema = map(size, "unknown");
+        schema["type"] = "object".into();
+        schema
+    }),
     ("map keys", |size| {
-        let properties: Value =
-            (0..size).map(|index| (format!("p{index}"), json!({"type": "string", "default": "x"}))).collect();
-        let keys = list(size, |index| format!("p{index}").into());
+        let properties: Value = (0..size)
+            .map(|index| (format!("p{index:05}"), json!({"type": "string", "default": "x"})))
+            .collect();
+        let keys = list(size, |index| format!("p{index:05}").into());
         json!({"type": "object", "properties": {"a": {
             "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys,
             "items": {"type": "object", "properties": properties},
@@ -321,11 +397,11 @@ const SCHEMAS: &[(&str, Sent)] = &[
         }}})
     }),
     ("rules", |size| {
-        let rules = list(size / 10, |index| json!({"rule": format!("self.a != 'v{index}'")}));
+        let rules = list(size / 10, |index| json!({"rule": format!("self.a != 'v{index:05}'")}));
         json!({"type": "object", "properties": {"a": {"type": "string", "maxLength": 5}}, "x-kubernetes-validations": rules})
     }),
     ("bad rules", |size| {
-        let rules = list(size / 10, |index| json!({"rule": format!("self.b{index} +")}));
+        let rules = list(size / 10, |index| json!({"rule": format!("self.b{index:05} +")}));
         json!({"type": "object", "properties": {"a": {"type": "string", "maxLength": 5}}, "x-kubernetes-validations": rules})
     }),
 ];
@@ -378,10 +454,64 @@ const OBJECT_SCHEMAS: &[ObjectSchema] = &[
 ];
 
 const OBJECTS: &[(&str, Sent)] = &[
-    ("a list", |size| json!({"list": list(size, |index| format!("v{index}").into())})),
+    ("a list", |size| json!({"list": list(size, |index| format!("v{index:05}").into())})),
     ("one item repeated", |size| json!({"list": list(size, |_| "v".into())})),
     ("a map", |size| json!({"map": map(size, "k")})),
-    ("items", |size| json!({"items": list(size, |index| json!({"name": format!("v{index}"), "other": 1}))})),
+    (
+        "items",
+        |size| json!({"items": list(size, |index| json!({"name": format!("v{index:05}"), "other": 1}))}),
+    ),
     ("the same items", |size| json!({"items": list(size, |_| json!({"name": "v"}))})),
     ("unknown fields", |size| map(size, "unknown")),
+];
+
+/// A name, the schema of `spec`, and a `spec`; both of so many elements.
+const GROWING_SCHEMAS: &[(&str, Sent, Sent)] = &[
+    (
+        "items among as many values",
+        |size| {
+            let values = list(size, |index| format!("v{index:05}").into());
+            json!({"type": "object", "properties": {
+                "list": {"type": "array", "items": {"type": "string", "enum": values}},
+            }})
+        },
+        |size| json!({"list": list(size, |index| format!("v{index:05}").into())}),
+    ),
+    (
+        "numbers among as many values",
+        |size| {
+            let values = list(size, |index| index.into());
+            json!({"type": "object", "properties": {
+                "map": {"type": "object", "additionalProperties": {"type": "integer", "enum": values}},
+            }})
+        },
+        |size| json!({"map": (0..size).map(|index| (format!("k{index:05}"), Value::from(index))).collect::<Value>()}),
+    ),
+    (
+        "properties",
+        |size| {
+            let properties: Value = (0..size)
+                .map(|index| (format!("p{index:05}"), json!({"type": "string", "default": "x"})))
+                .collect();
+            json!({"type": "object", "properties": properties})
+        },
+        |size| map(size, "p"),
+    ),
+    (
+        "properties that are required",
+        |size| {
+            let property = |index| (format!("p{index:05}"), json!({"type": "string"}));
+            let required = list(size, |index| format!("p{index:05}").into());
+            json!({"type": "object", "required": required, "properties": (0..size).map(property).collect::<Value>()})
+        },
+        |_| json!({}),
+    ),
+    (
+        "properties with defaults that are missing",
+        |size| {
+            let property = |index| (format!("p{index:05}"), json!({"type": "string", "default": "x"}));
+            json!({"type": "object", "properties": (0..size).map(property).collect::<Value>()})
+        },
+        |_| json!({}),
+    ),
 ];

@@ -46,11 +46,20 @@ impl Writes {
             Registry::new(ServedResources::built_in(), cache, store, Arc::new(Still))
         });
         let writes = Self { runtime, registry };
-        for (plural, namespace, name) in
-            [("namespaces", "", "default"), ("serviceaccounts", "default", "default")]
-        {
-            let served = writes.served("", "v1", plural);
-            writes.store(&served, namespace, json!({"metadata": {"name": name}})).unwrap();
+        let toleration = json!({"key": "class", "operator": "Exists", "effect": "NoSchedule"});
+        // What pods name: without it they are refused before they are validated, some after a second.
+        for (group, plural, namespace, object) in [
+            ("", "namespaces", "", json!({"metadata": {"name": "default"}})),
+            ("", "serviceaccounts", "default", json!({"metadata": {"name": "default"}})),
+            ("", "serviceaccounts", "default", json!({"metadata": {"name": "v00000"}})),
+            (
+                "node.k8s.io",
+                "runtimeclasses",
+                "",
+                json!({"metadata": {"name": "v00000"}, "handler": "v00000", "scheduling": {"tolerations": [toleration]}}),
+            ),
+        ] {
+            writes.store(&writes.served(group, "v1", plural), namespace, object).unwrap();
         }
         writes
     }
