@@ -1,6 +1,6 @@
 //! What is measured by `cargo xtask complexity`: the way of a write for every list
-//! and map of every built-in kind, patches, selectors, definitions and CEL functions,
-//! each with n elements and with twice as many.
+//! and map of every built-in kind, patches, selectors, definitions, CEL functions and
+//! expressions, each with n elements, twice and four times as many.
 //!
 //! `complexity list` prints `NAME<TAB>SIZE` for each case. `complexity run` reads lines of a
 //! case's number in that list and a size, `12 400`, and runs each: one call of [`measured_case`]
