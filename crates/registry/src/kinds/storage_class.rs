@@ -98,7 +98,8 @@ fn validate_topologies(terms: &[Value], errors: &mut Errors) {
     let list = Path::new("allowedTopologies");
     // Upstream starts from as many empty terms as there are terms, so that an
     // empty one always counts as repeated.
-    let mut seen: Vec<BTreeMap<&str, BTreeSet<&str>>> = vec![BTreeMap::new(); terms.len()];
+    let mut seen: BTreeMap<BTreeMap<&str, BTreeSet<&str>>, usize> =
+        BTreeMap::from([(BTreeMap::new(), terms.len())]);
     for (index, term) in terms.iter().enumerate() {
         let path = list.index(index);
         let expressions = path.child("matchLabelExpressions");
@@ -124,10 +125,15 @@ fn validate_topologies(terms: &[Value], errors: &mut Errors) {
             }
             term_values.insert(key, set);
         }
-        for _ in seen.iter().filter(|earlier| **earlier == term_values) {
+        let earlier = seen.entry(term_values).or_default();
+        for _ in 0..*earlier {
+            // There may be as many as the square of the terms.
+            if errors.is_full() {
+                break;
+            }
             errors.duplicate(expressions, named(""));
         }
-        seen.push(term_values);
+        *earlier += 1;
     }
 }
 
