@@ -52,6 +52,13 @@ struct Event {
     previous: Option<Version>,
 }
 
+impl Event {
+    /// What there is after it.
+    fn left(&self) -> Option<&Version> {
+        (self.kind != "DELETED").then_some(&self.object)
+    }
+}
+
 type Checked = Result<(), String>;
 
 macro_rules! ensure {
@@ -131,6 +138,7 @@ impl Ledger {
     /// happened. The last change of each resource belongs to the life that begins.
     pub fn settle(&mut self) -> Checked {
         let open = std::mem::take(&mut self.open);
+        let mut counts = self.counts;
         let index = self.index();
         let mut expected: HashMap<&str, &Write> = HashMap::new();
         for (life, ending) in &open {
@@ -143,10 +151,10 @@ impl Ledger {
             }
             for stream in life.streams.lock().unwrap().iter() {
                 self.settle_stream(stream)?;
-                self.counts.watched += stream.frames.len();
-                self.counts.resumed += usize::from(matches!(stream.start, Start::After(_)));
+                counts.watched += stream.frames.len();
+                counts.resumed += usize::from(matches!(stream.start, Start::After(_)));
             }
-            self.counts.reads += reads.len();
+            counts.reads += reads.len();
         }
         let guards: Vec<_> = open.iter().map(|(life, _)| life.writes.lock().unwrap()).collect();
         expected.extend(guards.iter().flat_map(|writes| writes.iter()).map(|write| (&*write.token, write)));
@@ -154,31 +162,32 @@ impl Ledger {
         self.settled = self.events.keys().filter_map(|of| Some((*of, self.place(*of)?))).collect();
         for write in expected.values() {
             match write.outcome {
-                Outcome::Written(_) | Outcome::Deleted { .. } => self.counts.acknowledged += 1,
-                Outcome::Refused { .. } => self.counts.refused += 1,
+                Outcome::Written(_) | Outcome::Deleted { .. } => counts.acknowledged += 1,
+                Outcome::Refused { .. } => counts.refused += 1,
                 Outcome::Lost => {
-                    self.counts.lost += 1;
-                    self.counts.appeared += usize::from(self.tokens.contains(&write.token));
+                    counts.lost += 1;
+                    counts.appeared += usize::from(self.tokens.contains(&write.token));
                 }
             }
         }
+        self.counts = counts;
         Ok(())
     }
 
-    fn index(&self) -> Index {
+    fn index(&self) -> Index<'_> {
         let mut index = Index::default();
         for (resource, events) in &self.events {
             for event in events {
-                index.by_name.entry((*resource, event.object.name.clone())).or_default().push(event.clone());
+                index.by_name.entry((*resource, &event.object.name)).or_default().push(event);
                 if event.kind == "DELETED" {
-                    index.deleted.insert(event.object.uid.clone(), event.revision);
+                    index.deleted.insert(&event.object.uid, event.revision);
                 }
             }
         }
         index
     }
 
-    fn settle_write(&self, index: &Index, write: &Write, ending: Ending) -> Checked {
+    fn settle_write(&self, index: &Index<'_>, write: &Write, ending: Ending) -> Checked {
         let events = index.of(write.resource, &write.name);
         let floor = write.floor;
         match &write.outcome {
@@ -193,7 +202,7 @@ impl Ledger {
                 ensure!(version.revision > floor, "revision went back: {write:?}");
             }
             Outcome::Deleted { uid } => {
-                let revision = index.deleted.get(uid);
+                let revision = index.deleted.get(uid.as_str());
                 ensure!(revision.is_some_and(|revision| *revision > floor), "deleted and there: {write:?}");
             }
             Outcome::Refused { code, reason } => {
@@ -271,7 +280,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn settle_read(&self, index: &Index, read: &Read) -> Checked {
+    fn settle_read(&self, index: &Index<'_>, read: &Read) -> Checked {
         match read {
             Read::Get { resource, name, floor, found } => {
                 let events = index.of(*resource, name);
@@ -303,16 +312,17 @@ impl Ledger {
         color: Option<&str>,
         items: &[Version],
     ) -> Checked {
-        let mut state = State::new();
+        let mut state: BTreeMap<&str, &Version> = BTreeMap::new();
         for event in self.after(resource, 0).take_while(|event| event.revision <= revision) {
-            match event.kind.as_str() {
-                "DELETED" => state.remove(&event.object.name),
-                _ => state.insert(event.object.name.clone(), event.object.clone()),
+            let name = event.object.name.as_str();
+            match event.left() {
+                None => state.remove(name),
+                Some(version) => state.insert(name, version),
             };
         }
         state.retain(|_, version| color.is_none_or(|color| color == version.color));
         let differs = |(left, right): &(&Version, &Version)| left != right;
-        let first = state.values().zip(items).find(differs);
+        let first = state.values().copied().zip(items).find(differs);
         let same = first.is_none() && state.len() == items.len();
         let (expected, found) = (state.len(), items.len());
         ensure!(
@@ -364,23 +374,22 @@ impl Ledger {
 }
 
 #[derive(Default)]
-struct Index {
-    by_name: HashMap<(Resource, String), Vec<Event>>,
-    deleted: HashMap<String, u64>,
+struct Index<'a> {
+    by_name: HashMap<(Resource, &'a str), Vec<&'a Event>>,
+    deleted: HashMap<&'a str, u64>,
 }
 
-impl Index {
-    fn of(&self, resource: Resource, name: &str) -> &[Event] {
-        self.by_name.get(&(resource, name.to_owned())).map(Vec::as_slice).unwrap_or_default()
+impl<'a> Index<'a> {
+    fn of(&self, resource: Resource, name: &'a str) -> &[&'a Event] {
+        self.by_name.get(&(resource, name)).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
 /// Whether something was true of an object at `floor` or at some time after it.
-fn possible(events: &[Event], floor: u64, holds: impl Fn(Option<&Version>) -> bool) -> bool {
-    let now = |event: &Event| (event.kind != "DELETED").then(|| event.object.clone());
+fn possible(events: &[&Event], floor: u64, holds: impl Fn(Option<&Version>) -> bool) -> bool {
     let start = events.partition_point(|event| event.revision <= floor);
-    let at_floor = events[..start].last().and_then(now);
-    holds(at_floor.as_ref()) || events[start..].iter().any(|event| holds(now(event).as_ref()))
+    let at_floor = events[..start].last().and_then(|event| event.left());
+    holds(at_floor) || events[start..].iter().any(|event| holds(event.left()))
 }
 
 /// An event as a watch with a selector shows it.

@@ -187,6 +187,15 @@ impl Life {
         self.ending.store(true, Ordering::SeqCst);
     }
 
+    /// Whether writers had been told of writes and waited for more when it ended. `before` are the
+    /// writes that were made before theirs.
+    pub fn ended_in_writes(&self, before: usize) -> bool {
+        let writes = self.writes.lock().unwrap();
+        let mut of_writers = writes.iter().skip(before).map(|write| &write.outcome);
+        of_writers.clone().any(|outcome| matches!(outcome, Outcome::Lost))
+            && of_writers.any(|outcome| matches!(outcome, Outcome::Written(_) | Outcome::Deleted { .. }))
+    }
+
     /// A connection has ended.
     pub fn lost(&self, what: &str) {
         if !self.ending.load(Ordering::SeqCst) {

@@ -110,6 +110,8 @@ fn fail(dir: &Path, log: &str, seed: u64, round: u64, violation: &str) -> ! {
 struct Total {
     kills: u64,
     early: u64,
+    /// Kills in a life that had acknowledged writes, with another write under way.
+    in_writes: u64,
     stops: u64,
     counts: Counts,
     ready: Vec<Duration>,
@@ -133,13 +135,14 @@ impl Total {
 
 impl std::fmt::Display for Total {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { kills, early, stops, counts, ready, stopping } = self;
+        let Self { kills, early, in_writes, stops, counts, ready, stopping } = self;
         let mut sorted = ready.clone();
         sorted.sort_unstable();
         let at = |part: usize| sorted.get((sorted.len() * part / 100).min(sorted.len().saturating_sub(1)));
         write!(
             f,
-            "{kills} kills ({early} of them while starting), {stops} stops (longest {stopping:?}), {counts:?}, \
+            "{kills} kills ({early} of them while starting, {in_writes} after acknowledged writes with more under \
+             way), {stops} stops (longest {stopping:?}), {counts:?}, \
              ready after {:?} (median), {:?} (99 %), {:?} (longest)",
             at(50).copied().unwrap_or_default(),
             at(99).copied().unwrap_or_default(),
@@ -198,6 +201,7 @@ impl History {
             return Err(format!("ready only after {:?}", place.took));
         }
 
+        let before = life.writes.lock().unwrap().len();
         let connector = Connector::new(&place);
         let writers: Vec<_> = (0..WRITERS)
             .map(|number| Writer {
@@ -234,6 +238,7 @@ impl History {
             self.watchers.push(watcher.await.map_err(|error| error.to_string())?);
         }
         let life = Arc::into_inner(life).unwrap();
+        let in_writes = life.ended_in_writes(before);
         self.ledger.ended(life, ending)?;
         if let Some(ended) = ended {
             return Err(format!("the server had ended by itself: {ended}"));
@@ -241,6 +246,7 @@ impl History {
         match ending {
             Ending::Killed => {
                 total.kills += 1;
+                total.in_writes += u64::from(in_writes);
                 self.killed(status.unwrap())
             }
             Ending::Stopped => {
