@@ -2,7 +2,7 @@
 """Long campaigns against the server and its parts. Each writes a report in Markdown.
 
     tests/campaigns/campaign.py fuzz  [--seconds 3600] [--targets NAME,...] [--quick]
-    tests/campaigns/campaign.py kills [--rounds 10000] [--seed N]
+    tests/campaigns/campaign.py kills [--rounds 10000] [--parallel 1] [--seed N]
     tests/campaigns/campaign.py load  --sternpost target/release/sternpost [--minutes 120]
 
 `cargo xtask campaign NAME` does the same and builds a release first where it is needed.
@@ -10,8 +10,10 @@
 
 fuzz runs every target of fuzz/ for so long. Targets are built with the toolchain that is
 there: coverage needs no nightly compiler, only a C++ compiler for libFuzzer itself. With
-`--quick` they are built faster and run slower, for runs of seconds.
-kills runs the crash test of the whole server (docs/durability.md) for so many rounds.
+`--quick` they are built faster, run slower and begin anew with the same choices, for runs of
+seconds. seeds.py has what targets begin with.
+kills runs the crash test of the whole server (docs/durability.md) for so many rounds, nine in
+ten of which end with a kill, the others with a stop.
 load keeps friendly and hostile clients on one server and samples its memory, descriptors
 and threads, which must be flat, and what friendly clients and /readyz wait.
 
@@ -39,6 +41,10 @@ import tempfile
 import threading
 import time
 
+# The tree stays as it is.
+sys.dont_write_bytecode = True
+import seeds
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CANNOT_RUN = 77
 
@@ -52,6 +58,9 @@ COVERAGE = [
     "-Cdebug-assertions",
     "-Coverflow-checks",
 ]
+# Inputs that a target begins with.
+QUICK_SEEDS = 200
+ALL_SEEDS = 100_000
 # One input: time, and memory of the whole process.
 INPUT_SECONDS = 10
 INPUT_MEGABYTES = 1024
@@ -78,6 +87,7 @@ def main():
     parser.add_argument("--targets", default="")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rounds", type=int, default=10_000)
+    parser.add_argument("--parallel", type=int, default=1)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--minutes", type=float, default=120)
     args = parser.parse_args()
@@ -135,7 +145,8 @@ def fuzz(args):
     binaries = build_targets(args.quick)
     rows, passed = [], True
     for target in targets:
-        row, good = fuzz_one(binaries / target, target, args.seconds)
+        with tempfile.TemporaryDirectory(prefix="sternpost-fuzz-") as folder:
+            row, good = fuzz_one(binaries / target, target, args, pathlib.Path(folder))
         rows.append(row)
         passed &= good
         print(f"fuzz: {target}: {row[-1]}", file=sys.stderr)
@@ -156,7 +167,7 @@ def build_targets(quick):
     environment = dict(os.environ, RUSTFLAGS=" ".join(COVERAGE), CARGO_TARGET_DIR=str(folder))
     command = ["cargo", "build", "--locked", "--target", host, "--manifest-path", str(ROOT / "fuzz/Cargo.toml")]
     if quick:
-        environment.update(CARGO_PROFILE_DEV_OPT_LEVEL="1", CARGO_PROFILE_DEV_DEBUG="0", CARGO_INCREMENTAL="0")
+        environment.update(CARGO_PROFILE_DEV_OPT_LEVEL="0", CARGO_PROFILE_DEV_DEBUG="0", CARGO_INCREMENTAL="0")
     else:
         command.append("--release")
     if subprocess.run(command, env=environment, stdin=subprocess.DEVNULL).returncode:
@@ -164,13 +175,21 @@ def build_targets(quick):
     return folder / host / ("debug" if quick else "release")
 
 
-def fuzz_one(binary, target, seconds):
+def fuzz_one(binary, target, args, scratch):
     corpus, artifacts = ROOT / "fuzz/corpus" / target, ROOT / "fuzz/artifacts" / target
-    corpus.mkdir(parents=True, exist_ok=True)
-    artifacts.mkdir(parents=True, exist_ok=True)
+    if args.quick:
+        # The same inputs in every run, as far as they get.
+        corpus = scratch / "corpus"
+    first = scratch / "seeds"
+    for folder in (corpus, artifacts, first):
+        folder.mkdir(parents=True, exist_ok=True)
+    seeds.write(target, first, QUICK_SEEDS if args.quick else ALL_SEEDS)
+    seconds = args.seconds
     command = [
         str(binary),
         str(corpus),
+        str(first),
+        f"-seed={1 if args.quick else random.randrange(1, 1 << 31)}",
         f"-max_total_time={seconds}",
         f"-timeout={INPUT_SECONDS}",
         f"-rss_limit_mb={INPUT_MEGABYTES}",
@@ -207,22 +226,91 @@ def fuzz_one(binary, target, seconds):
 
 
 def kills(args):
-    environment = dict(os.environ, STERNPOST_CRASH_ROUNDS=str(args.rounds))
-    if args.seed is not None:
-        environment["STERNPOST_CRASH_SEED"] = str(args.seed)
-    command = ["cargo", "test", "--release", "--locked", "-p", "sternpost", "--test", "crash", "--"]
-    command += ["nothing_acknowledged_is_lost", "--nocapture"]
-    lines = []
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as test:
-        for line in test.stdout:
-            lines.append(line.rstrip())
-            del lines[:-200]
+    binary = build_crash_test()
+    seed = args.seed if args.seed is not None else random.randrange(1 << 32)
+    shares = [args.rounds // args.parallel + (n < args.rounds % args.parallel) for n in range(args.parallel)]
+    tests = []
+    try:
+        for number, rounds in enumerate(shares):
+            tests.append(CrashTest(binary, rounds, seed + number))
+        for test in tests:
+            test.wait()
+    finally:
+        for test in tests:
+            test.end()
+    lines = [f"{args.rounds} rounds of `nothing_acknowledged_is_lost_and_nothing_else_is_made_up`, "
+             f"{args.parallel} at a time, each with a directory of its own.", ""]
+    ended = [line for test in tests if test.passed for line in test.told]
+    sums = [[name, str(sum(int(number) for line in ended for number in re.findall(pattern, line)))]
+            for name, pattern in CRASH_COUNTS]
+    lines += [*table(["of tests that passed", "sum"], sums), ""]
+    for test in tests:
+        lines += [f"{test.rounds} rounds from seed {test.seed}:", "", "```", *test.told, "```", ""]
+    return lines, all(test.passed for test in tests)
+
+
+def build_crash_test():
+    """Where the program of the test is."""
+    command = ["cargo", "test", "--release", "--locked", "-p", "sternpost", "--test", "crash", "--no-run",
+               "--message-format=json-render-diagnostics"]
+    built = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    messages = [json.loads(line) for line in built.stdout.splitlines() if line.startswith("{")]
+    found = [message["executable"] for message in messages
+             if message.get("executable") and message["target"]["name"] == "crash"]
+    if built.returncode or not found:
+        sys.exit("the crash test cannot be built")
+    return found[0]
+
+
+class CrashTest:
+    """One process of the test."""
+
+    def __init__(self, binary, rounds, seed):
+        self.rounds, self.seed, self.passed = rounds, seed, False
+        self.told = []
+        # In a group of its own, so that its server can be ended with it.
+        self.process = subprocess.Popen(
+            [binary, "nothing_acknowledged_is_lost", "--nocapture"], cwd=ROOT, start_new_session=True,
+            env=dict(os.environ, STERNPOST_CRASH_ROUNDS=str(rounds), STERNPOST_CRASH_SEED=str(seed)),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.told.append(line.rstrip())
+            del self.told[:-60]
             if line.startswith("crash: "):
-                print(line.rstrip(), file=sys.stderr)
-    passed = test.returncode == 0 and any(line.startswith("crash: ") and line.endswith(", ok") for line in lines)
-    told = [line for line in lines if line.startswith("crash: ")][-1:] if passed else lines[-60:]
-    return [f"{args.rounds} rounds of `nothing_acknowledged_is_lost_and_nothing_else_is_made_up`.", "", "```", *told, "```"], passed
+                print(f"seed {self.seed}: {line.rstrip()}", file=sys.stderr, flush=True)
+
+    def wait(self):
+        code = self.process.wait()
+        self.reader.join()
+        ended = [line for line in self.told if line.startswith("crash: ") and line.endswith(", ok")]
+        self.passed = code == 0 and len(ended) == 1
+        if self.passed:
+            self.told = ended
+
+    def end(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+# What the last line of the crash test counts.
+CRASH_COUNTS = [
+    ("kills", r"(\d+) kills"),
+    ("kills while starting", r"(\d+) of them while starting"),
+    ("kills after acknowledged writes with more under way", r"(\d+) after acknowledged writes"),
+    ("stops", r"(\d+) stops"),
+    ("writes acknowledged", r"acknowledged: (\d+)"),
+    ("writes refused", r"refused: (\d+)"),
+    ("writes not answered", r"lost: (\d+)"),
+    ("not answered, and done", r"appeared: (\d+)"),
+    ("reads compared", r"reads: (\d+)"),
+    ("watch events compared", r"watched: (\d+)"),
+    ("watches taken up after a restart", r"resumed: (\d+)"),
+]
 
 
 # --- load -------------------------------------------------------------------
