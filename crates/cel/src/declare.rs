@@ -9,9 +9,10 @@ use std::{
 };
 
 use serde_json::Value as Json;
+use sternpost_meta::expression::is_reserved;
 use sternpost_schema::ir::{Additional, Schema, Type as SchemaType};
 
-use crate::{parse::RESERVED, types::Type};
+use crate::types::Type;
 
 /// The largest request, in bytes: what bounds everything no schema bounds.
 pub const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
@@ -228,8 +229,7 @@ impl Declaration {
 
 /// How a property is spelled in expressions, if it can be.
 pub fn escape(property: &str) -> Option<String> {
-    const WORDS: [&str; 4] = ["true", "false", "null", "in"];
-    if WORDS.contains(&property) || RESERVED.contains(&property) {
+    if is_reserved(property) {
         return Some(format!("__{property}__"));
     }
     let starts_well =

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use sternpost_meta::expression::is_reserved;
+
 use crate::{
     ast::{ACCUMULATOR, Entry, Expr, Fold, Item, Kind, Literal, MessageField, operator},
     source::{Error, Source},
@@ -44,27 +46,6 @@ const OPERATORS: [&[(&str, &str)]; 5] = [
     ],
     &[("+", operator::ADD), ("-", operator::SUBTRACT)],
     &[("*", operator::MULTIPLY), ("/", operator::DIVIDE), ("%", operator::MODULO)],
-];
-
-/// Words that no variable may have as its name.
-pub(crate) const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
 ];
 
 pub(crate) struct Parsed {
@@ -470,7 +451,7 @@ impl Parser<'_> {
             return self.fail("mismatched input expecting IDENTIFIER");
         };
         self.at += 1;
-        if RESERVED.contains(&name.as_ref()) {
+        if is_reserved(&name) {
             self.note(at, format!("reserved identifier: {name}"));
         }
         let name: Arc<str> = if dotted { format!(".{name}").into() } else { name };

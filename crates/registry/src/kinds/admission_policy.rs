@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use sternpost_meta::{
-    expression::{Problem, Purpose},
+    expression::{Problem, Purpose, is_identifier},
     field::{Errors, Path},
     format::{dns_subdomain, dns1035_label, path_segment},
 };
@@ -15,30 +15,6 @@ use super::{
     label_selector, match_condition,
 };
 use crate::object::{Fields, FieldsMut};
-
-/// Words that CEL keeps for itself.
-const CEL_RESERVED: [&str; 20] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-];
 
 /// Says whether the expressions of one policy compile; variables are asked about first, in order.
 pub trait Expressions {
@@ -171,7 +147,7 @@ fn validate_variable(
     let name = variable.text("name");
     if name.trim().is_empty() {
         errors.required(path.child("name"), "name is not specified");
-    } else if !is_cel_identifier(name) {
+    } else if !is_identifier(name) {
         errors.invalid(path.child("name"), name, "must be a valid CEL identifier");
     }
     let expression = variable.text("expression");
@@ -180,12 +156,6 @@ fn validate_variable(
     } else {
         note(expressions.variable(name, expression), expression, path.child("expression"), errors);
     }
-}
-
-fn is_cel_identifier(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        && !CEL_RESERVED.contains(&name)
 }
 
 /// Policy name, parameters and resources of a binding.
