@@ -115,9 +115,9 @@ pub fn problem_of(expression: &str) -> Option<String> {
 
 fn compile_condition(environment: &Environment, expression: &str) -> Result<Program, String> {
     let program = environment.compile(expression).map_err(|error| format!("compilation failed: {error}"))?;
-    match program.result_type() {
+    match program.result_type().unwrapped() {
         Type::Bool => Ok(program),
-        other => Err(format!("must evaluate to bool but got {other}")),
+        _ => Err(format!("must evaluate to bool but got {}", program.result_type())),
     }
 }
 

@@ -8,10 +8,11 @@ use std::{
 use crate::{
     ast::{Entry, Expr, Fold, Item, Kind, Literal, MessageField, operator},
     declare::{Declaration, Object},
-    functions::{self, Overload, type_named},
+    functions::{self, Overload},
+    messages::{self, WellKnown},
     parse::MAX_ERRORS,
     source::{Error, Source},
-    types::{Substitution, Type},
+    types::{self, Substitution, Type},
 };
 
 /// Types larger than this are `dyn` inside.
@@ -22,6 +23,10 @@ const MAX_TYPE_PARTS: usize = 1000;
 pub(crate) enum Reference {
     Variable(Arc<str>),
     Type(Type),
+    /// A type that only the checker knows.
+    Undefined(Arc<str>),
+    /// The number of a name in an enumeration.
+    Enum(i64),
     /// A namespaced function: the receiver is part of its name.
     Function(Arc<str>),
 }
@@ -30,6 +35,15 @@ pub(crate) enum Reference {
 pub(crate) struct Checked {
     pub types: Vec<Type>,
     pub references: HashMap<usize, Reference>,
+}
+
+impl Checked {
+    /// Types as they are at run time: boxes of scalars are scalars.
+    pub fn unwrap_types(&mut self) {
+        for ty in &mut self.types {
+            *ty = ty.unwrapped();
+        }
+    }
 }
 
 pub(crate) struct Scope<'a> {
@@ -64,6 +78,16 @@ pub(crate) fn check(
         *ty = substitution.close(ty);
     }
     Ok(Checked { types, references })
+}
+
+/// What says which fields a message has.
+enum FieldSource {
+    Made(Arc<Object>),
+    WellKnown(&'static WellKnown),
+    /// It has none.
+    Nothing,
+    /// Nobody knows it.
+    Unknown,
 }
 
 struct Checker<'a> {
@@ -155,31 +179,62 @@ impl Checker<'_> {
     }
 
     fn message(&mut self, at: usize, name: &Arc<str>, fields: &[MessageField]) -> Type {
-        let made = self.made(name);
-        for MessageField { optional, name, colon, value } in fields {
+        let plain = name.strip_prefix('.').unwrap_or(name);
+        let (ty, source) = if let Some(made) = self.made(name) {
+            (Type::Object(made.clone()), FieldSource::Made(made))
+        } else if let Some(message) = messages::named(plain) {
+            (message.ty(), FieldSource::WellKnown(message))
+        } else {
+            let source = match self.lookup(name) {
+                None => return self.undeclared(at, name),
+                Some((_, Reference::Type(named))) => {
+                    self.error(at, format!("'{name}' is not a message type"));
+                    let is_own = matches!(named, Type::Opaque(_) | Type::Optional(_));
+                    if is_own { FieldSource::Unknown } else { FieldSource::Nothing }
+                }
+                Some((ty, _)) => {
+                    self.error(at, format!("'{ty}' is not a type"));
+                    FieldSource::Unknown
+                }
+            };
+            (Type::Error, source)
+        };
+        for MessageField { optional, name: field, colon, value } in fields {
             let mut found = self.check(value);
             if *optional {
-                found = self.unwrap_optional(value, &found);
+                found = match self.substitution.apply(&found) {
+                    Type::Optional(inner) => (*inner).clone(),
+                    other => {
+                        self.unwrap_optional(value, &other);
+                        other
+                    }
+                };
             }
-            let Some(made) = &made else { continue };
-            let declared = made.field_type(name);
+            let declared = match &source {
+                FieldSource::Made(made) => made.field_type(field),
+                FieldSource::WellKnown(message) => message.field_type(field),
+                FieldSource::Nothing => None,
+                FieldSource::Unknown => {
+                    self.error(*colon, format!("unexpected failed resolution of '{name}'"));
+                    continue;
+                }
+            };
+            if declared.is_none() && !matches!(source, FieldSource::Made(_)) {
+                self.error(*colon, format!("undefined field '{field}'"));
+                continue;
+            }
             if !declared.as_ref().is_some_and(|declared| self.substitution.assign(&found, declared)) {
                 let declared = declared.map(|declared| declared.to_string()).unwrap_or_default();
                 let found = self.substitution.close(&found);
                 self.error(
                     *colon,
-                    format!("expected type of field '{name}' is '{declared}' but provided type is '{found}'"),
+                    format!(
+                        "expected type of field '{field}' is '{declared}' but provided type is '{found}'"
+                    ),
                 );
             }
         }
-        if let Some(made) = made {
-            return Type::Object(made);
-        }
-        if type_named(name).is_some() {
-            self.error(at, format!("'{name}' is not a message type"))
-        } else {
-            self.undeclared(at, name)
-        }
+        ty
     }
 
     /// The type of objects that mutations make.
@@ -212,14 +267,29 @@ impl Checker<'_> {
         if let Some((name, declaration)) = self.scope.variables.get_key_value(name) {
             return Some((declaration.ty.clone(), Reference::Variable(name.clone())));
         }
-        let ty = type_named(name).or_else(|| self.made(name).map(Type::Object))?;
-        Some((Type::of(ty.clone()), Reference::Type(ty)))
+        if name == messages::NULL_VALUE {
+            return Some((Type::Int, Reference::Enum(0)));
+        }
+        if let Some(ty) = types::named(name) {
+            return Some((Type::of(ty.clone()), Reference::Type(ty)));
+        }
+        if let Some(message) = messages::named(name) {
+            let ty = message.ty();
+            let reference = if message.is_type() {
+                Reference::Type(ty.clone())
+            } else {
+                Reference::Undefined(name.into())
+            };
+            return Some((Type::of(ty), reference));
+        }
+        let made = self.made(name)?;
+        Some((Type::of(Type::Object(made.clone())), Reference::Undefined(made.name.clone())))
     }
 
     fn unwrap_optional(&mut self, value: &Expr, ty: &Type) -> Type {
         match self.substitution.apply(ty) {
             Type::Optional(inner) => (*inner).clone(),
-            Type::Dyn | Type::Error => ty.clone(),
+            Type::Dyn | Type::Any | Type::Error => ty.clone(),
             other => {
                 let expected = Type::optional(other.clone());
                 self.error(value.at, format!("expected type '{expected}' but found '{other}'"))
@@ -253,7 +323,7 @@ impl Checker<'_> {
     fn plain_field(&mut self, at: usize, of: &Type, field: &str) -> Type {
         match of {
             Type::Error => Type::Error,
-            Type::Dyn => Type::Dyn,
+            Type::Dyn | Type::Any => Type::Dyn,
             Type::Param(_) => {
                 self.substitution.assign(of, &Type::Dyn);
                 Type::Dyn
@@ -410,7 +480,7 @@ impl Checker<'_> {
             Type::List(items) if fold.second.is_some() => (Type::Int, (*items).clone()),
             Type::List(items) => ((*items).clone(), Type::Dyn),
             Type::Map(key, value) => ((*key).clone(), (*value).clone()),
-            Type::Dyn | Type::Error => (Type::Dyn, Type::Dyn),
+            Type::Dyn | Type::Any | Type::Error => (Type::Dyn, Type::Dyn),
             open @ Type::Param(_) => {
                 self.substitution.assign(&open, &Type::Dyn);
                 (Type::Dyn, Type::Dyn)

@@ -441,9 +441,14 @@ impl Object {
         self.name.strip_prefix(MADE).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
-    /// Whether expressions make such objects.
-    pub(crate) fn is_made(&self) -> bool {
-        self.is_open() || *self.name == *JSON_PATCH
+    /// Whether expressions make such objects, which then have a type of their own.
+    pub(crate) fn is_message(&self) -> bool {
+        self.is_open() || *self.name == *JSON_PATCH || self.is_protobuf()
+    }
+
+    /// Whether it is one of protobuf's messages that stand for themselves.
+    pub(crate) fn is_protobuf(&self) -> bool {
+        self.name.starts_with("google.protobuf.")
     }
 
     /// The type of a field, if there can be one of this name.

@@ -131,9 +131,7 @@ impl Estimator<'_> {
                 1
             }
             Kind::Select { operand, field, test } => {
-                if let Some(Reference::Variable(_) | Reference::Type(_)) =
-                    self.checked.references.get(&expr.id)
-                {
+                if self.checked.references.contains_key(&expr.id) {
                     self.paths.insert(expr.id, Arc::from([field.clone()]));
                     return 1;
                 }

@@ -4,11 +4,10 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 use sternpost_meta::cancel::checkpoint;
 
 use crate::{
-    declare::Object,
     functions::{Call, no_overload},
     library::operators,
-    plan::{Attribute, Base, FoldPlan, Plan, Qualifier, Selector},
-    value::{Entries, Items, Message, Value},
+    plan::{Attribute, Base, FoldPlan, Made, Plan, Qualifier, Selector},
+    value::{Entries, Items, Key as MapKey, Message, Value},
     variables::{Composed, MAX_VARIABLE_DEPTH, VARIABLES},
 };
 
@@ -242,7 +241,7 @@ impl<'a> Machine<'a, '_> {
             Plan::Otherwise { optional, other, unwrap } => self.otherwise(optional, other, *unwrap),
             Plan::List(items) => self.list(items),
             Plan::Map(entries) => self.map(entries),
-            Plan::Message(object, fields) => self.message(object, fields),
+            Plan::Message(made, fields) => self.message(made, fields),
             Plan::Append { accumulator, item } => self.append(*accumulator, item),
             Plan::Insert { accumulator, operands } => self.insert(*accumulator, operands),
             Plan::Fold(fold) => self.fold(fold),
@@ -440,7 +439,23 @@ impl<'a> Machine<'a, '_> {
         Ok(Value::Bool(find(&value, &Key::Field(field))?.is_some()))
     }
 
+    /// Literals are charged whether or not what is in them has a value.
+    fn literal<T>(&mut self, cost: u64, made: Result<T, EvalError>) -> Result<T, EvalError> {
+        match made {
+            Err(error) if error.is_limit() => Err(error),
+            made => {
+                self.meter.charge(cost)?;
+                made
+            }
+        }
+    }
+
     fn list(&mut self, items: &'a [(bool, Plan)]) -> Outcome<'a> {
+        let made = self.items(items);
+        self.literal(10, made).map(Value::list)
+    }
+
+    fn items(&mut self, items: &'a [(bool, Plan)]) -> Result<Vec<Value<'a>>, EvalError> {
         let mut values = Vec::with_capacity(items.len());
         for (optional, plan) in items {
             let value = self.run(plan)?;
@@ -450,11 +465,18 @@ impl<'a> Machine<'a, '_> {
                 value => values.push(value),
             }
         }
-        self.meter.charge(10)?;
-        Ok(Value::list(values))
+        Ok(values)
     }
 
     fn map(&mut self, entries: &'a [(bool, Plan, Plan)]) -> Outcome<'a> {
+        let made = self.entries(entries);
+        self.literal(30, made).map(Value::owned_map)
+    }
+
+    fn entries(
+        &mut self,
+        entries: &'a [(bool, Plan, Plan)],
+    ) -> Result<BTreeMap<MapKey, (Value<'a>, Value<'a>)>, EvalError> {
         let mut map = BTreeMap::new();
         for (optional, key, value) in entries {
             let key = self.run(key)?;
@@ -471,29 +493,44 @@ impl<'a> Machine<'a, '_> {
                 .ok_or_else(|| EvalError::new(format!("unsupported key type: {}", key.type_name())))?;
             map.insert(id, (key, value));
         }
-        self.meter.charge(30)?;
-        Ok(Value::owned_map(map))
+        Ok(map)
     }
 
-    fn message(&mut self, object: &Arc<Object>, fields: &'a [(bool, Arc<str>, Plan)]) -> Outcome<'a> {
+    fn message(&mut self, made: &'a Made, fields: &'a [(bool, Arc<str>, Plan)]) -> Outcome<'a> {
+        let fields = self.fields(fields);
+        let fields = self.literal(40, fields)?;
+        match made {
+            Made::Object(object) => Ok(Value::Message(Arc::new(Message { object: object.clone(), fields }))),
+            Made::WellKnown(message) => message.make(fields, &mut self.meter),
+        }
+    }
+
+    fn fields(
+        &mut self,
+        fields: &'a [(bool, Arc<str>, Plan)],
+    ) -> Result<BTreeMap<Arc<str>, Value<'a>>, EvalError> {
         let mut made = BTreeMap::new();
         for (optional, name, plan) in fields {
             let value = match self.run(plan)? {
                 Value::Optional(Some(inner)) if *optional => Arc::unwrap_or_clone(inner),
                 Value::Optional(None) if *optional => continue,
-                _ if *optional => return Err(no_overload()),
+                value if *optional => {
+                    let shown = operators::printed(&value);
+                    return Err(EvalError::new(format!(
+                        "cannot initialize optional entry '{name}' from non-optional value {shown}"
+                    )));
+                }
                 value => value,
             };
             made.insert(name.clone(), value);
         }
-        self.meter.charge(40)?;
-        Ok(Value::Message(Arc::new(Message { object: object.clone(), fields: made })))
+        Ok(made)
     }
 
     fn append(&mut self, slot: usize, item: &'a Plan) -> Outcome<'a> {
         let item = self.tried(item)?;
         // The accumulator, the list of one and the sum, as if they were made.
-        self.meter.charge(if item.is_ok() { 12 } else { 2 })?;
+        self.meter.charge(12)?;
         let held = self.locals.get_mut(slot).map(|held| std::mem::replace(held, Ok(Value::Null)));
         match (held, item) {
             (Some(Ok(Value::List(mut list))), Ok(item)) => {
@@ -510,9 +547,18 @@ impl<'a> Machine<'a, '_> {
 
     fn insert(&mut self, slot: usize, operands: &'a [Plan]) -> Outcome<'a> {
         self.meter.charge(1)?;
+        if let (Some(Err(error)), [_, _]) = (self.locals.get(slot), operands) {
+            return Err(error.clone());
+        }
         let mut values = Vec::with_capacity(2);
         for operand in operands {
-            values.push(self.run(operand)?);
+            match self.tried(operand)? {
+                Ok(value) => values.push(value),
+                Err(error) => {
+                    self.meter.charge(1)?;
+                    return Err(error);
+                }
+            }
         }
         self.meter.charge(1)?;
         let held = self.locals.get_mut(slot).map(|held| std::mem::replace(held, Ok(Value::Null)));
@@ -578,9 +624,9 @@ impl<'a> Machine<'a, '_> {
                 self.locals.truncate(slot);
                 let kind = go_type(&other);
                 return Err(EvalError::new(if fold.two {
-                    format!("unsupported comprehension range type: types.{kind}")
+                    format!("unsupported comprehension range type: {kind}")
                 } else {
-                    format!("got 'types.{kind}', expected iterable type")
+                    format!("got '{kind}', expected iterable type")
                 }));
             }
         }
@@ -617,14 +663,13 @@ impl<'a> Machine<'a, '_> {
         let Plan::Call { function, method, operands, pattern } = plan else { return Err(no_overload()) };
         let mut values = Vec::with_capacity(operands.len());
         let mut failed = None;
-        for operand in operands {
+        for (index, operand) in operands.iter().enumerate() {
             match self.run(operand) {
                 Ok(value) => values.push(value),
-                // With more than two operands, or a pattern made before, the
-                // first error ends the call, uncharged.
-                Err(error) if error.is_limit() || operands.len() > 2 || pattern.is_some() => {
-                    return Err(error);
-                }
+                Err(error) if error.is_limit() || pattern.is_some() => return Err(error),
+                // With more than two operands the first error ends the call, which is charged only if all
+                // of them have been evaluated.
+                Err(error) if operands.len() > 2 && index + 1 < operands.len() => return Err(error),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
@@ -664,6 +709,11 @@ fn find<'a>(value: &Value<'a>, key: &Key<'_, '_>) -> Result<Option<Value<'a>>, E
                 Some(json) => Value::declared(json, &field.declaration).map(Some),
             }
         }
+        Value::Message(message) if message.object.is_protobuf() => Err(match key {
+            Key::Field(field) => no_field(field),
+            Key::Value(Value::String(field)) => no_field(field.as_str()),
+            Key::Value(_) => no_overload(),
+        }),
         Value::Message(message) => Ok(match key {
             Key::Field(field) => message.fields.get(*field).cloned(),
             Key::Value(Value::String(text)) => message.fields.get(text.as_str()).cloned(),
@@ -699,6 +749,10 @@ fn find<'a>(value: &Value<'a>, key: &Key<'_, '_>) -> Result<Option<Value<'a>>, E
     }
 }
 
+fn no_field(name: &str) -> EvalError {
+    EvalError::new(format!("no such field '{name}'"))
+}
+
 fn missing(value: &Value<'_>, key: &Key<'_, '_>) -> EvalError {
     let shown = match key {
         Key::Field(field) => field.to_string(),
@@ -713,17 +767,18 @@ fn missing(value: &Value<'_>, key: &Key<'_, '_>) -> EvalError {
 /// The name of the type that holds such a value upstream.
 fn go_type(value: &Value<'_>) -> &'static str {
     match value {
-        Value::Null => "Null",
-        Value::Bool(_) => "Bool",
-        Value::Int(_) => "Int",
-        Value::Uint(_) => "Uint",
-        Value::Double(_) => "Double",
-        Value::String(_) => "String",
-        Value::Bytes(_) => "Bytes",
-        Value::Timestamp(_) => "Timestamp",
-        Value::Duration(_) => "Duration",
-        Value::Type(_) => "Type",
-        Value::Optional(_) => "Optional",
-        _ => "Opaque",
+        Value::Null => "types.Null",
+        Value::Bool(_) => "types.Bool",
+        Value::Int(_) => "types.Int",
+        Value::Uint(_) => "types.Uint",
+        Value::Double(_) => "types.Double",
+        Value::String(_) => "types.String",
+        Value::Bytes(_) => "types.Bytes",
+        Value::Timestamp(_) => "types.Timestamp",
+        Value::Duration(_) => "types.Duration",
+        Value::Type(_) => "types.Type",
+        Value::Optional(_) => "types.Optional",
+        Value::Message(message) if message.object.is_protobuf() => "*types.protoObj",
+        _ => "types.Opaque",
     }
 }

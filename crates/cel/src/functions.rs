@@ -310,28 +310,6 @@ fn parse(text: &str, names: &mut Vec<String>) -> Option<Type> {
     })
 }
 
-/// Names of types that stand for themselves in expressions.
-pub(crate) fn type_named(name: &str) -> Option<Type> {
-    Some(match name {
-        "bool" => Type::Bool,
-        "bytes" => Type::Bytes,
-        "double" => Type::Double,
-        "int" => Type::Int,
-        "uint" => Type::Uint,
-        "string" => Type::String,
-        "list" => Type::list(Type::Dyn),
-        "map" => Type::map(Type::Dyn, Type::Dyn),
-        "null_type" => Type::Null,
-        "type" => Type::of(Type::Dyn),
-        "optional_type" => Type::optional(Type::Dyn),
-        "google.protobuf.Timestamp" => Type::Timestamp,
-        "google.protobuf.Duration" => Type::Duration,
-        types::IP => Type::Opaque(types::IP),
-        types::CIDR => Type::Opaque(types::CIDR),
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -27,6 +27,7 @@ mod functions;
 mod library;
 mod limits;
 mod literals;
+mod messages;
 mod parse;
 mod plan;
 mod source;
@@ -140,7 +141,7 @@ impl Environment {
         let parsed = parse::parse(&source).map_err(CompileError::Invalid)?;
         let scope =
             check::Scope { variables: &self.variables, version: self.version, json_patch: self.json_patch };
-        let checked =
+        let mut checked =
             check::check(&scope, &source, &parsed.root, parsed.nodes).map_err(CompileError::Invalid)?;
         if self.version >= LITERAL_CHECKS_SINCE {
             let errors = literals::check(&source, &parsed.root, &checked);
@@ -148,11 +149,12 @@ impl Environment {
                 return Err(CompileError::Invalid(errors));
             }
         }
+        let result = checked.types.get(parsed.root.id).cloned().unwrap_or(Type::Dyn);
+        checked.unwrap_types();
         let estimate = |largest| estimate::estimate(&parsed.root, &checked, self.sizes.as_deref(), largest);
         let by_size = CostsBySize::estimated(|size| estimate(Some(size)));
         let estimate = estimate(None);
         let plan = plan::plan(&parsed.root, &checked).map_err(CompileError::Program)?;
-        let result = checked.types.get(parsed.root.id).cloned().unwrap_or(Type::Dyn);
         let mut variables: Vec<Arc<str>> = checked
             .references
             .into_values()

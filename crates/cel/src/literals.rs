@@ -29,14 +29,15 @@ fn visit(source: &Source, expr: &Expr, checked: &Checked, exempt: bool, errors: 
     }
 }
 
-/// One node; whether lists directly within it are exempt.
+/// One node; whether lists within it are exempt.
 fn node(source: &Source, expr: &Expr, checked: &Checked, exempt: bool, errors: &mut Vec<Error>) -> bool {
     let ty = |expr: &Expr| checked.types.get(expr.id).cloned().unwrap_or(Type::Dyn);
-    let mut inner_exempt = exempt && matches!(expr.kind, Kind::List(_) | Kind::Map(_));
+    let plain = |expr: &Expr| ty(expr).unwrapped();
+    let mut inner_exempt = exempt;
     match &expr.kind {
         Kind::List(items) if !exempt => {
-            let plain = items.iter().map(|item| (&item.value, unwrapped(ty(&item.value), item.optional)));
-            same(source, plain, errors);
+            let items = items.iter().map(|item| (&item.value, unwrapped(ty(&item.value), item.optional)));
+            same(source, items, errors);
         }
         Kind::Map(entries) if !exempt => {
             same(source, entries.iter().map(|entry| (&entry.key, ty(&entry.key))), errors);
@@ -78,7 +79,7 @@ fn node(source: &Source, expr: &Expr, checked: &Checked, exempt: bool, errors: &
                 }
                 ("format", Some(Expr { kind: Kind::Literal(Literal::String(format)), .. }), [list]) => {
                     inner_exempt = true;
-                    if let Some((place, message)) = string_format::check(format, list, &ty) {
+                    if let Some((place, message)) = string_format::check(format, list, &plain) {
                         errors.push(source.error(place.map_or(expr.at, |place| place.at), message));
                     }
                 }
@@ -101,7 +102,7 @@ fn unwrapped(ty: Type, optional: bool) -> Type {
 fn same<'e>(source: &Source, mut values: impl Iterator<Item = (&'e Expr, Type)>, errors: &mut Vec<Error>) {
     let Some((_, first)) = values.next() else { return };
     for (value, ty) in values {
-        if ty != first {
+        if ty.unwrapped() != first.unwrapped() {
             errors.push(source.error(value.at, format!("expected type '{first}' but found '{ty}'")));
             return;
         }

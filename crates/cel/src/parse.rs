@@ -487,6 +487,9 @@ impl Parser<'_> {
         let at = self.offset();
         self.at += 1;
         let mut fields = Vec::new();
+        if self.is(",") && self.text(1) == "}" {
+            self.at += 1;
+        }
         while !self.is("}") {
             if !fields.is_empty() && self.is(",") && self.accept(",").is_some() && self.is("}") {
                 break;

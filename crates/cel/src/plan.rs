@@ -12,6 +12,7 @@ use crate::{
     evaluate::{EvalError, Meter},
     functions::{self, Body, Call, Function, no_overload},
     library::regex as patterns,
+    messages::{self, WellKnown},
     types::Type,
     value::{Text, Value},
 };
@@ -41,7 +42,7 @@ pub(crate) enum Plan {
     },
     List(Vec<(bool, Plan)>),
     Map(Vec<(bool, Plan, Plan)>),
-    Message(Arc<Object>, Vec<(bool, Arc<str>, Plan)>),
+    Message(Made, Vec<(bool, Arc<str>, Plan)>),
     /// `accumulator + [item]`, done in place.
     Append {
         accumulator: usize,
@@ -53,6 +54,13 @@ pub(crate) enum Plan {
         operands: Vec<Plan>,
     },
     Fold(Box<FoldPlan>),
+}
+
+/// What expressions make by naming its fields.
+#[derive(Debug)]
+pub(crate) enum Made {
+    Object(Arc<Object>),
+    WellKnown(&'static WellKnown),
 }
 
 #[derive(Debug)]
@@ -106,11 +114,13 @@ pub(crate) type Planned<T> = Result<T, EvalError>;
 
 impl Planner<'_> {
     fn plan(&mut self, expr: &Expr) -> Planned<Plan> {
-        if let Some(Reference::Type(ty)) = self.checked.references.get(&expr.id) {
-            if matches!(ty, Type::Object(_)) {
-                return Err(EvalError::new(format!("reference to undefined type: {ty}")));
+        match self.checked.references.get(&expr.id) {
+            Some(Reference::Type(ty)) => return Ok(Plan::Constant(Value::Type(ty.clone()))),
+            Some(Reference::Enum(number)) => return Ok(Plan::Constant(Value::Int(*number))),
+            Some(Reference::Undefined(name)) => {
+                return Err(EvalError::new(format!("reference to undefined type: {name}")));
             }
-            return Ok(Plan::Constant(Value::Type(ty.clone())));
+            _ => {}
         }
         match &expr.kind {
             Kind::Literal(literal) => Ok(Plan::Constant(constant(literal))),
@@ -118,7 +128,7 @@ impl Planner<'_> {
             Kind::Select { operand, field, test } => self.select(expr, operand, field, *test),
             Kind::List(items) => self.list(items),
             Kind::Map(entries) => self.map(entries),
-            Kind::Struct { fields, .. } => self.message(expr, fields),
+            Kind::Struct { name, fields } => self.message(expr, name, fields),
             Kind::Fold(fold) => self.fold(fold),
             Kind::Call { function, target, args } => self.call(expr, function, target.as_deref(), args),
         }
@@ -190,16 +200,20 @@ impl Planner<'_> {
         Ok(Plan::Constant(Value::owned_map(map)))
     }
 
-    fn message(&mut self, expr: &Expr, fields: &[MessageField]) -> Planned<Plan> {
-        let Some(Type::Object(object)) = self.checked.types.get(expr.id) else {
-            return Err(no_overload());
+    fn message(&mut self, expr: &Expr, name: &str, fields: &[MessageField]) -> Planned<Plan> {
+        let made = match (
+            messages::named(name.strip_prefix('.').unwrap_or(name)),
+            self.checked.types.get(expr.id),
+        ) {
+            (Some(message), _) => Made::WellKnown(message),
+            (None, Some(Type::Object(object))) => Made::Object(object.clone()),
+            _ => return Err(no_overload()),
         };
-        let object = object.clone();
         let mut plans = Vec::with_capacity(fields.len());
         for field in fields {
             plans.push((field.optional, field.name.clone(), self.plan(&field.value)?));
         }
-        Ok(Plan::Message(object, plans))
+        Ok(Plan::Message(made, plans))
     }
 
     fn fold(&mut self, fold: &Fold) -> Planned<Plan> {

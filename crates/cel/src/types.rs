@@ -21,6 +21,10 @@ pub enum Type {
     /// The type of a type.
     Type(Arc<Type>),
     Optional(Arc<Type>),
+    /// Protobuf's boxes of scalars: values are those of the scalar, and null may stand there.
+    Wrapper(Arc<Type>),
+    /// Protobuf's message of any kind: its values are of that kind.
+    Any,
     /// An object of a schema: nominal, equal by name.
     Object(Arc<Object>),
     /// A library's own type, such as `kubernetes.URL`.
@@ -56,6 +60,23 @@ impl Type {
         Self::Optional(Arc::new(inner))
     }
 
+    pub(crate) fn wrapper(scalar: Type) -> Self {
+        Self::Wrapper(Arc::new(scalar))
+    }
+
+    /// The type of what is in protobuf's boxes, which is all there is at run time.
+    pub fn unwrapped(&self) -> Self {
+        match self {
+            Self::Wrapper(inner) => (**inner).clone(),
+            Self::Any => Self::Dyn,
+            Self::List(inner) => Self::list(inner.unwrapped()),
+            Self::Optional(inner) => Self::optional(inner.unwrapped()),
+            Self::Type(inner) => Self::of(inner.unwrapped()),
+            Self::Map(key, value) => Self::map(key.unwrapped(), value.unwrapped()),
+            other => other.clone(),
+        }
+    }
+
     pub(crate) fn of(inner: Type) -> Self {
         Self::Type(Arc::new(inner))
     }
@@ -74,7 +95,9 @@ impl Type {
             Self::Timestamp => "google.protobuf.Timestamp",
             Self::Duration => "google.protobuf.Duration",
             Self::List(_) => "list",
-            Self::Object(object) if object.is_made() => &object.name,
+            Self::Wrapper(inner) => inner.runtime_name(),
+            Self::Any => "google.protobuf.Any",
+            Self::Object(object) if object.is_message() => &object.name,
             Self::Map(..) | Self::Object(_) => "map",
             Self::Type(_) => "type",
             Self::Optional(_) => "optional_type",
@@ -108,6 +131,26 @@ impl Type {
     }
 }
 
+/// Names of types that stand for themselves in expressions.
+pub(crate) fn named(name: &str) -> Option<Type> {
+    Some(match name {
+        "bool" => Type::Bool,
+        "bytes" => Type::Bytes,
+        "double" => Type::Double,
+        "int" => Type::Int,
+        "uint" => Type::Uint,
+        "string" => Type::String,
+        "list" => Type::list(Type::Dyn),
+        "map" => Type::map(Type::Dyn, Type::Dyn),
+        "null_type" => Type::Null,
+        "type" => Type::of(Type::Dyn),
+        "optional_type" => Type::optional(Type::Dyn),
+        IP => Type::Opaque(IP),
+        CIDR => Type::Opaque(CIDR),
+        _ => return None,
+    })
+}
+
 /// As error messages print types.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,6 +162,8 @@ impl fmt::Display for Type {
             Self::Map(key, value) => write!(f, "map({key}, {value})"),
             Self::Type(inner) => write!(f, "type({inner})"),
             Self::Optional(inner) => write!(f, "optional_type({inner})"),
+            Self::Wrapper(inner) => write!(f, "wrapper({inner})"),
+            Self::Any => f.write_str("any"),
             Self::Object(object) => f.write_str(&object.name),
             Self::Error => f.write_str("!error!"),
             other => f.write_str(other.runtime_name()),
@@ -197,7 +242,9 @@ impl Substitution {
             (Type::Param(one), Type::Param(other)) if one == other => true,
             (_, Type::Param(param)) => self.bind(*param, from),
             (Type::Param(param), _) => self.bind(*param, to),
-            (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) => true,
+            (Type::Dyn | Type::Any | Type::Error, _) | (_, Type::Dyn | Type::Any | Type::Error) => true,
+            (Type::Null, Type::Wrapper(_)) | (Type::Wrapper(_), Type::Null) => true,
+            (Type::Wrapper(one), other) | (other, Type::Wrapper(one)) => self.assign(one, other),
             (
                 Type::Null,
                 Type::Null
@@ -234,8 +281,11 @@ impl Substitution {
                 }
                 return fits;
             }
-            // The more general of the two stays.
+            // The more general of the two stays; of those that are as general, the first.
             let (to, bound) = (self.apply(&to), self.apply(&bound));
+            if is_wrapper_of(&to, &bound) {
+                return true;
+            }
             if less_specific(&to, &bound) && !occurs(param, &to) {
                 self.set(param, to);
             }
@@ -267,6 +317,15 @@ impl Substitution {
     }
 }
 
+/// Whether one of two types that fit is the box of what the other, a scalar or null, is.
+fn is_wrapper_of(one: &Type, other: &Type) -> bool {
+    matches!(one, Type::Wrapper(_)) != matches!(other, Type::Wrapper(_))
+        && !matches!(
+            (one, other),
+            (Type::Dyn | Type::Any | Type::Param(_), _) | (_, Type::Dyn | Type::Any | Type::Param(_))
+        )
+}
+
 fn occurs(param: usize, within: &Type) -> bool {
     match within {
         Type::Param(other) => *other == param,
@@ -276,8 +335,8 @@ fn occurs(param: usize, within: &Type) -> bool {
 
 fn less_specific(one: &Type, other: &Type) -> bool {
     match (one, other) {
-        (Type::Dyn | Type::Param(_), _) => true,
-        (_, Type::Dyn | Type::Param(_)) => false,
+        (Type::Dyn | Type::Any | Type::Param(_), _) => true,
+        (_, Type::Dyn | Type::Any | Type::Param(_)) => false,
         (Type::Null, _) => false,
         (_, Type::Null) => true,
         (one, other) => {

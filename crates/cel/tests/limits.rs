@@ -91,6 +91,7 @@ fn cheap_steps_cannot_make_or_visit_much() {
         "lists.range(9223372036854775807).size() > 0".to_owned(),
         format!("'%s'.format([{doubled}])"),
         format!("{doubled} == {doubled}"),
+        format!("google.protobuf.ListValue{{values: {doubled}}}"),
     ] {
         assert_eq!(run(&bomb).unwrap_err().kind(), ErrorKind::CallLimit, "{bomb}");
     }

@@ -79,6 +79,7 @@ fn type_name(ty: &Type) -> String {
         Type::Type(inner) if **inner == Type::Dyn => "type".into(),
         Type::Type(inner) => format!("type({})", type_name(inner)),
         Type::Optional(inner) => format!("optional_type({})", type_name(inner)),
+        Type::Any => "google.protobuf.Any".into(),
         other => other.to_string(),
     }
 }
@@ -90,6 +91,7 @@ fn shown(value: &Value<'_>) -> Json {
         Value::Bool(value) => tagged("bool", (*value).into()),
         Value::Int(value) => tagged("int", value.to_string().into()),
         Value::Uint(value) => tagged("uint", value.to_string().into()),
+        Value::Double(value) if value.is_nan() => tagged("double", f64::NAN.to_bits().to_string().into()),
         Value::Double(value) => tagged("double", value.to_bits().to_string().into()),
         Value::String(text) => tagged("string", text.as_str().into()),
         Value::Bytes(bytes) => {
@@ -174,6 +176,11 @@ fn without_objects(expected: &Json, found: &Json) -> Json {
 #[test]
 fn expressions_by_hand_answer_as_recorded() {
     compare("expressions.jsonl", 1500);
+}
+
+#[test]
+fn messages_answer_as_recorded() {
+    compare("messages.jsonl", 1000);
 }
 
 #[test]

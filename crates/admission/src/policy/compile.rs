@@ -82,7 +82,7 @@ impl Compiler {
     pub fn compile(&self, purpose: Purpose, expression: &str) -> Result<Program, Problem> {
         let environment = self.environment(purpose, expression);
         let program = program(&environment, expression)?;
-        let found = program.result_type().to_string();
+        let found = program.result_type().unwrapped().to_string();
         let wanted = match purpose {
             Purpose::Condition | Purpose::Validation => "bool",
             Purpose::Message => "string",
@@ -94,7 +94,7 @@ impl Compiler {
         if found == wanted {
             Ok(program)
         } else {
-            Err(Problem::Invalid(format!("must evaluate to {wanted} but got {found}")))
+            Err(Problem::Invalid(format!("must evaluate to {wanted} but got {}", program.result_type())))
         }
     }
 

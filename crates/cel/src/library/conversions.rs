@@ -8,7 +8,7 @@ use crate::{
     functions::{Call, Function, function, named_mismatch},
     library::{
         cost,
-        operators::{overflow, printed, timestamp_overflow},
+        operators::{overflow, printed, timestamp_overflow, unsigned_overflow},
         time,
     },
     types::Type,
@@ -217,17 +217,16 @@ fn int<'a>(value: &Value<'a>) -> Option<Outcome<'a>> {
 }
 
 fn uint<'a>(value: &Value<'a>) -> Option<Outcome<'a>> {
-    let overflow = || EvalError::new("unsigned integer overflow");
     Some(match value {
         Value::Uint(_) => Ok(value.clone()),
-        Value::Int(value) => u64::try_from(*value).map(Value::Uint).map_err(|_| overflow()),
+        Value::Int(value) => u64::try_from(*value).map(Value::Uint).map_err(|_| unsigned_overflow()),
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "within the range, checked"
         )]
         Value::Double(value) if *value >= 0.0 && *value < TWO_TO_64 => Ok(Value::Uint(*value as u64)),
-        Value::Double(_) => Err(overflow()),
+        Value::Double(_) => Err(unsigned_overflow()),
         Value::String(text) => match text.as_str().parse() {
             Ok(number) if !text.as_str().starts_with('+') => Ok(Value::Uint(number)),
             _ => Err(failed(value, &Type::Uint)),

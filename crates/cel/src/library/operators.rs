@@ -115,7 +115,9 @@ pub(crate) const FUNCTIONS: &[Function] = &[
          (list(A),list(A)):list(A) (duration,duration):duration (timestamp,duration):timestamp
          (duration,timestamp):timestamp",
         |call, meter| match call.operands {
-            [Value::Map(_) | Value::Object(..) | Value::Null, _] => Some(no_operator(operator::ADD)),
+            [Value::Map(_) | Value::Object(..) | Value::Message(_) | Value::Null, _] => {
+                Some(no_operator(operator::ADD))
+            }
             [one, other] => Some(add(one, other, meter)),
             _ => None,
         },
@@ -262,7 +264,9 @@ fn no_operator<'a>(operator: &str) -> Outcome<'a> {
 
 fn order<'a>(name: &str, call: &Call<'_, 'a>, holds: fn(Ordering) -> bool) -> Option<Outcome<'a>> {
     match call.operands {
-        [Value::List(_) | Value::Map(_) | Value::Object(..) | Value::Null, _] => Some(no_operator(name)),
+        [Value::List(_) | Value::Map(_) | Value::Object(..) | Value::Message(_) | Value::Null, _] => {
+            Some(no_operator(name))
+        }
         [one, other] => Some(one.order(other).map(|order| Value::Bool(holds(order)))),
         _ => None,
     }
@@ -308,7 +312,11 @@ fn int<'a>(value: Option<i64>) -> Outcome<'a> {
 }
 
 fn uint<'a>(value: Option<u64>) -> Outcome<'a> {
-    value.map(Value::Uint).ok_or_else(|| EvalError::new("unsigned integer overflow"))
+    value.map(Value::Uint).ok_or_else(unsigned_overflow)
+}
+
+pub(crate) fn unsigned_overflow() -> EvalError {
+    EvalError::new("unsigned integer overflow")
 }
 
 pub(crate) fn overflow() -> EvalError {
@@ -321,7 +329,9 @@ fn arithmetic<'a>(
     compute: fn(&Value<'a>, &Value<'a>) -> Outcome<'a>,
 ) -> Option<Outcome<'a>> {
     match call.operands {
-        [Value::List(_) | Value::Map(_) | Value::Object(..) | Value::Null, _] => Some(no_operator(name)),
+        [Value::List(_) | Value::Map(_) | Value::Object(..) | Value::Message(_) | Value::Null, _] => {
+            Some(no_operator(name))
+        }
         [one, other] => Some(compute(one, other)),
         _ => None,
     }

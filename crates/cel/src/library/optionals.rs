@@ -118,6 +118,7 @@ fn is_zero(value: &Value<'_>) -> bool {
         Value::Map(map) => map.is_empty(),
         Value::Object(entries, _) => entries.is_empty(),
         Value::Duration(value) => *value == 0,
+        Value::Message(message) => message.fields.is_empty(),
         _ => false,
     }
 }

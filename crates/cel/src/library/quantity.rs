@@ -127,6 +127,12 @@ impl Amount {
     }
 }
 
+impl std::fmt::Display for Amount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.quantity.fmt(f)
+    }
+}
+
 fn of(quantity: Quantity, computed: bool) -> Value<'static> {
     Value::Quantity(Amount { quantity: quantity.into(), computed })
 }

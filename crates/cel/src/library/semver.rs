@@ -70,6 +70,7 @@ fn number_of<'a>(call: &Call<'_, 'a>, part: fn(&Semver) -> u64) -> Option<Result
 
 #[derive(Debug)]
 pub struct Semver {
+    pub(crate) text: String,
     major: u64,
     minor: u64,
     patch: u64,
@@ -111,7 +112,7 @@ impl Semver {
                 )));
             }
         }
-        Ok(Self { major, minor, patch, prerelease: parts })
+        Ok(Self { text: text.to_owned(), major, minor, patch, prerelease: parts })
     }
 
     /// With a leading `v`, missing numbers and leading zeros put right.

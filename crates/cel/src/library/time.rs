@@ -116,6 +116,14 @@ impl Timestamp {
         (FIRST_SECOND..=LAST_SECOND).contains(&seconds).then_some(Self { seconds, nanos: 0, offset: 0 })
     }
 
+    /// Seconds since 1970 and nanoseconds, of which there may be more than a second's. It need not be in
+    /// the range that texts and sums are held to.
+    pub(crate) fn from_unix(seconds: i64, nanos: i64) -> Self {
+        let seconds = seconds.saturating_add(nanos.div_euclid(1_000_000_000));
+        let nanos = u32::try_from(nanos.rem_euclid(1_000_000_000)).unwrap_or(0);
+        Self { seconds, nanos, offset: 0 }
+    }
+
     /// RFC 3339, upper case, a fraction allowed.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let digits = |range: std::ops::Range<usize>| -> Option<i64> {
@@ -178,14 +186,15 @@ impl Timestamp {
 
     pub(crate) fn plus(&self, duration: i64) -> Option<Self> {
         let nanos = i64::from(self.nanos) + duration.rem_euclid(1_000_000_000);
-        let seconds = self.seconds + duration.div_euclid(1_000_000_000) + nanos / 1_000_000_000;
+        let whole = duration.div_euclid(1_000_000_000) + nanos / 1_000_000_000;
+        let seconds = self.seconds.checked_add(whole)?;
         let nanos = u32::try_from(nanos % 1_000_000_000).ok()?;
         Self::from_seconds(seconds).map(|instant| Self { nanos, offset: self.offset, ..instant })
     }
 
     pub(crate) fn minus(&self, other: &Self) -> Option<i64> {
-        let nanos = i128::from(self.seconds - other.seconds) * 1_000_000_000 + i128::from(self.nanos)
-            - i128::from(other.nanos);
+        let seconds = i128::from(self.seconds) - i128::from(other.seconds);
+        let nanos = seconds * 1_000_000_000 + i128::from(self.nanos) - i128::from(other.nanos);
         i64::try_from(nanos).ok()
     }
 
@@ -215,7 +224,7 @@ impl Timestamp {
 /// RFC 3339 with as many digits as needed.
 impl std::fmt::Display for Timestamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let local = self.seconds + i64::from(self.offset);
+        let local = self.seconds.saturating_add(i64::from(self.offset));
         let (year, month, day) = civil_from_days(local.div_euclid(86_400));
         let clock = local.rem_euclid(86_400);
         write!(
