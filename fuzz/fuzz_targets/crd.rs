@@ -7,7 +7,7 @@
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value, json};
 use sternpost_crd::{definition::Definition, object, prepare, table, validate};
-use sternpost_meta::time::Timestamp;
+use sternpost_golang::time::Timestamp;
 
 /// Deeper schemas are for their own test; here they only take time.
 const DEPTH: usize = 6;

@@ -4,9 +4,8 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
+use sternpost_golang::{json::json_type, strconv::go_quote};
 use sternpost_meta::{
-    field::go_quote,
-    go::json_type,
     review::ReviewVersion,
     status::{Status, Told},
 };

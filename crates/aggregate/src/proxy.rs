@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header, uri};
 use hyper::body::{Body, Incoming};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use sternpost_golang::path::clean;
 use sternpost_meta::user::User;
 use sternpost_webhook::{Address, Cause};
 
@@ -160,7 +161,7 @@ fn request(forward: Forward<'_>, address: &Address) -> Result<Request<Outgoing>,
         let told = [
             (FORWARDED_PROTO, "https"),
             (FORWARDED_HOST, place.as_str()),
-            (FORWARDED_URI, &escape_path(&clean(path))),
+            (FORWARDED_URI, &escape_path(&forwarded_path(path))),
         ];
         for (name, value) in told {
             headers.insert(name, HeaderValue::try_from(value).map_err(|_| invalid())?);
@@ -355,20 +356,13 @@ fn escape_path(path: &str) -> String {
     utf8_percent_encode(path, ESCAPED).to_string()
 }
 
-/// Dots and empty segments resolved; a slash at the end stays.
-fn clean(path: &str) -> String {
-    let mut segments: Vec<&str> = Vec::new();
-    for segment in path.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => {
-                segments.pop();
-            }
-            segment => segments.push(segment),
-        }
+/// Cleaned; a slash at the end stays.
+fn forwarded_path(path: &str) -> String {
+    let mut cleaned = clean(&format!("/{path}"));
+    if path.ends_with('/') && !cleaned.ends_with('/') {
+        cleaned.push('/');
     }
-    let end = if path.ends_with('/') && !segments.is_empty() { "/" } else { "" };
-    format!("/{}{end}", segments.join("/"))
+    cleaned
 }
 
 #[cfg(test)]

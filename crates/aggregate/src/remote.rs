@@ -21,10 +21,8 @@ use hyper_util::{
 };
 use rustls::{client::ResolvesClientCert, pki_types::ServerName};
 use serde_json::Value;
-use sternpost_meta::{
-    field::go_quote,
-    gvk::{GroupVersion, compare_versions},
-};
+use sternpost_golang::strconv::go_quote;
+use sternpost_meta::gvk::{GroupVersion, compare_versions};
 use sternpost_webhook::{
     Address, Cause, ClusterDns, ConfigError, Connector, Egress, Resolve, Trust, Via, client_tls,
 };

@@ -2,7 +2,7 @@
 //! readers.
 
 use serde_json::{Map, Value};
-use sternpost_meta::field::go_quote;
+use sternpost_golang::strconv::go_quote;
 
 use crate::path::Element;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
-use sternpost_meta::field::go_quote;
+use sternpost_golang::strconv::go_quote;
 
 use crate::{
     fields_v1, malformed,
@@ -102,9 +102,9 @@ impl Entry {
 
     /// The manager as conflicts name it.
     pub fn describe(&self) -> String {
-        let mut out = format!("{:?}", self.manager);
+        let mut out = go_quote(&self.manager);
         if !self.subresource.is_empty() {
-            out.push_str(&format!(" with subresource {:?}", self.subresource));
+            out.push_str(&format!(" with subresource {}", go_quote(&self.subresource)));
         }
         if self.operation == Operation::Update && !self.api_version.is_empty() {
             out.push_str(&format!(" using {}", self.api_version));

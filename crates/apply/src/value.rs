@@ -6,6 +6,7 @@
 use std::{cmp::Ordering, fmt::Write};
 
 use serde_json::{Number, Value};
+use sternpost_golang::strconv::go_quote;
 
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
@@ -94,8 +95,10 @@ pub(crate) fn go_syntax(value: &Value) -> String {
             format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", "))
         }
         Value::Object(fields) => {
-            let fields: Vec<_> =
-                fields.iter().map(|(name, value)| format!("{name:?}:{}", go_syntax(value))).collect();
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|(name, value)| format!("{}:{}", go_quote(name), go_syntax(value)))
+                .collect();
             format!("map[string]interface {{}}{{{}}}", fields.join(", "))
         }
         other => other.to_string(),

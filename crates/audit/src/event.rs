@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use sternpost_golang::time::Timestamp;
 use sternpost_meta::{
     authorize::{Attributes, What},
-    time::Timestamp,
     user::User,
 };
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use sternpost_meta::time::Timestamp;
+use sternpost_golang::time::Timestamp;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 /// Lines that may wait to be written; then requests wait, too.

@@ -2,10 +2,8 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use sternpost_meta::{
-    authorize::{Attributes, What},
-    field::go_quote,
-};
+use sternpost_golang::strconv::go_quote;
+use sternpost_meta::authorize::{Attributes, What};
 
 /// How much is told of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, serde::Serialize)]

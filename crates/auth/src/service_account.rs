@@ -13,10 +13,8 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use sternpost_meta::{
-    field::go_quote,
-    user::{User, account_name},
-};
+use sternpost_golang::strconv::go_quote;
+use sternpost_meta::user::{User, account_name};
 
 use crate::{
     jws::{self, Forged, Unverified},

@@ -732,7 +732,7 @@ fn find<'a>(value: &Value<'a>, key: &Key<'_, '_>) -> Result<Option<Value<'a>>, E
                 Key::Value(Value::Double(index)) => {
                     return Err(EvalError::new(format!(
                         "unsupported index value {} in list",
-                        crate::library::strings::double(*index)
+                        sternpost_golang::fmt::print_float(*index)
                     )));
                 }
                 Key::Value(other) => {

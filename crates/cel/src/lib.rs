@@ -46,14 +46,8 @@ pub use evaluate::{
 };
 pub use functions::signatures;
 pub use library::{
-    format::NamedFormat,
-    lists::MAX_FLATTEN_DEPTH,
-    net::Cidr,
-    quantity::Amount,
-    regex::{MAX_COMPILED_BYTES, MAX_REPEAT},
-    semver::Semver,
-    time::Timestamp,
-    url::Url,
+    format::NamedFormat, lists::MAX_FLATTEN_DEPTH, net::Cidr, quantity::Amount, regex::MAX_COMPILED_BYTES,
+    semver::Semver, time::Timestamp, url::Url,
 };
 pub use limits::{Excess, RULE_COST_LIMIT, SCHEMA_COST_LIMIT, cardinality};
 pub use parse::{MAX_CODE_POINTS, MAX_DEPTH, MAX_ERRORS, MAX_EXPANDED_DEPTH, MAX_NESTING, MAX_NODES};

@@ -1,6 +1,6 @@
 //! Checks of literals after types are known.
 
-use sternpost_meta::duration;
+use sternpost_golang::duration;
 
 use crate::{
     ast::{Expr, Kind, Literal},

@@ -7,7 +7,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use sternpost_cache::Object;
-use sternpost_meta::{status::Status, time::Timestamp};
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::status::Status;
 use sternpost_store::Revision;
 use sternpost_verbs::{DeleteOptions, Registry, Target, served::Served};
 use tokio::{task::JoinSet, time::Instant};

@@ -8,7 +8,8 @@ use std::{
 
 use serde_json::{Map, Value};
 use sternpost_cache::{Object, ResourceId};
-use sternpost_meta::{quantity::Quantity, status::Status, time::Timestamp};
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::{quantity::Quantity, status::Status};
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{
     Part, Registry, Target,

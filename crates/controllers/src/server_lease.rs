@@ -6,7 +6,8 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use sternpost_meta::{status::Status, time::Timestamp};
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{DeleteOptions, Part, Registry, Target, Writer, served::Served};
 use tokio::{sync::oneshot, time::Instant};

@@ -8,12 +8,12 @@
 //! trimmed ([`trim`](crate::object::trim)).
 
 use serde_json::{Map, Value, json};
-use sternpost_meta::{
-    field::{Errors, go_json, go_quote},
-    format,
-    go::{json_type, type_name},
-    review::ReviewVersion,
+use sternpost_golang::{
+    fmt::type_name,
+    json::{go_json, json_type},
+    strconv::go_quote,
 };
+use sternpost_meta::{field::Errors, format, review::ReviewVersion};
 
 use crate::{
     definition::{Conversion, Definition},

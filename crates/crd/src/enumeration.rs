@@ -6,7 +6,7 @@
 use std::{collections::HashSet, sync::OnceLock};
 
 use serde_json::{Number, Value};
-use sternpost_meta::field::{go_json, go_quote};
+use sternpost_golang::{json::go_json, strconv::go_quote};
 
 #[derive(Debug)]
 pub struct Enumeration {

@@ -2,7 +2,8 @@
 
 use crate::pattern::Pattern;
 use std::{net::IpAddr, sync::OnceLock};
-use sternpost_meta::{duration, format as names, time::Timestamp};
+use sternpost_golang::{duration, time::Timestamp};
+use sternpost_meta::format as names;
 
 /// Every format of the newest server, checked or not.
 const KNOWN: &[&str] = &[

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{definition::Names, validate::CheckBundle};
+use sternpost_golang::strconv::go_quote;
 
 /// What becomes of a definition's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -223,7 +224,7 @@ fn approval(crd: &Outline) -> Option<Condition> {
     let annotation = annotations.and_then(|all| all.get("api-approved.kubernetes.io"));
     let annotation = annotation.map(String::as_str).unwrap_or_default();
     let (status, reason, message) = if annotation.starts_with("unapproved") {
-        (false, "UnapprovedAnnotation", format!("not approved: {annotation:?}"))
+        (false, "UnapprovedAnnotation", format!("not approved: {}", go_quote(annotation)))
     } else {
         (true, "ApprovedAnnotation", format!("approved in {annotation}"))
     };

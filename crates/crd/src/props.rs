@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use sternpost_meta::go::json_type;
+use sternpost_golang::json::json_type;
 use sternpost_schema::{Additional, Schema, Type};
 
 /// How deeply schemas may nest: what the schema tree holds.
@@ -106,7 +106,7 @@ pub fn go_rule(rule: &Value) -> String {
 }
 
 fn go_json(value: &Value) -> String {
-    sternpost_meta::field::go_json(value)
+    sternpost_golang::json::go_json(value)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,8 @@
 //! Custom objects as rows: the columns of a version and the cells of an object.
 
 use serde_json::{Value, json};
-use sternpost_meta::{
-    field::go_json,
-    time::{Timestamp, human_duration},
-};
+use sternpost_golang::{json::go_json, time::Timestamp};
+use sternpost_meta::age::human_duration;
 
 use crate::{definition::Version, number};
 

@@ -6,7 +6,8 @@ use std::{collections::BTreeMap, fs};
 
 use serde_json::{Value, json};
 use sternpost_crd::{definition::Definition, names, object, prepare, table, validate};
-use sternpost_meta::{field::Errors, time::Timestamp};
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::field::Errors;
 
 fn cases(file: &str) -> Vec<Value> {
     let path = format!("{}/tests/recorded/{file}", env!("CARGO_MANIFEST_DIR"));

@@ -12,10 +12,10 @@ use http::{HeaderMap, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 use sternpost_audit::{Level, Record, Seen, Stage, Subject};
+use sternpost_golang::time::Timestamp;
 use sternpost_meta::{
     audit::Annotations,
     authorize::{Attributes, Decision},
-    time::Timestamp,
 };
 
 use crate::{

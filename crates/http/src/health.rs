@@ -15,6 +15,7 @@ use crate::{
     request::Request,
     response::{self, Response},
 };
+use sternpost_golang::strconv::go_quote;
 
 /// The checks behind the health endpoints, in the order they are shown.
 #[derive(Debug)]
@@ -127,7 +128,7 @@ pub fn all(health: &Health, endpoint: Endpoint, request: &Request) -> Response {
         }
     }
     if !excluded.is_empty() {
-        let names: Vec<String> = excluded.iter().map(|name| format!("{name:?}")).collect();
+        let names: Vec<String> = excluded.iter().map(|name| format!("{}", go_quote(name))).collect();
         lines +=
             &format!("warn: some health checks cannot be excluded: no matches for {}\n", names.join(","));
     }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use http::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
     authorize::{Attributes, Authorizer, ResourceAttributes, What},
-    field::go_quote,
     format,
     status::Status,
     user::{AUTHENTICATED, UNAUTHENTICATED, User, account_groups, account_of},

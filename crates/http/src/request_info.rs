@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 
 use http::Method;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
     authorize::{Attributes, ResourceAttributes, What},
-    field::go_quote,
     format,
     selector::FieldSelector,
     user::User,

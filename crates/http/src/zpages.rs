@@ -11,7 +11,8 @@ use std::{
 
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
-use sternpost_meta::{status::Status, time::Timestamp};
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::status::Status;
 
 use crate::{
     accept::{Accept, Clause},

@@ -8,7 +8,6 @@ use crate::config::{self, Config};
 use crate::documents;
 use crate::error::{self, Error, Result};
 use crate::files::{Fetcher, FileSystem, Runner};
-use crate::go_json::go_quoted;
 use crate::kustomization::{self, Kustomization, Var};
 use crate::loader::{Loader, Restriction};
 use crate::output::{self, Written};
@@ -18,6 +17,7 @@ use crate::schema::document::Source;
 use crate::schema::{self, ListOrder, Schema};
 use crate::why::{self, Cause, Layer, StepId, Why};
 use crate::{generate, name_reference, repository, sort, transform, vars};
+use sternpost_golang::strconv::go_quote;
 
 /// What labels objects without a kustomization that says so.
 const MANAGED_BY_OPTION: &str = "--enable-managedby-label";
@@ -414,9 +414,9 @@ impl<'a> Build<'a> {
             let loader = target
                 .loader
                 .enter(path)
-                .map_err(|error| Error::new(format!("loader.New {}", go_quoted(&error.to_string()))))?;
+                .map_err(|error| Error::new(format!("loader.New {}", go_quote(&error.to_string()))))?;
             self.component(target, path, loader, into).map_err(|error| {
-                Error::new(format!("accumulateDirectory: {}", go_quoted(&error.to_string())))
+                Error::new(format!("accumulateDirectory: {}", go_quote(&error.to_string())))
             })?;
         }
         Ok(())

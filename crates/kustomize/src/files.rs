@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+pub(crate) use sternpost_golang::path::clean_file_path as clean;
+
 /// What is at a path, links not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
@@ -296,24 +298,4 @@ pub(crate) fn reason(error: &io::Error) -> String {
         io::ErrorKind::NotADirectory => "not a directory".to_owned(),
         _ => error.to_string(),
     }
-}
-
-/// The path without `.`, `..` and doubled slashes, by its text alone.
-pub(crate) fn clean(path: &Path) -> PathBuf {
-    let mut cleaned = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                let climbs = cleaned.file_name().is_none() && !cleaned.has_root();
-                if climbs || cleaned.ends_with("..") {
-                    cleaned.push("..");
-                } else {
-                    cleaned.pop();
-                }
-            }
-            component => cleaned.push(component),
-        }
-    }
-    if cleaned.as_os_str().is_empty() { PathBuf::from(".") } else { cleaned }
 }

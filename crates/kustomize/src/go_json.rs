@@ -5,6 +5,7 @@
 //! take it from there without a word of its own. [`check_lenient`] is for what is not decoded strictly.
 
 use serde_json::{Map, Value};
+use sternpost_golang::strconv::go_quote;
 
 /// What Go type a value is decoded into.
 #[derive(Debug)]
@@ -123,7 +124,7 @@ impl Checker {
                 if self.manner == Manner::Lenient {
                     continue;
                 }
-                return Err(format!("json: unknown field {}", go_quoted(&key)));
+                return Err(format!("json: unknown field {}", go_quote(&key)));
             };
             let depth = self.path.len();
             self.path.extend(field.1);
@@ -187,40 +188,4 @@ fn go_type(shape: &Shape) -> String {
         Shape::AnyMap => "map[string]interface {}".to_owned(),
         Shape::Struct(shape) => shape.go_type.to_owned(),
     }
-}
-
-/// Go's `%q`.
-pub(crate) fn go_quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for char in text.chars() {
-        match char {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            '\r' => quoted.push_str("\\r"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{b}' => quoted.push_str("\\v"),
-            '\u{c}' => quoted.push_str("\\f"),
-            char if char.is_ascii_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(char))),
-            char if is_hidden(char) => quoted.push_str(&format!("\\u{:04x}", u32::from(char))),
-            char => quoted.push(char),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
-/// Characters that Go does not print: control and format characters, spaces
-/// but the plain one, and what is not assigned to anybody.
-fn is_hidden(char: char) -> bool {
-    char.is_control()
-        || (char.is_whitespace() && char != ' ')
-        || matches!(
-            char,
-            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-                | '\u{e000}'..='\u{f8ff}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}'
-        )
 }

@@ -2,6 +2,7 @@
 //! texts kustomize prints for them.
 
 use std::fmt;
+use sternpost_golang::strconv::go_quote;
 
 /// Where objects are that name no namespace.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
@@ -51,13 +52,13 @@ impl ResId {
     /// As Go prints the struct itself.
     pub(crate) fn go_syntax(&self) -> String {
         format!(
-            "resid.ResId{{Gvk:resid.Gvk{{Group:{:?}, Version:{:?}, Kind:{:?}, isClusterScoped:{}}}, Name:{:?}, Namespace:{:?}}}",
-            self.gvk.group,
-            self.gvk.version,
-            self.gvk.kind,
+            "resid.ResId{{Gvk:resid.Gvk{{Group:{}, Version:{}, Kind:{}, isClusterScoped:{}}}, Name:{}, Namespace:{}}}",
+            go_quote(&self.gvk.group),
+            go_quote(&self.gvk.version),
+            go_quote(&self.gvk.kind),
             self.gvk.cluster_scoped,
-            self.name,
-            self.namespace
+            go_quote(&self.name),
+            go_quote(&self.namespace)
         )
     }
 }

@@ -15,10 +15,10 @@ use crate::documents;
 use crate::edit::file::{Fields, written};
 use crate::error::{Cause, Error, Result};
 use crate::files::{self, Entry, WritableFiles};
-use crate::go_json::go_quoted;
 use crate::kustomization::{self, KUSTOMIZATION};
 use crate::loader::{Loader, Restriction, is_http};
 use crate::schema;
+use sternpost_golang::strconv::go_quote;
 
 /// Where remote files and roots are put, beside the kustomization file that
 /// refers to them.
@@ -40,7 +40,7 @@ pub(crate) fn run(context: &mut Context<'_>, words: &Words) -> Outcome {
         verify(context, target, &copy)?;
     }
     let place = copy.directory.display();
-    context.log(&format!("SUCCESS: localized {} to directory {place}", go_quoted(target)));
+    context.log(&format!("SUCCESS: localized {} to directory {place}", go_quote(target)));
     Ok(())
 }
 
@@ -65,14 +65,14 @@ fn localized(
         target,
         &context.directory().join(target),
     )
-    .map_err(|error| error.within(format!("unable to establish localize target {}", go_quoted(target))))?;
+    .map_err(|error| error.within(format!("unable to establish localize target {}", go_quote(target))))?;
     let remote = loader.repository().is_some();
     let root = loader.root().to_owned();
     let scope = match scope.filter(|scope| !scope.is_empty()) {
         None if remote => checkout(&loader),
         None => root.clone(),
         Some(scope) => scope_of(context, scope, target, &root)
-            .map_err(|error| error.within(format!("invalid localize scope {}", go_quoted(scope))))?,
+            .map_err(|error| error.within(format!("invalid localize scope {}", go_quote(scope))))?,
     };
     let name = root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let default = format!("localized-{name}");
@@ -81,7 +81,7 @@ fn localized(
     let at = Place { loader, scope: scope.clone(), destination: directory.clone() };
     localizer
         .root(&at)
-        .map_err(|error| error.within(format!("unable to localize target {}", go_quoted(target))))?;
+        .map_err(|error| error.within(format!("unable to localize target {}", go_quote(target))))?;
     let below = root.strip_prefix(&scope).unwrap_or(Path::new(""));
     Ok(Copy { target: directory.join(below), directory, files: localizer.copied })
 }
@@ -98,16 +98,16 @@ fn scope_of(context: &Context<'_>, scope: &str, target: &str, root: &Path) -> Re
     if !root.starts_with(&path) {
         return Err(Error::new(format!(
             "localize scope {} does not contain target {} at {}",
-            go_quoted(scope),
-            go_quoted(target),
-            go_quoted(&root.display().to_string())
+            go_quote(scope),
+            go_quote(target),
+            go_quote(&root.display().to_string())
         )));
     }
     Ok(path)
 }
 
 fn destination_of(context: &Context<'_>, destination: &str) -> Result<PathBuf> {
-    let shown = go_quoted(destination);
+    let shown = go_quote(destination);
     let invalid = |problem: String| Error::new(format!("invalid localize destination {shown}: {problem}"));
     let path = context.at(destination);
     if context.files().entry(&path).is_ok() {
@@ -211,7 +211,7 @@ impl<'a> Localizer<'a> {
     /// `path` or `key=path`; the key stays, and where there is none the name of
     /// the file remains it.
     fn file_source(&mut self, at: &Place<'a>, source: &str) -> Result<String> {
-        let invalid = |error: Error| error.within(format!("invalid file source {}", go_quoted(source)));
+        let invalid = |error: Error| error.within(format!("invalid file source {}", go_quote(source)));
         match source.split('=').collect::<Vec<_>>().as_slice() {
             [path] => {
                 let localized = self.file(at, path).map_err(invalid)?;
@@ -221,7 +221,7 @@ impl<'a> Localizer<'a> {
             }
             [key, path] => Ok(format!("{key}={}", self.file(at, path).map_err(invalid)?)),
             _ => {
-                let source = go_quoted(source);
+                let source = go_quote(source);
                 Err(Error::new(format!("source {source} key name or file path contains '='")))
             }
         }
@@ -317,7 +317,7 @@ impl<'a> Localizer<'a> {
             Ok(localized) => return Ok(localized),
             Err(error) => error,
         };
-        let shown = go_quoted(path);
+        let shown = go_quote(path);
         self.directory(at, path).map_err(|as_directory| {
             Error::new(format!(
                 "could not localize path {shown} as file: {as_file}; could not localize path {shown} as directory: {as_directory}"
@@ -329,7 +329,7 @@ impl<'a> Localizer<'a> {
         let (localized, copy, content) = self.load(at, path)?;
         let text = documents::text(content.clone())?;
         documents::read(&schema::builtin(), &text).map_err(|error| {
-            malformed(error).within(format!("invalid resource at file {}", go_quoted(path)))
+            malformed(error).within(format!("invalid resource at file {}", go_quote(path)))
         })?;
         self.copied.insert(copy, content);
         Ok(localized)
@@ -340,7 +340,7 @@ impl<'a> Localizer<'a> {
         if remote.as_ref().is_some_and(|address| address.repository.reference.is_empty()) {
             return Err(Error::new(format!(
                 "localize remote root {} missing ref query string parameter",
-                go_quoted(path)
+                go_quote(path)
             )));
         }
         let loader = at.loader.enter(path).map_err(|error| error.within("invalid root reference"))?;
@@ -365,8 +365,8 @@ impl<'a> Localizer<'a> {
             None if !root.starts_with(&at.scope) => {
                 return Err(Error::new(format!(
                     "root {} outside localize scope {}",
-                    go_quoted(&root.display().to_string()),
-                    go_quoted(&at.scope.display().to_string())
+                    go_quote(&root.display().to_string()),
+                    go_quote(&at.scope.display().to_string())
                 )));
             }
             None => {
@@ -375,7 +375,7 @@ impl<'a> Localizer<'a> {
             }
         };
         self.root(&inner)
-            .map_err(|error| error.within(format!("unable to localize root {}", go_quoted(path))))?;
+            .map_err(|error| error.within(format!("unable to localize root {}", go_quote(path))))?;
         Ok(localized)
     }
 
@@ -448,7 +448,7 @@ fn malformed(error: Error) -> Error {
 fn neither(entry: &str, as_text: &Error, as_file: &Error) -> Error {
     Error::new(format!(
         "unable to load resource entry {}: when parsing as inline received error: {as_text}\nwhen parsing as filepath received error: {as_file}",
-        go_quoted(entry)
+        go_quote(entry)
     ))
 }
 

@@ -5,11 +5,11 @@ use sternpost_yaml::node::{Content, JsonError, Node, Scalar, Tag};
 
 use crate::build::BuildMetadata;
 use crate::error::{Error, Result};
-use crate::go_json::go_quoted;
 use crate::id::ResId;
 use crate::resource::{Origin, Resource};
 use crate::resources::Resources;
 use crate::why::{self, Cause, Field, Why};
+use sternpost_golang::strconv::go_quote;
 
 const LOCAL_CONFIG: &str = "config.kubernetes.io/local-config";
 const ORIGIN: &str = "config.kubernetes.io/origin";
@@ -161,13 +161,13 @@ enum Root {
 fn go_syntax(node: &Node, root: Root) -> String {
     match &node.content {
         Content::Scalar(scalar) => match scalar.tag {
-            _ if scalar.is_string() => go_quoted(&scalar.text),
+            _ if scalar.is_string() => go_quote(&scalar.text),
             Tag::Null => "interface {}(nil)".to_owned(),
             _ => match node.to_json() {
                 Ok(Value::String(text)) if scalar.tag == Tag::Timestamp => {
-                    go_time(&text).unwrap_or_else(|| go_quoted(&text))
+                    go_time(&text).unwrap_or_else(|| go_quote(&text))
                 }
-                Ok(Value::String(text)) => go_quoted(&text),
+                Ok(Value::String(text)) => go_quote(&text),
                 Ok(value) => value.to_string(),
                 Err(JsonError::NotFinite(name)) => name.to_owned(),
                 Err(_) => scalar.text.clone(),
@@ -184,7 +184,7 @@ fn go_syntax(node: &Node, root: Root) -> String {
             pairs.sort_by_key(|(key, _)| (!key.is_null(), !is_text(key), key.as_text()));
             let pair = |(key, value): &&(Node, Node)| {
                 let key = match key.as_text() {
-                    Some(text) if texts => go_quoted(text),
+                    Some(text) if texts => go_quote(text),
                     _ => go_syntax(key, Root::No),
                 };
                 format!("{key}:{}", go_syntax(value, Root::No))

@@ -4,7 +4,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use sternpost_meta::duration;
+use sternpost_golang::duration;
 
 use crate::files::Repository;
 

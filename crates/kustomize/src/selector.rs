@@ -1,6 +1,8 @@
 //! Which objects a patch or a replacement is for.
 
 use regex::Regex;
+use sternpost_golang::regexp;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::selector::LabelSelector;
 
 use crate::error::{Error, Result};
@@ -8,6 +10,9 @@ use crate::id::ResId;
 use crate::kustomization;
 use crate::resource::Resource;
 use crate::resources::Resources;
+
+/// Memory that one compiled pattern may take.
+const MAX_PATTERN_BYTES: usize = 10 << 20;
 
 /// A selector made ready. Parts that are not set match everything.
 #[derive(Debug)]
@@ -90,36 +95,7 @@ fn anchored(pattern: &str) -> Result<Option<Regex>> {
 
 /// A pattern of Go's syntax, with Go's words for what is wrong with it.
 pub(crate) fn regex(pattern: &str) -> Result<Regex> {
-    Regex::new(pattern).map_err(|_| {
-        let problem = regex_syntax::parse(pattern).err().map_or_else(
-            || format!("expression too large: `{pattern}`"),
-            |error| go_problem(pattern, &error),
-        );
-        Error::new(format!("error parsing regexp: {problem}"))
-    })
-}
-
-fn go_problem(pattern: &str, error: &regex_syntax::Error) -> String {
-    use regex_syntax::ast::ErrorKind;
-    let regex_syntax::Error::Parse(error) = error else {
-        return format!("invalid character class range: `{pattern}`");
-    };
-    let span = error.span();
-    let part = pattern.get(span.start.offset..span.end.offset).unwrap_or(pattern);
-    let from = pattern.get(span.start.offset..).unwrap_or(pattern);
-    let operator = from.get(..1).unwrap_or_default();
-    match error.kind() {
-        ErrorKind::ClassUnclosed => format!("missing closing ]: `{from}`"),
-        ErrorKind::GroupUnclosed => format!("missing closing ): `{pattern}`"),
-        ErrorKind::GroupUnopened => format!("unexpected ): `{pattern}`"),
-        ErrorKind::RepetitionMissing => format!("missing argument to repetition operator: `{operator}`"),
-        ErrorKind::RepetitionCountInvalid => format!("invalid repeat count: `{part}`"),
-        ErrorKind::UnsupportedLookAround => format!("invalid or unsupported Perl syntax: `{part}`"),
-        ErrorKind::ClassRangeInvalid => format!("invalid character class range: `{part}`"),
-        ErrorKind::EscapeUnrecognized => format!("invalid escape sequence: `{part}`"),
-        ErrorKind::EscapeUnexpectedEof => "trailing backslash at end of expression: ``".to_owned(),
-        _ => format!("invalid expression: `{part}`"),
-    }
+    regexp::compile(pattern, MAX_PATTERN_BYTES).map_err(|error| Error::new(error.to_string()))
 }
 
 fn label_selector(text: &str) -> Result<Option<LabelSelector>> {
@@ -142,7 +118,7 @@ fn older_words(message: &str) -> String {
         .and_then(|(key, rest)| Some((key, rest.split_once(": ")?)));
     match parts {
         Some((key, (value, reason))) => {
-            format!("{before}invalid label value: {value}: at key: {key:?}: {reason}")
+            format!("{before}invalid label value: {value}: at key: {}: {reason}", go_quote(key))
         }
         None => subdomain,
     }

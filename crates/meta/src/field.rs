@@ -6,10 +6,13 @@
 use std::fmt::{self, Write as _};
 
 use serde_json::Value;
+use sternpost_golang::{
+    json::go_json,
+    strconv::{go_quote, is_go_printable},
+};
 
 use crate::{
     cancel::checkpoint,
-    printable::TURNS,
     status::{Cause, CauseReason},
 };
 
@@ -327,84 +330,11 @@ impl Errors {
     }
 }
 
-/// Quotes as Go's `%q` does.
-pub fn go_quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for char in text.chars() {
-        match char {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            char if is_go_printable(char) => out.push(char),
-            char if u32::from(char) < 0x80 => {
-                let _ = write!(out, "\\x{:02x}", u32::from(char));
-            }
-            char if u32::from(char) < 0x1_0000 => {
-                let _ = write!(out, "\\u{:04x}", u32::from(char));
-            }
-            char => {
-                let _ = write!(out, "\\U{:08x}", u32::from(char));
-            }
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// Letters, marks, numbers, punctuation and symbols that Unicode has, as far as Go knows; of spaces only
-/// U+0020.
-pub fn is_go_printable(char: char) -> bool {
-    // Printable from each turn of even index to the next.
-    TURNS.partition_point(|turn| *turn <= u32::from(char)) % 2 == 1
-}
-
-/// Compact JSON as Go's encoder writes it.
-pub fn go_json(value: &Value) -> String {
-    value
-        .to_string()
-        .replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::printable::COUNTS;
-
-    #[test]
-    fn what_is_printable_is_what_go_says() {
-        let counts: Vec<usize> = (0..=16_u32)
-            .map(|plane| {
-                let chars = (plane << 16..(plane + 1) << 16).filter_map(char::from_u32);
-                chars.filter(|char| is_go_printable(*char)).count()
-            })
-            .collect();
-        assert_eq!(counts, COUNTS);
-        // As `%q` of Go 1.26 has them: not assigned, for private use, of no width, and others.
-        for (text, expected) in [
-            (" a\u{e9}\u{4e16}\u{1f600}", "\" a\u{e9}\u{4e16}\u{1f600}\""),
-            ("\u{378}\u{530}\u{ffff}", r#""\u0378\u0530\uffff""#),
-            ("\u{1fbff}\u{e0001}\u{10ffff}", r#""\U0001fbff\U000e0001\U0010ffff""#),
-            ("\u{e000}\u{f0000}", r#""\ue000\U000f0000""#),
-            ("\u{a0}\u{ad}\u{200b}\u{2028}\u{3000}\u{feff}", r#""\u00a0\u00ad\u200b\u2028\u3000\ufeff""#),
-            ("\u{7f}\u{85}\u{0}", r#""\x7f\u0085\x00""#),
-            ("\u{301}\u{e0100}\u{fffd}", "\"\u{301}\u{e0100}\u{fffd}\""),
-        ] {
-            assert_eq!(go_quote(text), expected);
-        }
-    }
 
     #[test]
     fn paths_print_as_upstream_prints_them() {
@@ -485,18 +415,5 @@ mod tests {
         assert!(errors.is_full());
         errors.invalid("a", "b", "");
         assert_eq!((errors.causes().len(), errors.len()), (1, 2));
-    }
-
-    #[test]
-    fn text_is_quoted_as_go_quotes_it() {
-        for (text, expected) in [
-            ("plain é", "\"plain é\""),
-            ("a\u{0}b\u{7f}", r#""a\x00b\x7f""#),
-            ("tab\t\u{7}", r#""tab\t\a""#),
-            ("\u{a0}\u{200b}", r#""\u00a0\u200b""#),
-            ("\\", r#""\\""#),
-        ] {
-            assert_eq!(go_quote(text), expected);
-        }
     }
 }

@@ -8,22 +8,19 @@
 //! Everything here is plain data and pure functions. This crate knows nothing
 //! of schemas, storage or HTTP connections.
 
+pub mod age;
 pub mod audit;
 pub mod authorize;
 pub mod cancel;
-pub mod duration;
 pub mod expression;
 pub mod field;
 pub mod format;
-pub mod go;
 pub mod gvk;
 pub mod object_meta;
-mod printable;
 pub mod quantity;
 pub mod resource;
 pub mod review;
 pub mod selector;
 pub mod shape;
 pub mod status;
-pub mod time;
 pub mod user;

@@ -11,7 +11,8 @@ use std::{error, fmt};
 
 use serde_json::Value;
 
-use crate::{field::go_quote, format};
+use crate::format;
+use sternpost_golang::strconv::go_quote;
 
 /// Why a selector was not understood, in upstream's words.
 #[derive(Debug, Clone, PartialEq, Eq)]

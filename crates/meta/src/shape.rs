@@ -1,11 +1,9 @@
 //! Which fields a configuration file may have, as upstream's strict decoder knows them.
 
 use serde_json::Value;
+use sternpost_golang::json::json_type;
 
-use crate::{
-    field::{Errors, Path},
-    go,
-};
+use crate::field::{Errors, Path};
 
 /// Which fields there are, and of what types. Null is as good as absent.
 #[derive(Debug)]
@@ -41,7 +39,7 @@ impl Shape {
 
     fn check_at(&self, value: &Value, place: &Place<'_>, errors: &mut Errors) {
         let wrong = |wanted: &str, errors: &mut Errors| {
-            let detail = format!("must be {wanted}, not {}", go::json_type(value));
+            let detail = format!("must be {wanted}, not {}", json_type(value));
             match place {
                 Place::Root => errors.type_invalid("", value, &detail),
                 Place::Within(path) => errors.type_invalid(path, value, &detail),

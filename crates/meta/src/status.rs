@@ -9,7 +9,7 @@ use std::{collections::HashSet, fmt};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
 
-use crate::field::go_quote;
+use sternpost_golang::strconv::go_quote;
 
 /// `metav1.Status`, in upstream's field order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -250,7 +250,7 @@ impl Status {
     }
 
     pub fn not_found(resource: ResourceName<'_>, name: &str) -> Self {
-        Self::failure(404, Reason::NotFound, format!("{resource} {name:?} not found"))
+        Self::failure(404, Reason::NotFound, format!("{resource} {} not found", go_quote(name)))
             .with_details(Details::of(resource, name))
     }
 
@@ -276,12 +276,12 @@ impl Status {
     }
 
     pub fn already_exists(resource: ResourceName<'_>, name: &str) -> Self {
-        Self::failure(409, Reason::AlreadyExists, format!("{resource} {name:?} already exists"))
+        Self::failure(409, Reason::AlreadyExists, format!("{resource} {} already exists", go_quote(name)))
             .with_details(Details::of(resource, name))
     }
 
     pub fn conflict(resource: ResourceName<'_>, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
+        let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", go_quote(name));
         Self::failure(409, Reason::Conflict, message).with_details(Details::of(resource, name))
     }
 
@@ -337,7 +337,7 @@ impl Status {
             field => format!("{field}: {}", cause.message),
         }));
         let subject = ResourceName { group, resource: kind };
-        let mut message = format!("{subject} {name:?} is invalid");
+        let mut message = format!("{subject} {} is invalid", go_quote(name));
         match texts.as_slice() {
             [] => {}
             [one] => message += &format!(": {one}"),

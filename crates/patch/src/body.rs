@@ -4,7 +4,8 @@ use std::{cell::RefCell, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-use sternpost_meta::go::json_type;
+use sternpost_golang::json::json_type;
+use sternpost_golang::strconv::go_quote;
 
 /// How many complaints are made about one body; more tell nobody anything.
 pub const MAX_COMPLAINTS: usize = 100;
@@ -183,7 +184,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         while let Some(key) = members.next_key::<String>()? {
             let at = Place::Key(self.at, &key);
             if map.contains_key(&key) {
-                complaints.add(format!("duplicate field {:?}", at.to_string()));
+                complaints.add(format!("duplicate field {}", go_quote(&at.to_string())));
             }
             let value = members.next_value_seed(Seed { at: &at, complaints })?;
             map.insert(key, value);

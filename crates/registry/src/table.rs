@@ -33,7 +33,8 @@ mod text;
 mod volume;
 
 use serde_json::{Map, Value, json};
-use sternpost_meta::time::{Timestamp, human_duration};
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::age::human_duration;
 
 use crate::object::Fields;
 
@@ -85,7 +86,7 @@ impl IncludeObject {
             "Object" => Ok(Self::Object),
             _ => Err(format!(
                 "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
-                sternpost_meta::field::go_quote(text)
+                sternpost_golang::strconv::go_quote(text)
             )),
         }
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use sternpost_meta::time::Timestamp;
+use sternpost_golang::time::Timestamp;
 use sternpost_registry::table::{self, Definitions, IncludeObject, ListMeta};
 
 fn lines(text: &str) -> Vec<Value> {

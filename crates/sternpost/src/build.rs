@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
+use sternpost_golang::strconv::go_quote;
 use sternpost_kustomize::files::{Entry, FileSystem};
 use sternpost_kustomize::{
     Built, Environment, Field, HelmOptions, ListOrder, Options, Pattern, PluginOptions, Reorder, Restriction,
@@ -263,7 +264,9 @@ pub fn plain_switches(words: Vec<OsString>) -> Result<Vec<OsString>, String> {
             Some((_, "0" | "f" | "F" | "false" | "FALSE" | "False")) => {}
             Some((name, value)) => {
                 return Err(format!(
-                    "invalid argument {value:?} for \"{name}\" flag: strconv.ParseBool: parsing {value:?}: invalid syntax"
+                    "invalid argument {} for \"{name}\" flag: strconv.ParseBool: parsing {}: invalid syntax",
+                    go_quote(value),
+                    go_quote(value)
                 ));
             }
         }

@@ -12,6 +12,7 @@ use std::{
 use anyhow::{Context, anyhow};
 use clap::{Args, CommandFactory, ValueEnum, error::ErrorKind};
 use serde_json::Value;
+use sternpost_golang::strconv::go_quote;
 use sternpost_openapi::explain::{
     Depth, ExplainError, Subject, explain,
     names::{self, Found, Names},
@@ -162,7 +163,8 @@ fn warn_of_others(resource: &str, found: &Found) {
     let name = resource.split('.').next().unwrap_or(resource);
     for other in &found.also {
         terminal::tell(&format!(
-            "Warning: short name {name:?} could also match lower priority resource {other}"
+            "Warning: short name {} could also match lower priority resource {other}",
+            go_quote(name)
         ));
     }
 }

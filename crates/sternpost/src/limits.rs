@@ -55,7 +55,7 @@ pub struct LimitArgs {
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    let nanos = sternpost_meta::duration::parse(text).map_err(|error| error.to_string())?;
+    let nanos = sternpost_golang::duration::parse(text).map_err(|error| error.to_string())?;
     match u64::try_from(nanos) {
         Ok(nanos) if nanos > 0 => Ok(Duration::from_nanos(nanos)),
         _ => Err("must be more than 0".into()),

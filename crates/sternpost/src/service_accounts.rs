@@ -8,7 +8,7 @@ use sternpost_auth::{
     key::{SigningKey, VerifyingKey},
     service_account::{Objects, ServiceAccounts, Settings},
 };
-use sternpost_meta::duration;
+use sternpost_golang::duration;
 
 use crate::{
     data_dir::{DataDir, write_private},

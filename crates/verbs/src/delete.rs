@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sternpost_cache::{Object, encode, object_key};
-use sternpost_meta::{
-    status::{ResourceName, Status},
-    time::Timestamp,
-};
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::status::{ResourceName, Status};
 use sternpost_registry::{
     object::{Fields, FieldsMut},
     strategy::DeleteAnswer,

@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 use sternpost_cache::ResourceId;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
     authorize::{Attributes, PolicyRule, ResourceAttributes, What, joined, quoted, uncovered},
-    field::go_quote,
     status::{ResourceName, Status},
 };
 use sternpost_registry::object::{Fields, FieldsMut};

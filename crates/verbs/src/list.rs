@@ -9,8 +9,9 @@ use sternpost_crd::{
     definition::{Conversion, Definition, Version},
     object::convert,
 };
+use sternpost_golang::json::syntax as json_syntax;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
-    field::go_quote,
     selector::{Comparison, FieldSelector, LabelSelector, Term, Test},
     status::Status,
 };
@@ -21,10 +22,7 @@ use crate::{
     registry::{Registry, Target},
     served::Served,
 };
-use sternpost_registry::{
-    kinds::json_syntax,
-    object::{Fields, FieldsMut},
-};
+use sternpost_registry::object::{Fields, FieldsMut};
 
 /// How long a request waits for a revision that is not there yet.
 pub const FUTURE_PATIENCE: Duration = Duration::from_secs(3);

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
-    field::{Errors, Path, go_quote},
+    field::{Errors, Path},
     format::{self, Problems},
     object_meta::{check_finalizers, check_owner_references},
 };

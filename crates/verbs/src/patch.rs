@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use sternpost_apply::{ApplyError, Conflict};
 use sternpost_cache::Object;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
-    field::go_quote,
     gvk::GroupVersion,
     status::{Cause, CauseReason, Reason, Status},
 };
@@ -215,7 +215,7 @@ impl Registry {
 fn retyped(served: &Served, patched: &Value, request: &PatchRequest) -> Result<(Value, Vec<String>), Status> {
     let invalid = |why: &str| {
         let shown = match &request.patch {
-            Patch::Strategic(patch) => strategic::go_text(&Value::Object(patch.clone())),
+            Patch::Strategic(patch) => sternpost_golang::fmt::print(&Value::Object(patch.clone())),
             _ => patched.to_string(),
         };
         let message = format!("Invalid value: {}: {why}", go_quote(&shown));

@@ -4,13 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use sternpost_cache::{Cache, Object, ResourceCache, ResourceId, Snapshot};
+use sternpost_golang::time::Timestamp;
 use sternpost_meta::{
     audit::Annotations,
     authorize::{AlwaysAllow, Authorizer},
     field::Errors,
     format,
     status::{ResourceName, Status},
-    time::Timestamp,
     user::User,
 };
 use sternpost_registry::object::{Fields, FieldsMut};

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use sternpost_apply::scale::{to_parent, to_scale};
 use sternpost_crd::{definition::Scale, object::scale as custom};
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{field::Errors, status::Status};
 use sternpost_registry::{
     kinds::scale::{apply_scale, keep_claims, scale_of, scale_with},
@@ -155,7 +156,7 @@ fn shown(served: &Served, parent: &Value) -> Result<Value, Status> {
     if let Some(Scale { spec_replicas: path, .. }) = custom_scale(served)
         && matches!(custom::replicas(parent, path), Ok(None))
     {
-        let why = format!("the spec replicas field {path:?} does not exist");
+        let why = format!("the spec replicas field {} does not exist", go_quote(path));
         return Err(Status::internal_error(&why));
     }
     shown_or_none(served, parent)

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde_json::Value;
 use sternpost_apply::ResetFields;
 use sternpost_cache::{Object, ResourceId, object_key};
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
-    field::go_quote,
     gvk::{GroupVersion, GroupVersionKind},
     resource::{Resource, Scope},
 };

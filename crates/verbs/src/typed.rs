@@ -14,8 +14,10 @@ use std::{
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use sternpost_builtin::{FieldType, Label, Shown};
-use sternpost_meta::{cancel::checkpoint, quantity, time::Timestamp};
-use sternpost_registry::kinds::json_syntax;
+use sternpost_golang::json::syntax as json_syntax;
+use sternpost_golang::strconv::go_quote;
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::{cancel::checkpoint, quantity};
 
 mod converter;
 
@@ -324,7 +326,7 @@ impl State {
         if self.complaints.texts.len() >= self.complaints.most {
             return;
         }
-        let text = format!("{what} field {:?}", self.place(field));
+        let text = format!("{what} field {}", go_quote(&self.place(field)));
         if self.complaints.known.insert(text.clone()) {
             self.complaints.texts.push(text);
         }

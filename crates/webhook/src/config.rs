@@ -11,6 +11,7 @@ use hyper_util::{
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use rustls::pki_types::ServerName;
 use serde_json::Value;
+use sternpost_golang::path::clean;
 
 use crate::{
     connect::Connector,
@@ -214,7 +215,7 @@ fn read_url(url: &str) -> Result<(Target, String, String), ConfigError> {
         Some(port) => port.parse().map_err(|_| ConfigError::Port(port.to_owned()))?,
     };
     let target = Target::Url(Address { host: host.to_owned(), port });
-    Ok((target, authority.to_owned(), clean(path)))
+    Ok((target, authority.to_owned(), joined(path)))
 }
 
 fn read_service(service: &Value) -> Result<(Target, String, String), ConfigError> {
@@ -230,24 +231,14 @@ fn read_service(service: &Value) -> Result<(Target, String, String), ConfigError
             .and_then(|port| u16::try_from(port).ok())
             .ok_or_else(|| ConfigError::Port(port.to_string()))?,
     };
-    let path = clean(service.get("path").and_then(Value::as_str).unwrap_or_default());
+    let path = joined(service.get("path").and_then(Value::as_str).unwrap_or_default());
     let host = format!("{name}.{namespace}.svc:{port}");
     Ok((Target::Service { namespace, name, port }, host, path))
 }
 
-/// A path with its dots and empty segments resolved, as upstream joins it.
-fn clean(path: &str) -> String {
-    let mut segments: Vec<&str> = Vec::new();
-    for segment in path.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => {
-                segments.pop();
-            }
-            segment => segments.push(segment),
-        }
-    }
-    format!("/{}", utf8_percent_encode(&segments.join("/"), ESCAPED))
+/// A path as upstream joins it to the host.
+fn joined(path: &str) -> String {
+    utf8_percent_encode(&clean(&format!("/{path}")), ESCAPED).to_string()
 }
 
 fn is_loopback(target: &Target) -> bool {

@@ -4,7 +4,7 @@ use std::{error::Error, io, net::SocketAddr};
 
 use rustls::{AlertDescription, CertificateError, pki_types::UnixTime};
 use serde_json::Value;
-use sternpost_meta::{field::go_quote, time::Timestamp};
+use sternpost_golang::{strconv::go_quote, time::Timestamp};
 
 use crate::egress::{Network, Refusal};
 

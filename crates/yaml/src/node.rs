@@ -13,6 +13,7 @@ use crate::error::{Error, Problem};
 use crate::parse::{self, Parser};
 use crate::scalar::{self, Resolved};
 use crate::{decode, number, timestamp};
+use sternpost_golang::strconv::go_quote;
 
 /// How many nodes aliases may copy in one document.
 pub const MAX_ALIASED_NODES: usize = 1_000_000;
@@ -600,7 +601,11 @@ impl Node {
                         let earlier = lines.entry(&scalar.text).or_default();
                         found.extend(earlier.iter().map(|first| {
                             let text = &scalar.text;
-                            format!("line {}: mapping key {text:?} already defined at line {first}", key.line)
+                            format!(
+                                "line {}: mapping key {} already defined at line {first}",
+                                key.line,
+                                go_quote(text)
+                            )
                         }));
                         earlier.push(key.line);
                     }

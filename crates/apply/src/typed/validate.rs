@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use sternpost_meta::{cancel::checkpoint, go::type_name};
+use sternpost_golang::fmt::type_name;
+use sternpost_meta::cancel::checkpoint;
 use sternpost_schema::topology::{Relation, Scalar, Type};
 
 use super::{Fields, MAX_DEPTH, Misfit, Shape, item_element, shape};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use sternpost_meta::{field::go_quote, go::json_type, user::User};
+use sternpost_golang::{json::json_type, strconv::go_quote};
+use sternpost_meta::user::User;
 
 use super::expression::{Expression, Outcome, claims_value, user_value};
 use crate::authenticate::add_authenticated;

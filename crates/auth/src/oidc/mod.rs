@@ -18,7 +18,8 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use sternpost_meta::{field::go_quote, go::json_type, time::Timestamp, user::User};
+use sternpost_golang::{json::json_type, strconv::go_quote, time::Timestamp};
+use sternpost_meta::user::User;
 
 use crate::{
     jws::Unverified,

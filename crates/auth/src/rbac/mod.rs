@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use rpds::HashTrieMapSync;
 use serde::Deserialize;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
     authorize::{Attributes, Decision, Held, MissingRole, PolicyRule, What, joined},
-    field::go_quote,
     user::{User, account_name},
 };
 

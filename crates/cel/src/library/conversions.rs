@@ -1,6 +1,6 @@
 //! Conversions between types, and the sizes of values.
 
-use sternpost_meta::duration;
+use sternpost_golang::duration;
 
 use crate::{
     estimate,

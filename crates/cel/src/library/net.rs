@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr},
 };
 
-use sternpost_meta::field::go_quote;
+use sternpost_golang::strconv::go_quote;
 
 use crate::{
     estimate::{self, Operands, scaled},

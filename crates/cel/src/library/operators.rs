@@ -423,7 +423,7 @@ pub(crate) fn printed(value: &Value<'_>) -> String {
         Value::Bool(value) => value.to_string(),
         Value::Int(value) => value.to_string(),
         Value::Uint(value) => value.to_string(),
-        Value::Double(value) => strings::double(*value),
+        Value::Double(value) => sternpost_golang::fmt::print_float(*value),
         Value::String(text) => text.as_str().to_owned(),
         other => other.type_name(),
     }

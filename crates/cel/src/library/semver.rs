@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use sternpost_meta::field::go_quote;
+use sternpost_golang::strconv::go_quote;
 
 use crate::{
     estimate,

@@ -162,7 +162,7 @@ fn plain(arg: &Value<'_>, out: &mut String, meter: &mut Meter<'_>) -> Result<(),
             out.push_str(text.as_str());
         }
         Value::Bytes(bytes) => out.push_str(&String::from_utf8_lossy(bytes)),
-        Value::Double(value) => out.push_str(&strings::double(*value)),
+        Value::Double(value) => out.push_str(&sternpost_golang::fmt::print_float(*value)),
         Value::Timestamp(value) => out.push_str(&value.to_string()),
         Value::Duration(value) => out.push_str(&duration_text(*value)),
         _ => return nested(arg, out, meter),

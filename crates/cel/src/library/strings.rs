@@ -354,20 +354,3 @@ pub(crate) fn quote(text: &str) -> String {
     out.push('"');
     out
 }
-
-/// A double as Go's `%g` prints it, shortest.
-pub(crate) fn double(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".into();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf".into() } else { "-Inf".into() };
-    }
-    let scientific = format!("{value:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let power: i32 = exponent.parse().unwrap_or(0);
-    if !(-4..6).contains(&power) {
-        return format!("{mantissa}e{}{:02}", if power < 0 { '-' } else { '+' }, power.abs());
-    }
-    format!("{value}")
-}

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
-use sternpost_meta::duration;
+use sternpost_golang::duration;
 
 use crate::{
     estimate,
@@ -252,7 +252,7 @@ fn fixed_offset(zone: &str) -> Result<i64, EvalError> {
         text.parse::<i64>().ok().filter(|number| number.abs() < 10_000).ok_or_else(|| {
             EvalError::new(format!(
                 "strconv.Atoi: parsing {}: invalid syntax",
-                sternpost_meta::field::go_quote(text)
+                sternpost_golang::strconv::go_quote(text)
             ))
         })
     };

@@ -4,12 +4,11 @@
 //! which drops unknown fields and refuses wrong ones with Go's texts.
 
 use serde_json::{Map, Value};
+use sternpost_golang::{json::json_type, time::Timestamp};
 use sternpost_meta::{
     field::{BadValue, Errors, Path},
     format,
-    go::json_type,
     object_meta::{check_finalizers, check_owner_references},
-    time::Timestamp,
 };
 
 use crate::node::Node;

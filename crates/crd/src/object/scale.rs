@@ -1,7 +1,8 @@
 //! The fields that the scale subresource reads and writes.
 
 use serde_json::Value;
-use sternpost_meta::{field::Errors, go::type_name};
+use sternpost_golang::fmt::type_name;
+use sternpost_meta::field::Errors;
 
 use crate::{definition::Scale, number};
 

@@ -261,7 +261,7 @@ impl Run {
                     let detail = match error.kind() {
                         ErrorKind::CallLimit => format!(
                             "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
-                            sternpost_meta::field::go_quote(expression)
+                            sternpost_golang::strconv::go_quote(expression)
                         ),
                         ErrorKind::Budget => "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run".into(),
                         ErrorKind::Failed | ErrorKind::Interrupted => String::new(),

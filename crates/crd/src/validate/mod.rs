@@ -278,7 +278,7 @@ fn check_version(version: &Value, path: &str, errors: &mut Errors) {
     let is_printable = |char: char| {
         let text = char.to_string();
         char == ' '
-            || sternpost_meta::field::go_quote(&text).len() == text.len() + 2
+            || sternpost_golang::strconv::go_quote(&text).len() == text.len() + 2
             || matches!(char, '"' | '\\')
     };
     if let Some((index, _)) = warning.char_indices().find(|(_, char)| !is_printable(*char)) {
@@ -309,7 +309,7 @@ fn check_versions(versions: &[Value], spec: &Value, shared: [bool; 4], errors: &
 
 /// A version as Go prints its internal type, without what stands at the top.
 fn go_version(version: &Value, shared: [bool; 4]) -> String {
-    let json = |value: &Value| sternpost_meta::field::go_json(value);
+    let json = |value: &Value| sternpost_golang::json::go_json(value);
     let flag = |name: &str| version.get(name).and_then(Value::as_bool).unwrap_or_default();
     let own = |part: &str| {
         let at_top = SHARED.into_iter().zip(shared).any(|((name, _), shared)| name == part && shared);

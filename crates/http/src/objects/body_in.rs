@@ -2,15 +2,14 @@
 
 use http::header;
 use serde_json::Value;
+use sternpost_golang::json::syntax::{self as json_syntax, Top};
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
-    field::{Errors, Path, go_quote},
+    field::{Errors, Path},
     gvk::GroupVersion,
     status::Status,
 };
-use sternpost_registry::{
-    kinds::json_syntax::{self, Top},
-    object::{Fields, FieldsMut},
-};
+use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{
     DeleteOptions, Propagation,
     served::{Served, is_known_kind, no_kind},
@@ -55,8 +54,8 @@ pub fn object(
         Validation::Strict if complaints.is_empty() => {}
         Validation::Strict => {
             return Err(Status::bad_request(format!(
-                "{kind} in version {:?} cannot be handled as a {kind}: strict decoding error: {}",
-                served.resource.gv.version,
+                "{kind} in version {} cannot be handled as a {kind}: strict decoding error: {}",
+                go_quote(&served.resource.gv.version),
                 complaints.join(", ")
             )));
         }
@@ -259,7 +258,10 @@ fn protobuf_text(error: &sternpost_wire::object::DecodeError) -> String {
 fn unfit(served: &Served, why: &str) -> Status {
     let kind = served.kind();
     let version = &served.resource.gv.version;
-    Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    Status::bad_request(format!(
+        "{kind} in version {} cannot be handled as a {kind}: {why}",
+        go_quote(version)
+    ))
 }
 
 /// Nothing could be told of the body; upstream shows its beginning.

@@ -471,7 +471,7 @@ mod tests {
     use hyper::body::Body as _;
     use serde_json::{Value, json};
 
-    use sternpost_meta::time::Timestamp;
+    use sternpost_golang::time::Timestamp;
     use sternpost_verbs::Target;
 
     use super::*;

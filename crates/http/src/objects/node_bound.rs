@@ -9,12 +9,12 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
 use sternpost_cache::ResourceId;
+use sternpost_golang::{strconv::go_quote, time::Timestamp};
 use sternpost_meta::{
-    field::{Errors, Path, go_quote},
+    field::{Errors, Path},
     format::parse_ip,
     gvk::GroupVersionKind,
     status::{ResourceName, Status},
-    time::Timestamp,
 };
 use sternpost_registry::{
     kinds::node_connection::{self, Address, ProxyId, Refusal},

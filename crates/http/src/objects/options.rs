@@ -4,10 +4,13 @@ use std::{borrow::Cow, time::Duration};
 
 use http::header;
 use serde_json::json;
+use sternpost_golang::{
+    duration,
+    strconv::{go_quote, is_go_printable},
+};
 use sternpost_meta::{
     audit::Annotations,
-    duration,
-    field::{BadValue, Errors, MAX_FIELD_MANAGER_BYTES, Path, go_quote, is_go_printable},
+    field::{BadValue, Errors, MAX_FIELD_MANAGER_BYTES, Path},
     selector::{FieldSelector, LabelSelector},
     status::Status,
     user::User,

@@ -2,15 +2,14 @@
 
 use http::header;
 use serde_json::Value;
-use sternpost_meta::{go::json_type, gvk::GroupVersion, status::Status};
+use sternpost_golang::json::json_type;
+use sternpost_golang::json::syntax as json_syntax;
+use sternpost_meta::{gvk::GroupVersion, status::Status};
 use sternpost_patch::{
     body::{self, BodyError, Reading},
     json_patch,
 };
-use sternpost_registry::{
-    kinds::json_syntax,
-    object::{Fields, FieldsMut},
-};
+use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{Part, Patch, PatchRequest, Registry, ScaleChange, Target, Validation, served::Served};
 
 use super::{Answer, body_in::repeated_key, options, representation::Shape, write_answer};

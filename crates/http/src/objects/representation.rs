@@ -7,7 +7,8 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
 use sternpost_cache::Object;
-use sternpost_meta::{status::Status, time::Timestamp};
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::status::Status;
 use sternpost_registry::{
     object::{Fields, FieldsMut},
     table::{self, Definitions, IncludeObject, ListMeta},

@@ -11,13 +11,14 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use sternpost_auth::service_account::{Bound, Reference, ServiceAccounts, Wanted};
 use sternpost_cache::{Object, ResourceId};
+use sternpost_golang::strconv::go_quote;
+use sternpost_golang::time::Timestamp;
 use sternpost_meta::{
     authorize::{Attributes, ResourceAttributes, What, joined},
     field::Errors,
     format,
     resource::Subresource,
     status::{ResourceName, Status},
-    time::Timestamp,
     user::User,
 };
 use sternpost_registry::{
@@ -324,8 +325,8 @@ fn bound_object(registry: &Registry, target: Target<'_>, wanted: &Value) -> Resu
     let found = reference(&object);
     if kind == "Pod" && object.field("spec").text("serviceAccountName") != target.name {
         return Err(Status::bad_request(format!(
-            "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
-            target.name
+            "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
+            go_quote(target.name)
         )));
     }
     let given = named.text("uid");

@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use sternpost_auth::service_account::{Found, Kind, Objects};
 use sternpost_cache::ResourceId;
-use sternpost_meta::time::Timestamp;
+use sternpost_golang::time::Timestamp;
 use sternpost_registry::object::Fields;
 use sternpost_verbs::Registry;
 

@@ -11,10 +11,10 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use sternpost_cache::{EventKind, Expired, Object, Reading};
+use sternpost_golang::time::Timestamp;
 use sternpost_meta::{
     field::{Errors, Path},
     status::Status,
-    time::Timestamp,
 };
 use sternpost_registry::{
     object::{Fields, FieldsMut},

@@ -83,8 +83,12 @@ impl Query {
         match &self.test {
             Test::There => Ok(true),
             Test::Matches(pattern) => {
-                let regex =
-                    regex::Regex::new(pattern).map_err(|error| format!("error parsing regexp: {error}\n"))?;
+                let regex = crate::selector::regex(pattern).map_err(|error| {
+                    format!(
+                        "{error}
+"
+                    )
+                })?;
                 Ok(regex.is_match(&text))
             }
             Test::Compares(compare, with) => Ok(compare(&quantity(&text)?, &quantity(with)?)),

@@ -1,7 +1,11 @@
-//! Words of a command line into arguments and flags, by the rules and with the
-//! messages of pflag, since scripts look for them.
+//! The flags of commands, and words of a command line into arguments and values of flags.
 
 use std::collections::BTreeMap;
+
+use sternpost_golang::{
+    pflag::{self, Word},
+    strconv::parse_bool,
+};
 
 #[derive(Debug)]
 pub(crate) struct Flag {
@@ -49,12 +53,9 @@ impl Flag {
         self
     }
 
-    /// As messages name it.
-    fn shown(&self) -> String {
-        match self.short {
-            Some(short) => format!("-{short}, --{}", self.name),
-            None => format!("--{}", self.name),
-        }
+    fn as_pflag(&self) -> pflag::Flag {
+        let default_without_value = matches!(self.takes, Takes::Switch(_)).then_some("true");
+        pflag::Flag { name: self.name.to_owned(), shorthand: self.short, default_without_value }
     }
 }
 
@@ -75,82 +76,24 @@ pub(crate) struct Words {
 impl Words {
     pub(crate) fn read(words: &[String], flags: &'static [Flag]) -> Result<Self, String> {
         let mut read = Self::default();
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            if word == "--" {
-                read.before_dashes = Some(read.arguments.len());
-                read.arguments.extend(words.by_ref().cloned());
-            } else if let Some(long) = word.strip_prefix("--") {
-                read.long(long, flags, &mut words)?;
-            } else if word.len() > 1 && word.starts_with('-') {
-                read.shorts(word, flags, &mut words)?;
-            } else {
-                read.arguments.push(word.clone());
+        pflag::read(words, &Known(flags), |word| {
+            match word {
+                Word::Flag(flag, value) => read.set(&flag, value, flags)?,
+                Word::Argument(argument) => read.arguments.push(argument),
+                Word::Dashes => read.before_dashes = Some(read.arguments.len()),
             }
-        }
+            Ok(())
+        })?;
         Ok(read)
     }
 
-    fn long<'w>(
-        &mut self,
-        word: &str,
-        flags: &'static [Flag],
-        words: &mut impl Iterator<Item = &'w String>,
-    ) -> Result<(), String> {
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (word, None),
-        };
-        let flag = known(flags).find(|flag| flag.name == name);
-        let flag = flag.ok_or_else(|| format!("unknown flag: --{name}"))?;
-        let value = match (value, flag.takes) {
-            (Some(value), _) => value,
-            (None, Takes::Switch(_)) => "true".to_owned(),
-            (None, _) => words.next().cloned().ok_or_else(|| format!("flag needs an argument: --{name}"))?,
-        };
-        self.set(flag, value)
-    }
-
-    fn shorts<'w>(
-        &mut self,
-        word: &str,
-        flags: &'static [Flag],
-        words: &mut impl Iterator<Item = &'w String>,
-    ) -> Result<(), String> {
-        let mut rest = word.get(1..).unwrap_or_default();
-        while let Some(short) = rest.chars().next() {
-            let whole = rest;
-            rest = rest.get(short.len_utf8()..).unwrap_or_default();
-            let flag = known(flags).find(|flag| flag.short == Some(short));
-            let flag = flag.ok_or_else(|| format!("unknown shorthand flag: '{short}' in -{whole}"))?;
-            if let Some(value) = rest.strip_prefix('=') {
-                return self.set(flag, value.to_owned());
-            }
-            match flag.takes {
-                Takes::Switch(_) => self.set(flag, "true".to_owned())?,
-                _ if !rest.is_empty() => return self.set(flag, rest.to_owned()),
-                _ => {
-                    let missing = || format!("flag needs an argument: '{short}' in -{whole}");
-                    let value = words.next().cloned().ok_or_else(missing)?;
-                    return self.set(flag, value);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn set(&mut self, flag: &'static Flag, value: String) -> Result<(), String> {
+    fn set(&mut self, given: &pflag::Flag, value: String, flags: &'static [Flag]) -> Result<(), String> {
+        let Some(flag) = known(flags).find(|flag| flag.name == given.name) else { return Ok(()) };
         let values = self.values.entry(flag.name).or_default();
         match flag.takes {
             Takes::Switch(_) => {
-                let on = switch(&value).ok_or_else(|| {
-                    format!(
-                        "invalid argument {} for \"{}\" flag: strconv.ParseBool: parsing {}: invalid syntax",
-                        crate::go_json::go_quoted(&value),
-                        flag.shown(),
-                        crate::go_json::go_quoted(&value)
-                    )
-                })?;
+                let on = parse_bool(&value)
+                    .map_err(|error| given.invalid_argument(&value, &error.text("ParseBool", &value)))?;
                 *values = vec![on.to_string()];
             }
             Takes::Text => *values = vec![value],
@@ -189,11 +132,14 @@ fn known(flags: &'static [Flag]) -> impl Iterator<Item = &'static Flag> {
     flags.iter().chain(&COMMON)
 }
 
-/// As `strconv.ParseBool` reads it.
-fn switch(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
+struct Known(&'static [Flag]);
+
+impl pflag::Flags for Known {
+    fn long(&self, name: &str) -> Option<pflag::Flag> {
+        known(self.0).find(|flag| flag.name == name).map(Flag::as_pflag)
+    }
+
+    fn shorthand(&self, letter: char) -> Option<pflag::Flag> {
+        known(self.0).find(|flag| flag.short == Some(letter)).map(Flag::as_pflag)
     }
 }

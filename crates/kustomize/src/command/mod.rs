@@ -213,7 +213,7 @@ impl Context<'_> {
     fn group(&mut self, path: &[&'static str], rest: &[String]) -> Outcome {
         let words = Words::read(rest, &[])?;
         if let (true, Some(word)) = (path.is_empty(), words.arguments.first()) {
-            let word = crate::go_json::go_quoted(word);
+            let word = sternpost_golang::strconv::go_quote(word);
             return Err(Fault::plain(format!(
                 "unknown command {word} for \"kustomize\"\nRun '{} --help' for usage.",
                 self.surroundings.program

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
-use sternpost_meta::go::json_type;
+use sternpost_golang::json::json_type;
 
 use super::{NameReference, Tables};
 use crate::error::{Error, Result};

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::generate::key_values;
 use crate::glob::glob;
-use crate::go_json::go_quoted;
 use crate::kustomization::{self, GeneratorArgs};
+use sternpost_golang::strconv::go_quote;
 
 pub(crate) fn annotation(context: &mut Context<'_>, words: &Words) -> Outcome {
     common_texts(context, words, ANNOTATIONS)
@@ -199,8 +199,8 @@ pub(crate) fn patch(context: &mut Context<'_>, words: &Words) -> Outcome {
         let target = patch.get("target").map_or("nil".to_owned(), Value::to_string);
         context.log(&format!(
             "patch types.Patch{{Path:{}, Patch:{}, Target:(*types.Selector)({target}), Options:(*types.PatchArgs)(nil)}} already in kustomization file",
-            go_quoted(super::text_of(&patch, "path")),
-            go_quoted(super::text_of(&patch, "patch")),
+            go_quote(super::text_of(&patch, "path")),
+            go_quote(super::text_of(&patch, "patch")),
         ));
         return Ok(());
     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::command::flags::Words;
 use crate::command::{Context, Outcome};
-use crate::go_json::go_quoted;
+use sternpost_golang::strconv::go_quote;
 
 pub(crate) fn name_prefix(context: &mut Context<'_>, words: &Words) -> Outcome {
     text(context, words, "namePrefix", "prefix")
@@ -203,7 +203,7 @@ fn set_generator(context: &mut Context<'_>, words: &Words, generator: Generator)
             generator.name,
             generator.kind,
             generator.kind,
-            go_quoted(name)
+            go_quote(name)
         )
         .into());
     };

@@ -257,7 +257,7 @@ fn in_order(items: Vec<Item>) -> Result<Vec<Item>, Fault> {
         let number = match item.annotation(INDEX[1]) {
             None | Some("") => last.saturating_add(1),
             Some(text) => text.parse().map_err(|_| {
-                let (key, quoted) = (INDEX[0], crate::go_json::go_quoted(text));
+                let (key, quoted) = (INDEX[0], sternpost_golang::strconv::go_quote(text));
                 let problem = format!("strconv.Atoi: parsing {quoted}: invalid syntax");
                 Fault::plain(format!("unable to parse {key} {text} :{problem}"))
             })?,

@@ -1,10 +1,10 @@
 //! Where a generator's keys and values come from.
 
 use crate::error::{Error, Result};
-use crate::go_json::go_quoted;
 use crate::kustomization::GeneratorArgs;
 use crate::loader::Loader;
 use crate::why::ValueOf;
+use sternpost_golang::strconv::go_quote;
 
 type Pair = (String, Vec<u8>);
 /// With where the value is written.
@@ -47,14 +47,14 @@ fn without_quotes(value: &str) -> &str {
 }
 
 fn file_source(source: &str) -> Result<(String, &str)> {
-    let shown = go_quoted(source);
+    let shown = go_quote(source);
     match source.split('=').collect::<Vec<_>>().as_slice() {
         [path] => Ok((path.rsplit('/').next().unwrap_or(path).to_owned(), source)),
         ["", path] => {
-            Err(Error::new(format!("missing key name for file path {} in source {shown}", go_quoted(path))))
+            Err(Error::new(format!("missing key name for file path {} in source {shown}", go_quote(path))))
         }
         [key, ""] => {
-            Err(Error::new(format!("missing file path for key name {} in source {shown}", go_quoted(key))))
+            Err(Error::new(format!("missing file path for key name {} in source {shown}", go_quote(key))))
         }
         [key, path] => Ok(((*key).to_owned(), path)),
         _ => Err(Error::new(format!("source {shown} key name or file path contains '='"))),

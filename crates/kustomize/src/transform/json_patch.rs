@@ -224,7 +224,7 @@ impl Operation {
         match op.as_str() {
             "add" => {
                 let missing = || {
-                    let path = crate::go_json::go_quoted(path);
+                    let path = sternpost_golang::strconv::go_quote(path);
                     Error::new(format!(
                         "add operation does not apply: doc is missing path: {path}: missing value"
                     ))
@@ -235,7 +235,7 @@ impl Operation {
             }
             "remove" => {
                 let missing = || {
-                    let path = crate::go_json::go_quoted(path);
+                    let path = sternpost_golang::strconv::go_quote(path);
                     Error::new(format!(
                         "remove operation does not apply: doc is missing path: {path}: missing value"
                     ))

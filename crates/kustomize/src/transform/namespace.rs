@@ -1,5 +1,6 @@
 //! `namespace`.
 
+use sternpost_golang::strconv::go_quote;
 use sternpost_yaml::node::Node;
 
 use crate::error::{Error, Result};
@@ -32,7 +33,8 @@ impl Subjects {
             "allServiceAccounts" => Ok(Self::AllServiceAccounts),
             "none" => Ok(Self::None),
             text => Err(Error::new(format!(
-                "invalid value {text:?} for setRoleBindingSubjects: must be one of \"defaultOnly\", \"none\" or \"allServiceAccounts\""
+                "invalid value {} for setRoleBindingSubjects: must be one of \"defaultOnly\", \"none\" or \"allServiceAccounts\"",
+                go_quote(text)
             ))),
         }
     }

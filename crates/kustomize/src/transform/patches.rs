@@ -10,7 +10,6 @@ use sternpost_yaml::node::Node;
 use crate::build::{Target, in_file};
 use crate::documents;
 use crate::error::{Error, Result};
-use crate::go_json::go_quoted;
 use crate::id::ResId;
 use crate::kustomization::{self, Patch, PatchOptions};
 use crate::merge;
@@ -19,6 +18,7 @@ use crate::resources::Resources;
 use crate::schema::Schema;
 use crate::selector::Selector;
 use crate::why::Text;
+use sternpost_golang::strconv::go_quote;
 
 use super::json_patch::JsonPatch;
 
@@ -181,12 +181,12 @@ fn configure(schema: &Schema, target: &Target<'_>, entry: &Patch, inline: Option
         _ => {}
     }
     let (text, source) = if entry.path.is_empty() {
-        (entry.patch.clone(), format!("[patch: {}]", go_quoted(entry.patch.trim())))
+        (entry.patch.clone(), format!("[patch: {}]", go_quote(entry.patch.trim())))
     } else {
         let text = target.loader.load_text(&entry.path).map_err(|error| {
             error.within(format!("failed to get the patch file from path({})", entry.path))
         })?;
-        (text, format!("[path: {}]", go_quoted(&entry.path)))
+        (text, format!("[path: {}]", go_quote(&entry.path)))
     };
     let place = place_of(target, entry, &text, inline);
     let strategic = documents::read_from(schema, &text, place.as_ref());
@@ -242,7 +242,7 @@ fn configure_json6902(target: &Target<'_>, entry: &Patch, inline: Option<Text>) 
         (true, false) => entry.patch.clone(),
     };
     let patch =
-        JsonPatch::parse(&text).map_err(|error| error.within(format!("decoding {}", go_quoted(&text))))?;
+        JsonPatch::parse(&text).map_err(|error| error.within(format!("decoding {}", go_quote(&text))))?;
     if patch.is_empty() {
         let (path, inline) = (&entry.path, &entry.patch);
         return Err(Error::new(format!("patch appears to be empty; file={path}, JsonOp={inline}")));

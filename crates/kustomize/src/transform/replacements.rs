@@ -246,7 +246,7 @@ fn copy_into(node: &mut Node, path: &str, value: &Node, options: &FieldOptions) 
         }
     };
     let reached = walk(node, Held::Object, &segments, create, &mut set);
-    let shown = go_json::go_quoted(path);
+    let shown = sternpost_golang::strconv::go_quote(path);
     let problem = if options.create {
         format!("unable to find or create field {shown} in replacement target")
     } else {

@@ -8,10 +8,10 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    field::go_quote,
     status::{Attempt, ResourceName, Status, each_once},
     user::User,
 };
+use sternpost_golang::strconv::go_quote;
 
 mod coverage;
 

@@ -14,6 +14,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::gvk::GroupVersionKind;
 use sternpost_schema::{Additional, Schema, Type};
 
@@ -85,7 +86,7 @@ pub struct Field {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
     /// Names the last field of the path, whichever is missing, as kubectl does.
-    #[error("field {0:?} does not exist")]
+    #[error("field {} does not exist", go_quote(.0))]
     NoField(String),
     #[error("the schema is too large to explain: more than {MAX_NODES} parts")]
     TooLarge,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::gvk::{GroupVersion, GroupVersionKind};
 
 /// The names of one resource in one version.
@@ -32,7 +33,7 @@ pub struct Found {
 /// In kubectl's words, which scripts and people look for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
-    #[error("the server doesn't have a resource type {0:?}")]
+    #[error("the server doesn't have a resource type {}", go_quote(.0))]
     NoResource(String),
     #[error("couldn't find resource for \"{gv}, Resource={plural}\"", gv = slashed(.0), plural = .1)]
     NoVersion(GroupVersion, Arc<str>),

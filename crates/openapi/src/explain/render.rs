@@ -1,6 +1,7 @@
 //! Writing an [`Explanation`]: plain text as kubectl's, JSON, Markdown.
 
 use serde_json::{Map, Value, json};
+use sternpost_golang::fmt::print_decoded;
 use sternpost_meta::gvk::GroupVersionKind;
 
 use super::{Depth, Explanation, Field};
@@ -185,37 +186,7 @@ fn value_text(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),
         Value::String(text) if text.is_empty() => "\"\"".to_owned(),
-        _ => go_text(value),
-    }
-}
-
-fn go_text(value: &Value) -> String {
-    let list = |texts: Vec<String>| texts.join(" ");
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), go_float),
-        Value::String(text) => text.clone(),
-        Value::Array(values) => format!("[{}]", list(values.iter().map(go_text).collect())),
-        Value::Object(fields) => {
-            format!(
-                "map[{}]",
-                list(fields.iter().map(|(key, value)| format!("{key}:{}", go_text(value))).collect())
-            )
-        }
-    }
-}
-
-/// The shortest digits that read back the same; an exponent from 10⁶ on and below 10⁻⁴.
-fn go_float(number: f64) -> String {
-    let scientific = format!("{number:e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
-    match exponent.parse::<i32>() {
-        Ok(exponent) if !(-4..6).contains(&exponent) => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
-        }
-        _ => number.to_string(),
+        _ => print_decoded(value),
     }
 }
 

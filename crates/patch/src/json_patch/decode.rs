@@ -4,7 +4,8 @@ use std::{cell::RefCell, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
-use sternpost_meta::go::json_type;
+use sternpost_golang::json::json_type;
+use sternpost_golang::strconv::go_quote;
 
 use super::{MAX_OPERATIONS, Member, Operation, Patch};
 use crate::body::{Body, BodyError, Complaints, Place, Reading, Seed};
@@ -169,12 +170,12 @@ impl<'de> Visitor<'de> for Node<'_> {
         while let Some(key) = members.next_key::<String>()? {
             let at = Place::Key(self.at, &key);
             let Some((known, place)) = place_of(&key) else {
-                complaints.add(format!("json patch unknown field {:?}", at.to_string()));
+                complaints.add(format!("json patch unknown field {}", go_quote(&at.to_string())));
                 members.next_value::<IgnoredAny>()?;
                 continue;
             };
             if seen.get_mut(known).is_some_and(|seen| std::mem::replace(seen, true)) {
-                complaints.add(format!("json patch duplicate field {:?}", at.to_string()));
+                complaints.add(format!("json patch duplicate field {}", go_quote(&at.to_string())));
             }
             let inside = Complaints::default();
             let value = members.next_value_seed(Seed { at: &at, complaints: &inside })?;

@@ -1,12 +1,13 @@
 //! Making a patch from an old and a new object.
 
 use std::cmp::Ordering;
+use sternpost_golang::fmt as go;
 
 use serde_json::{Map, Value, json};
 use sternpost_schema::topology::{PatchStrategy, Type};
 
 use super::{
-    DELETE_FROM_PRIMITIVE_LIST, Error, PATCH, RETAIN_KEYS, SET_ELEMENT_ORDER, fields, go,
+    DELETE_FROM_PRIMITIVE_LIST, Error, PATCH, RETAIN_KEYS, SET_ELEMENT_ORDER, fields,
     list::{Kind, kind},
     order::{Ids, Item, arrange},
 };

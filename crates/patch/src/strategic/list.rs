@@ -1,13 +1,14 @@
 //! Lists whose items are merged: scalars by value, objects by their merge key.
 
 use std::collections::HashSet;
+use sternpost_golang::fmt as go;
 
 use serde_json::Value;
 use sternpost_meta::cancel::checkpoint;
 use sternpost_schema::topology::Type;
 
 use super::{
-    Error, PATCH, fields, go,
+    Error, PATCH, fields,
     merge::{self, Into, Nulls},
     order::{Ids, Item, arrange},
 };
@@ -105,7 +106,7 @@ impl List<'_> {
             }
             (scalar, None) => Ok(scalar),
             (scalar, Some(_)) => {
-                Err(Error::WrongType { expected: "map[string]interface {}", found: go::type_name(scalar) })
+                Err(Error::WrongType { expected: "map[string]interface {}", found: go::print_type(scalar) })
             }
         }
     }
@@ -246,7 +247,7 @@ pub(super) fn is_directive(item: &Value) -> bool {
 
 /// What two lists hold, if it is the same.
 pub(super) fn kind(old: &[Value], new: &[Value]) -> Result<Kind, Error> {
-    let mut types = old.iter().chain(new).map(go::type_name);
+    let mut types = old.iter().chain(new).map(go::print_type);
     let Some(first) = types.next() else { return Ok(Kind::Nothing) };
     if types.any(|other| other != first) {
         let lists = format!("[{} {}]", go::print_list(old), go::print_list(new));

@@ -1,13 +1,14 @@
 //! One object, changed by one patch.
 
 use std::{collections::HashSet, mem};
+use sternpost_golang::fmt as go;
 
 use serde_json::{Map, Value};
 use sternpost_meta::cancel::checkpoint;
 use sternpost_schema::topology::{PatchStrategy, Type};
 
 use super::{
-    DELETE_FROM_PRIMITIVE_LIST, Error, PATCH, RETAIN_KEYS, SET_ELEMENT_ORDER, fields, go,
+    DELETE_FROM_PRIMITIVE_LIST, Error, PATCH, RETAIN_KEYS, SET_ELEMENT_ORDER, fields,
     list::{self, List},
 };
 
@@ -283,5 +284,5 @@ fn as_list(value: &Value) -> Result<&[Value], Error> {
 }
 
 fn wrong_type(found: &Value) -> Error {
-    Error::WrongType { expected: "[]interface {}", found: go::type_name(found) }
+    Error::WrongType { expected: "[]interface {}", found: go::print_type(found) }
 }

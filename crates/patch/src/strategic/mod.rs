@@ -9,18 +9,17 @@
 //! order of a list, `$deleteFromPrimitiveList/LIST` with what leaves it.
 
 use serde_json::{Map, Value};
+use sternpost_golang::strconv::go_quote;
 use sternpost_schema::topology::Type;
 
 mod diff;
 mod fields;
-mod go;
 mod list;
 mod merge;
 mod order;
 mod three_way;
 
 pub use diff::diff;
-pub use go::print as go_text;
 pub use three_way::{Overwrite, ThreeWayError, three_way};
 
 const PATCH: &str = "$patch";
@@ -57,7 +56,7 @@ pub enum Error {
     /// `$patch: merge` in the item of a list.
     #[error("merging lists cannot yet be specified in the patch")]
     MergeInList,
-    #[error("unable to find api field in struct {owner} for the json field {field:?}")]
+    #[error("unable to find api field in struct {owner} for the json field {}", go_quote(field))]
     UnknownField { owner: String, field: String },
     #[error("map: {map} does not contain declared merge key: {key}")]
     MissingMergeKey { map: String, key: String },

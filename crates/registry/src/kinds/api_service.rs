@@ -1,6 +1,7 @@
 //! APIService: a group and version, and who serves it.
 
 use serde_json::{Value, json};
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
     field::{Errors, Path},
     format::{Problems, dns_subdomain, dns1035_label, path_segment, port_number},
@@ -123,18 +124,18 @@ pub fn check_service(
     let port = reference.int("port").unwrap_or(DEFAULT_PORT);
     let fail = |reason, message| Err(Availability { reason, message });
     let Some(service) = service else {
-        return fail("ServiceNotFound", format!("service/{name} in {namespace:?} is not present"));
+        return fail("ServiceNotFound", format!("service/{name} in {} is not present", go_quote(namespace)));
     };
     let spec = service.field("spec");
     if !matches!(spec.text("type"), "" | "ClusterIP") {
         return Ok(());
     }
     let Some(found) = spec.items("ports").iter().find(|found| found.int("port") == Some(port)) else {
-        let message = format!("service/{name} in {namespace:?} is not listening on port {port}");
+        let message = format!("service/{name} in {} is not listening on port {port}", go_quote(namespace));
         return fail("ServicePortError", message);
     };
     if slices.is_empty() {
-        let message = format!("cannot find endpointslices for service/{name} in {namespace:?}");
+        let message = format!("cannot find endpointslices for service/{name} in {}", go_quote(namespace));
         return fail("EndpointsNotFound", message);
     }
     let port_name = found.text("name");
@@ -149,7 +150,9 @@ pub fn check_service(
         return Ok(());
     }
     let message = format!(
-        "endpointslices for service/{name} in {namespace:?} have no addresses with port name {port_name:?}"
+        "endpointslices for service/{name} in {} have no addresses with port name {}",
+        go_quote(namespace),
+        go_quote(port_name)
     );
     fail("MissingEndpoints", message)
 }
@@ -220,7 +223,7 @@ fn validate_name(service: &Value, expected: &str, errors: &mut Errors) {
         errors.invalid(path, name, problem);
     }
     if problems.is_empty() && !name.is_empty() && name != expected {
-        let detail = format!("must be `spec.version+\".\"+spec.group`: {expected:?}");
+        let detail = format!("must be `spec.version+\".\"+spec.group`: {}", go_quote(expected));
         errors.invalid(path, name, &detail);
     }
 }

@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::{pem, x509};
+use sternpost_golang::{pem, x509};
 
 /// What is wrong with a bundle, as Go says it. One good certificate is enough, whatever stands beside it.
 pub fn check(bundle: &str) -> Result<(), String> {

@@ -7,16 +7,16 @@ use std::collections::{HashMap, HashSet};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
+use sternpost_golang::strconv::go_quote;
+use sternpost_golang::{pem, x509};
 use sternpost_meta::{
-    field::{Errors, Path, go_quote},
+    field::{Errors, Path},
     format::{Problems, dns_label, dns_subdomain, path_segment},
 };
 
 use super::{
     form::{named, one_of, texts},
-    pem,
     status_subresource::{keep_spec, keep_status, reset_status},
-    x509,
 };
 use crate::{
     field_selectors::{NAME as NAME_FIELD, SelectableFields},
@@ -326,7 +326,7 @@ fn validate_change(new: &Value, old: &Value, change: Change, errors: &mut Errors
     };
     for kind in ["Approved", "Denied", "Failed"] {
         if of(new, kind).len() < of(old, kind).len() {
-            let detail = format!("updates may not remove a condition of type {kind:?}");
+            let detail = format!("updates may not remove a condition of type {}", go_quote(kind));
             errors.forbidden(conditions, &detail);
         }
     }
@@ -334,10 +334,10 @@ fn validate_change(new: &Value, old: &Value, change: Change, errors: &mut Errors
         for kind in ["Approved", "Denied"] {
             let (new, old) = (of(new, kind), of(old, kind));
             if new.len() > old.len() {
-                let detail = format!("updates may not add a condition of type {kind:?}");
+                let detail = format!("updates may not add a condition of type {}", go_quote(kind));
                 errors.forbidden(conditions, &detail);
             } else if new.len() == old.len() && new != old {
-                let detail = format!("updates may not modify a condition of type {kind:?}");
+                let detail = format!("updates may not modify a condition of type {}", go_quote(kind));
                 errors.forbidden(conditions, &detail);
             }
         }

@@ -3,9 +3,10 @@
 //! Only whether a text is a schedule is decided here, with the words of the
 //! parser upstream uses; when it fires is a controller's business.
 
-use sternpost_meta::duration;
+use sternpost_golang::duration;
 
 use super::time_zone;
+use sternpost_golang::strconv::go_quote;
 
 /// What is wrong with the text, if anything.
 pub fn problem(schedule: &str) -> Option<String> {
@@ -138,7 +139,7 @@ fn parse_number(text: &str) -> Result<i64, String> {
                 }
                 _ => "invalid syntax",
             };
-            Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: {why}"))
+            Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {}: {why}", go_quote(text)))
         }
     }
 }

@@ -6,7 +6,8 @@
 //! object as users write it.
 
 use serde_json::Value;
-use sternpost_meta::field::{BadValue, go_json};
+use sternpost_golang::json::go_json;
+use sternpost_meta::field::BadValue;
 
 use crate::object::Fields;
 

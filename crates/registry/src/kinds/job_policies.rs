@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
     field::{Errors, Path},
     format,
@@ -104,7 +105,7 @@ fn validate_failure_rule(spec: &Value, rule: &Value, path: &Path<'_>, errors: &m
 /// `supported` is sorted.
 fn known_or_required(text: &str, supported: &[&str], path: &Path<'_>, errors: &mut Errors) {
     if text.is_empty() {
-        let quoted: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
+        let quoted: Vec<String> = supported.iter().map(|value| format!("{}", go_quote(value))).collect();
         errors.required(path, &format!("valid values: [{}]", quoted.join(" ")));
     } else if !supported.contains(&text) {
         errors.not_supported(path, named(text), supported);

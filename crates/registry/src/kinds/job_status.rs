@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::field::{Errors, Path};
 
 use super::{
@@ -320,14 +321,15 @@ pub fn count_indexes(list: &str, completions: i64) -> Result<i64, String> {
 
 fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
     let index = |text: &str| match text.parse::<i64>() {
-        Err(_) => Err(format!("cannot convert string to integer for index: {text:?}")),
-        Ok(index) if index >= completions => Err(format!("too large index: {text:?}")),
+        Err(_) => Err(format!("cannot convert string to integer for index: {}", go_quote(text))),
+        Ok(index) if index >= completions => Err(format!("too large index: {}", go_quote(text))),
         Ok(index) => Ok(index),
     };
     match text.split_once('-') {
         None => index(text).map(|index| (index, index)),
         Some((_, rest)) if rest.contains('-') => Err(format!(
-            "the fragment {text:?} violates the requirement that an index interval can have at most two parts separated by '-'"
+            "the fragment {} violates the requirement that an index interval can have at most two parts separated by '-'",
+            go_quote(text)
         )),
         Some((first, last)) => {
             let (first, last) = (index(first)?, index(last)?);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use sternpost_golang::json::syntax::{self as json_syntax, Top};
 use sternpost_meta::{
     field::{Errors, Path},
     format::{cidr_legacy, label_value, qualified_name},
@@ -13,7 +14,6 @@ use super::{
     form::{must_be, named, same, texts},
     internal_form::{Field, Shape, field, internal},
     ip_ranges::{Family, cidr_warning, family_of_cidr},
-    json_syntax::{self, Top},
     resource_list,
     status_subresource::{keep_spec, keep_status},
 };

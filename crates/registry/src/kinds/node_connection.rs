@@ -6,7 +6,8 @@
 use std::net::IpAddr;
 
 use serde_json::Value;
-use sternpost_meta::{field::go_quote, format::parse_ip};
+use sternpost_golang::strconv::go_quote;
+use sternpost_meta::format::parse_ip;
 
 use crate::object::Fields;
 

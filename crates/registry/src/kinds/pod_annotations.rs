@@ -1,12 +1,10 @@
 //! Annotations that mean something to pods, most of them older than the field that replaced them.
 
 use serde_json::Value;
+use sternpost_golang::json::syntax::{self as json_syntax, Top};
 use sternpost_meta::field::{Errors, Path};
 
-use super::{
-    json_syntax::{self, Top},
-    pod_spec::{each_container, validate_descending_path, validate_tolerations},
-};
+use super::pod_spec::{each_container, validate_descending_path, validate_tolerations};
 use crate::object::{Fields, FieldsMut};
 
 pub const MIRROR: &str = "kubernetes.io/config.mirror";

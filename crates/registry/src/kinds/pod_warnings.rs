@@ -4,11 +4,8 @@
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
-use sternpost_meta::{
-    field::{Path, go_quote},
-    format::label_value,
-    quantity::Quantity,
-};
+use sternpost_golang::strconv::go_quote;
+use sternpost_meta::{field::Path, format::label_value, quantity::Quantity};
 
 use super::{
     deprecated_label::{advice, warn_node_selector},

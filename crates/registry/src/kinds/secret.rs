@@ -2,12 +2,13 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
+use sternpost_golang::{json::syntax as json_syntax, pem};
 use sternpost_meta::{
     field::{Errors, Path},
     format::config_key,
 };
 
-use super::{config_map::validate_immutable, form::immutable, form::must_be, json_syntax, pem};
+use super::{config_map::validate_immutable, form::immutable, form::must_be};
 use crate::{
     field_selectors::{NAME, NAMESPACE, SelectableFields},
     object::{Fields, FieldsMut},

@@ -12,8 +12,9 @@ use std::{
 };
 
 use serde_json::Value;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
-    field::{BadValue, Errors, Path, go_quote},
+    field::{BadValue, Errors, Path},
     format::parse_ip,
 };
 

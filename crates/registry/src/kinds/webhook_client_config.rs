@@ -1,12 +1,13 @@
 //! Where a webhook is called: a URL, or a service in the cluster.
 
 use serde_json::Value;
+use sternpost_golang::url;
 use sternpost_meta::{
     field::{Errors, Path},
     format::{dns_subdomain, port_number},
 };
 
-use super::{admission_rule::default_pointers, form::not_empty, go_url};
+use super::{admission_rule::default_pointers, form::not_empty};
 use crate::object::{Fields, FieldsMut};
 
 pub fn default(config: &mut Value) {
@@ -27,7 +28,7 @@ pub fn validate(config: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 fn validate_url(text: &str, path: Path<'_>, errors: &mut Errors) {
     let form = "; desired format: https://host[/path]";
-    let url = match go_url::parse(text) {
+    let url = match url::parse(text) {
         Ok(url) => url,
         Err(problem) => {
             errors.required(path, &format!("url must be a valid URL: {problem}{form}"));

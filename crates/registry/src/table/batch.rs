@@ -1,7 +1,8 @@
 //! Jobs and cron jobs.
 
 use serde_json::Value;
-use sternpost_meta::time::{Timestamp, human_duration};
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::age::human_duration;
 
 use super::apps::SELECTOR;
 use super::core::{TEMPLATE_CONTAINERS, TEMPLATE_IMAGES};

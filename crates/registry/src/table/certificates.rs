@@ -1,7 +1,7 @@
 //! Certificate signing requests.
 
 use serde_json::Value;
-use sternpost_meta::time::human_duration;
+use sternpost_meta::age::human_duration;
 
 use super::{AGE, Cell, Column, NAME, NONE, column, computed, text};
 use crate::object::Fields;

@@ -3,7 +3,7 @@
 //! Both forms are the same object under other field names, and show the same.
 
 use serde_json::Value;
-use sternpost_meta::time::Timestamp;
+use sternpost_golang::time::Timestamp;
 
 use super::text::or;
 use super::{Cell, Column, NAME, age, column, computed, text};

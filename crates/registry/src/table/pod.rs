@@ -1,7 +1,8 @@
 //! Pods: how many containers are ready, what keeps them, how often they restarted.
 
 use serde_json::{Value, json};
-use sternpost_meta::time::{Timestamp, human_duration};
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::age::human_duration;
 
 use super::text::{condition, or};
 use super::{AGE, Cell, Column, NAME, NONE, column, computed, flag, integer, moment, text};

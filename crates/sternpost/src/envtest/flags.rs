@@ -6,7 +6,11 @@
 
 use std::net::IpAddr;
 
-use sternpost_meta::duration;
+use sternpost_golang::{
+    duration,
+    pflag::{self, Flag, Flags, Word},
+    strconv::{NumberError, go_quote, parse_bool, parse_int},
+};
 
 /// What a value must look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,34 +54,21 @@ impl CommandLine {
     /// Reads the words after the program's name. `more` knows flags besides
     /// kube-apiserver's own. The error has kube-apiserver's words.
     pub fn read(words: &[String], more: impl Fn(&str) -> Option<Kind>) -> Result<Self, String> {
-        let known = |name: &str| kind(name).or_else(|| more(name));
+        let known = Known { more };
         let mut line = Self::default();
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            if word == "--" {
-                line.arguments.extend(words.cloned());
-                break;
-            }
-            if let Some(long) = word.strip_prefix("--") {
-                if long.starts_with(['-', '=']) {
-                    return Err(format!("bad flag syntax: {word}"));
+        pflag::read(words, &known, |word| {
+            match word {
+                Word::Flag(flag, value) => {
+                    let kind = known.kind(&flag.name).unwrap_or(Kind::Text);
+                    check(&flag.name, kind, &value)
+                        .map_err(|problem| flag.invalid_argument(&value, &problem))?;
+                    line.flags.push(Given { name: flag.name, kind, value });
                 }
-                let (name, value) = match long.split_once('=') {
-                    Some((name, value)) => (name, Some(value.to_owned())),
-                    None => (long, None),
-                };
-                // Both spellings are one flag.
-                let name = name.replace('_', "-");
-                let kind = known(&name).ok_or_else(|| format!("unknown flag: --{name}"))?;
-                let value = value.or_else(|| without_value(kind)).or_else(|| words.next().cloned());
-                let value = value.ok_or_else(|| format!("flag needs an argument: --{name}"))?;
-                line.add(name, kind, value)?;
-            } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
-                line.add_letters(letters, &mut words)?;
-            } else {
-                line.arguments.push(word.clone());
+                Word::Argument(argument) => line.arguments.push(argument),
+                Word::Dashes => {}
             }
-        }
+            Ok(())
+        })?;
         Ok(line)
     }
 
@@ -85,44 +76,30 @@ impl CommandLine {
     pub fn last(&self, name: &str) -> Option<&str> {
         self.flags.iter().rev().find(|flag| flag.name == name).map(|flag| flag.value.as_str())
     }
+}
 
-    /// `-v4`, `-v=4`, `-v 4`, `-hv4`.
-    fn add_letters<'a>(
-        &mut self,
-        letters: &str,
-        words: &mut impl Iterator<Item = &'a String>,
-    ) -> Result<(), String> {
-        let mut rest = letters;
-        while let Some(flag) = rest.chars().next() {
-            let word = rest.to_owned();
-            rest = rest.get(flag.len_utf8()..).unwrap_or_default();
-            let Some((_, name)) = SHORTHANDS.into_iter().find(|(letter, _)| *letter == flag) else {
-                return Err(format!("unknown shorthand flag: '{flag}' in -{word}"));
-            };
-            let kind = kind(name).unwrap_or(Kind::Text);
-            if let Some(value) = rest.strip_prefix('=') {
-                return self.add(name.into(), kind, value.into());
-            }
-            if let Some(value) = without_value(kind) {
-                self.add(name.into(), kind, value)?;
-                continue;
-            }
-            let value = if rest.is_empty() { words.next().cloned() } else { Some(rest.into()) };
-            let value = value.ok_or_else(|| format!("flag needs an argument: '{flag}' in -{word}"))?;
-            return self.add(name.into(), kind, value);
-        }
-        Ok(())
+struct Known<F> {
+    more: F,
+}
+
+impl<F: Fn(&str) -> Option<Kind>> Known<F> {
+    fn kind(&self, name: &str) -> Option<Kind> {
+        kind(name).or_else(|| (self.more)(name))
+    }
+}
+
+impl<F: Fn(&str) -> Option<Kind>> Flags for Known<F> {
+    fn long(&self, name: &str) -> Option<Flag> {
+        // Both spellings are one flag.
+        let name = name.replace('_', "-");
+        let kind = self.kind(&name)?;
+        let shorthand = SHORTHANDS.into_iter().find(|(_, long)| *long == name).map(|(letter, _)| letter);
+        Some(Flag { name, shorthand, default_without_value: (kind == Kind::Bool).then_some("true") })
     }
 
-    fn add(&mut self, name: String, kind: Kind, value: String) -> Result<(), String> {
-        if let Err(problem) = check(&name, kind, &value) {
-            let letter = SHORTHANDS.into_iter().find(|(_, long)| *long == name);
-            let flag =
-                letter.map_or_else(|| format!("--{name}"), |(letter, _)| format!("-{letter}, --{name}"));
-            return Err(format!("invalid argument {value:?} for \"{flag}\" flag: {problem}"));
-        }
-        self.flags.push(Given { name, kind, value });
-        Ok(())
+    fn shorthand(&self, letter: char) -> Option<Flag> {
+        let (_, name) = SHORTHANDS.into_iter().find(|(known, _)| *known == letter)?;
+        self.long(name)
     }
 }
 
@@ -143,32 +120,13 @@ pub fn names() -> Vec<(&'static str, Kind)> {
     names
 }
 
-/// As Go reads a boolean.
-pub fn truth(value: &str) -> Option<bool> {
-    match value {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
-}
-
-fn without_value(kind: Kind) -> Option<String> {
-    (kind == Kind::Bool).then(|| "true".into())
-}
-
 /// The error is that of Go's standard library.
 fn check(name: &str, kind: Kind, value: &str) -> Result<(), String> {
-    let number = |function: &str, error: NumberError| {
-        let problem = match error {
-            NumberError::Syntax => "invalid syntax",
-            NumberError::Range => "value out of range",
-        };
-        format!("strconv.{function}: parsing {value:?}: {problem}")
-    };
+    let number = |function: &str, error: NumberError| error.text(function, value);
     match kind {
         Kind::Bool if name == VERSION && value == "raw" => Ok(()),
-        Kind::Bool => truth(value).map(|_| ()).ok_or_else(|| number("ParseBool", NumberError::Syntax)),
-        Kind::Int => integer(value).map(|_| ()).map_err(|error| number("ParseInt", error)),
+        Kind::Bool => parse_bool(value).map(|_| ()).map_err(|error| number("ParseBool", error)),
+        Kind::Int => parse_int(value).map(|_| ()).map_err(|error| number("ParseInt", error)),
         Kind::Level => level(value).map(|_| ()).map_err(|error| number("ParseUint", error)),
         Kind::Float => match value.parse::<f64>() {
             Ok(number) if number.is_finite() || !value.contains(|char: char| char.is_ascii_digit()) => Ok(()),
@@ -177,41 +135,9 @@ fn check(name: &str, kind: Kind, value: &str) -> Result<(), String> {
         },
         Kind::Duration => duration::parse(value).map(|_| ()).map_err(|problem| format!("time: {problem}")),
         Kind::Ip if value.trim().parse::<IpAddr>().is_ok() => Ok(()),
-        Kind::Ip => Err(format!("failed to parse IP: {value:?}")),
+        Kind::Ip => Err(format!("failed to parse IP: {}", go_quote(value))),
         Kind::Text | Kind::List => Ok(()),
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NumberError {
-    Syntax,
-    Range,
-}
-
-/// As Go reads a number of any base: `8080`, `0x1f90`, `0o17`, `017`, `1_000`.
-pub fn integer(value: &str) -> Result<i64, NumberError> {
-    let (negative, digits) = match value.strip_prefix('-') {
-        Some(digits) => (true, digits),
-        None => (false, value.strip_prefix('+').unwrap_or(value)),
-    };
-    let lower = digits.to_ascii_lowercase();
-    let (radix, digits) = match lower.as_bytes() {
-        [b'0', b'x', ..] => (16, lower.get(2..)),
-        [b'0', b'o', ..] => (8, lower.get(2..)),
-        [b'0', b'b', ..] => (2, lower.get(2..)),
-        [b'0', _, ..] => (8, lower.get(1..)),
-        _ => (10, lower.get(..)),
-    };
-    let digits = digits.unwrap_or_default();
-    if digits.starts_with(['+', '-']) || digits.ends_with('_') || digits.contains("__") {
-        return Err(NumberError::Syntax);
-    }
-    let digits = digits.replace('_', "");
-    let number = i128::from_str_radix(&digits, radix).map_err(|error| match error.kind() {
-        std::num::IntErrorKind::PosOverflow => NumberError::Range,
-        _ => NumberError::Syntax,
-    })?;
-    i64::try_from(if negative { -number } else { number }).map_err(|_| NumberError::Range)
 }
 
 pub fn level(value: &str) -> Result<i64, NumberError> {
@@ -523,32 +449,6 @@ mod tests {
             ),
         ] {
             assert_eq!(read(words).unwrap_err(), expected, "{words:?}");
-        }
-    }
-
-    #[test]
-    fn numbers_are_read_as_go_reads_them() {
-        for (text, expected) in [
-            ("0", Ok(0)),
-            ("8080", Ok(8080)),
-            ("-1", Ok(-1)),
-            ("+5", Ok(5)),
-            ("0x1BB", Ok(443)),
-            ("010", Ok(8)),
-            ("0o10", Ok(8)),
-            ("0b11", Ok(3)),
-            ("1_000", Ok(1000)),
-            ("9223372036854775807", Ok(i64::MAX)),
-            ("9223372036854775808", Err(NumberError::Range)),
-            ("-9223372036854775808", Ok(i64::MIN)),
-            ("", Err(NumberError::Syntax)),
-            ("--1", Err(NumberError::Syntax)),
-            ("0x", Err(NumberError::Syntax)),
-            ("08", Err(NumberError::Syntax)),
-            ("1__0", Err(NumberError::Syntax)),
-            ("é", Err(NumberError::Syntax)),
-        ] {
-            assert_eq!(integer(text), expected, "{text:?}");
         }
     }
 

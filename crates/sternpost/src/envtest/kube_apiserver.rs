@@ -16,6 +16,8 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::{CommandFactory, Parser};
+use sternpost_golang::strconv::go_quote;
+use sternpost_golang::strconv::{parse_bool, parse_int};
 use sternpost_http::version::KUBERNETES;
 use sternpost_verbs::admission::{Chain, SwitchError};
 
@@ -60,12 +62,13 @@ enum Asked {
 fn read(words: &[String]) -> Result<Asked, String> {
     let own = serve_flags();
     let line = CommandLine::read(words, |name| own.kind_of_more(name))?;
-    let set = |name| line.last(name).is_some_and(|value| value != "0" && flags::truth(value) != Some(false));
+    let set = |name| line.last(name).is_some_and(|value| value != "0" && parse_bool(value) != Ok(false));
     if set(flags::HELP) {
         return Ok(Asked::Help);
     }
     if !line.arguments.is_empty() {
-        let quoted: Vec<String> = line.arguments.iter().map(|argument| format!("{argument:?}")).collect();
+        let quoted: Vec<String> =
+            line.arguments.iter().map(|argument| format!("{}", go_quote(argument))).collect();
         return Err(format!("\"kube-apiserver\" does not take any arguments, got [{}]", quoted.join(" ")));
     }
     Ok(if set(flags::VERSION) { Asked::Version } else { Asked::Serve(line) })
@@ -169,7 +172,7 @@ fn translate(
     match line.last("logging-format") {
         None | Some("text" | "") => {}
         Some("json") => words.push("--log-format=json".into()),
-        Some(other) => bail!("format: Invalid value: {other:?}: Unsupported log format"),
+        Some(other) => bail!("format: Invalid value: {}: Unsupported log format", go_quote(other)),
     }
 
     if line.last("controllers").is_none() && own.has("controllers") {
@@ -204,7 +207,7 @@ fn translate(
             // Of a flag that is no list, the last one counts.
             _ if !first => {}
             _ if own.is_switch(name) => {
-                words.extend((flags::truth(last) == Some(true)).then(|| format!("--{name}")));
+                words.extend((parse_bool(last) == Ok(true)).then(|| format!("--{name}")));
             }
             _ if own.has(name) => words.push(format!("--{name}={}", as_serve_has_it(name, *kind, last))),
             _ if is_idle(name, *kind, last) => {}
@@ -229,7 +232,7 @@ fn as_serve_has_it(name: &str, kind: Kind, value: &str) -> String {
 /// As upstream, but for the default address: nothing listens beyond loopback
 /// unless that is asked for.
 fn listen(line: &CommandLine) -> anyhow::Result<SocketAddr> {
-    let port = line.last("secure-port").map_or(Ok(6443), flags::integer).unwrap_or_default();
+    let port = line.last("secure-port").map_or(Ok(6443), parse_int).unwrap_or_default();
     let address = line.last("bind-address").and_then(|text| text.trim().parse().ok());
     let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     match u16::try_from(port) {
@@ -278,7 +281,7 @@ fn authorization_mode(line: &CommandLine, warnings: &mut Vec<String>) -> anyhow:
     let modes: Vec<&str> = given.flat_map(|flag| flag.value.split(',')).collect();
     for mode in &modes {
         if !AUTHORIZATION_MODES.contains(mode) {
-            bail!("authorization-mode {mode:?} is not a valid mode");
+            bail!("authorization-mode {} is not a valid mode", go_quote(mode));
         }
         if !matches!(*mode, "AlwaysAllow" | "RBAC") {
             warnings.push(format!("--authorization-mode={mode} has no effect here"));
@@ -295,8 +298,11 @@ fn gates(list: &str, words: &mut Vec<String>, warnings: &mut Vec<String>) -> any
         let gate = gate.rsplit(':').next().unwrap_or(gate);
         let Some((name, value)) = gate.split_once('=') else { bail!("missing bool value for {gate}") };
         let (name, value) = (name.trim(), value.trim());
-        if flags::truth(value).is_none() {
-            bail!("invalid value of {gate}, err: strconv.ParseBool: parsing {value:?}: invalid syntax");
+        if parse_bool(value).is_err() {
+            bail!(
+                "invalid value of {gate}, err: strconv.ParseBool: parsing {}: invalid syntax",
+                go_quote(value)
+            );
         }
         if name == "OpenAPIV3" {
             words.push(format!("--feature-gates={name}={value}"));
@@ -320,7 +326,7 @@ fn plugins(
 ) -> anyhow::Result<()> {
     for name in list.split(',').filter(|name| !name.is_empty()) {
         match Chain::new(&[name.to_owned()], &[]) {
-            Err(SwitchError::Unknown { .. }) => bail!("{flag} plugin {name:?} is unknown"),
+            Err(SwitchError::Unknown { .. }) => bail!("{flag} plugin {} is unknown", go_quote(name)),
             Err(_) if flag.starts_with("enable") => {
                 warnings.push(format!("--{flag}={name} has no effect here"));
             }
@@ -334,7 +340,7 @@ fn is_idle(name: &str, kind: Kind, value: &str) -> bool {
     IDLE.into_iter().any(|(idle, only)| {
         idle == name
             && only.is_none_or(|only| match kind {
-                Kind::Bool => flags::truth(value) == flags::truth(only),
+                Kind::Bool => parse_bool(value) == parse_bool(only),
                 _ => value == only,
             })
     })

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, anyhow};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
-use sternpost_meta::time::Timestamp;
+use sternpost_golang::time::Timestamp;
 use tokio::{
     io::AsyncReadExt,
     process::{Child, Command},

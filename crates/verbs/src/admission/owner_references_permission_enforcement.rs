@@ -4,9 +4,9 @@
 use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
     authorize::{Attributes, Decision, ResourceAttributes, What},
-    field::go_quote,
     status::Status,
 };
 use sternpost_registry::object::Fields;

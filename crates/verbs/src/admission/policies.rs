@@ -19,8 +19,8 @@ use sternpost_admission::{
 };
 use sternpost_cache::{Cache, Object, ResourceCache, ResourceId, Snapshot};
 use sternpost_cel::CostsBySize;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
-    field::go_quote,
     gvk::GroupVersionKind,
     resource::Resource,
     status::{Cause, Reason, Status},

@@ -19,11 +19,11 @@ use std::{
 
 use serde_json::{Map, Value};
 use sternpost_cache::{Object, ResourceId};
+use sternpost_golang::time::Timestamp;
 use sternpost_meta::{
     field::{Errors, Path},
     quantity::Quantity,
     status::Status,
-    time::Timestamp,
 };
 use sternpost_registry::object::{Fields, FieldsMut};
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};

@@ -4,7 +4,8 @@ use std::{collections::HashSet, time::Duration};
 
 use serde_json::{Value, json};
 use sternpost_cache::ResourceId;
-use sternpost_meta::{field::go_quote, status::Status};
+use sternpost_golang::strconv::go_quote;
+use sternpost_meta::status::Status;
 use sternpost_registry::{
     kinds::pod_annotations::MIRROR,
     object::{Fields, FieldsMut},

@@ -2,9 +2,9 @@
 //! for the signer.
 
 use serde_json::Value;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
     authorize::{Attributes, ResourceAttributes, What},
-    field::go_quote,
     status::Status,
 };
 use sternpost_registry::object::Fields;

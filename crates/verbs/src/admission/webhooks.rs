@@ -15,7 +15,8 @@ use sternpost_admission::{
 };
 use sternpost_cache::{Cache, ResourceCache, ResourceId, Snapshot};
 use sternpost_cel::CostsBySize;
-use sternpost_meta::{field::go_quote, review::ReviewVersion, status::Status, user::User};
+use sternpost_golang::strconv::go_quote;
+use sternpost_meta::{review::ReviewVersion, status::Status, user::User};
 use sternpost_registry::object::Fields;
 use tokio::{task::JoinSet, time::Instant};
 

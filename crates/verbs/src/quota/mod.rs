@@ -12,10 +12,8 @@ mod services;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use sternpost_meta::{
-    quantity::{Format, Quantity},
-    time::Timestamp,
-};
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::quantity::{Format, Quantity};
 use sternpost_registry::object::Fields;
 
 pub use scopes::{matches_scope, matches_scopes, scopes};

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use sternpost_meta::{quantity::Quantity, time::Timestamp};
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::quantity::Quantity;
 use sternpost_registry::object::{Fields, FieldsMut};
 
 use super::{Amounts, amounts, one};

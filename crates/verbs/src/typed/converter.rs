@@ -5,7 +5,8 @@
 //! place.
 
 use serde_json::{Number, Value};
-use sternpost_meta::{go::json_type, quantity};
+use sternpost_golang::json::json_type;
+use sternpost_meta::quantity;
 
 use super::{Shape, Type, base64_problem, type_of};
 

@@ -5,7 +5,8 @@ use std::{mem, slice};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Number, Value};
 use sternpost_builtin::{Label, Shown};
-use sternpost_meta::{cancel::checkpoint, duration, quantity, time::Timestamp};
+use sternpost_golang::{duration, time::Timestamp};
+use sternpost_meta::{cancel::checkpoint, quantity};
 
 use super::{
     BYTES_PER_OBJECT, FREE_OBJECTS, MAX_BYTES, MAX_DEPTH, YEARS,

@@ -3,11 +3,11 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 use sternpost_builtin::Label;
-use sternpost_meta::{
+use sternpost_golang::{
     duration,
-    quantity::Quantity,
     time::{ParseError, Timestamp},
 };
+use sternpost_meta::quantity::Quantity;
 
 use super::{
     MAX_DEPTH, YEARS,

@@ -15,8 +15,9 @@ mod restricted;
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
-    field::{Errors, go_quote},
+    field::Errors,
     status::{Cause, Status},
 };
 use sternpost_registry::object::Fields;

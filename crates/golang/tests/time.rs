@@ -1,7 +1,7 @@
 //! Times against what Go's `time` package makes of them (recorded with Go 1.26).
 
 use serde_json::{Value, json};
-use sternpost_meta::time::{MAX_DURATION_SECONDS, Timestamp, human_duration};
+use sternpost_golang::time::{MAX_DURATION_SECONDS, Timestamp};
 
 #[test]
 fn texts_read_and_write_as_in_go() {
@@ -84,38 +84,4 @@ fn system_times_before_and_after_the_epoch_convert() {
     assert_eq!(Timestamp::from(after), Timestamp::from_unix(7, 5));
     assert_eq!(Timestamp::from(before), Timestamp::from_unix(-8, 999_999_995));
     assert_eq!(Timestamp::from(UNIX_EPOCH - Duration::from_secs(7)), Timestamp::from_unix(-7, 0));
-}
-
-#[test]
-fn ages_change_unit_at_upstream_s_borders() {
-    for (seconds, text) in [
-        (i64::MIN, "<invalid>"),
-        (-2, "<invalid>"),
-        (-1, "0s"),
-        (0, "0s"),
-        (119, "119s"),
-        (120, "2m"),
-        (121, "2m1s"),
-        (599, "9m59s"),
-        (600, "10m"),
-        (10_799, "179m"),
-        (10_800, "3h"),
-        (10_859, "3h"),
-        (10_860, "3h1m"),
-        (28_799, "7h59m"),
-        (28_800, "8h"),
-        (172_799, "47h"),
-        (172_800, "2d"),
-        (176_400, "2d1h"),
-        (691_199, "7d23h"),
-        (691_200, "8d"),
-        (63_071_999, "729d"),
-        (63_072_000, "2y"),
-        (63_158_400, "2y1d"),
-        (252_287_999, "7y364d"),
-        (252_288_000, "8y"),
-        (MAX_DURATION_SECONDS, "292y"),
-    ] {
-        assert_eq!(human_duration(seconds), text, "{seconds}");
-    }
 }

@@ -6,7 +6,6 @@
 //! Extensions and the parts of names are not looked into.
 
 mod certificate;
-mod der;
 mod key;
 mod request;
 

@@ -1,9 +1,7 @@
 //! A request for a certificate (PKCS #10).
 
-use super::{
-    der::{BIT_STRING, INTEGER, OID, Problem, Reader, SEQUENCE, SET, context, structure, syntax},
-    key::{Algorithm, Key},
-};
+use super::key::{Algorithm, Key};
+use crate::asn1::{BIT_STRING, INTEGER, OID, Problem, Reader, SEQUENCE, SET, context, structure, syntax};
 
 /// What is wrong with a request, if anything.
 pub fn check_request(der: &[u8]) -> Result<(), Problem> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::field::go_quote;
+use crate::strconv::go_quote;
 
 /// Why a text is no duration, in Go's words.
 #[derive(Debug, Clone, PartialEq, Eq)]

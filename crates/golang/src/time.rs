@@ -1,4 +1,4 @@
-//! Times as the API writes them, and ages as people read them.
+//! Times as Go programs read and write them.
 //!
 //! Two textual forms exist: `Time` has whole seconds (`2026-01-02T03:04:05Z`),
 //! `MicroTime` has exactly six digits after them. Both are read with Go's rules,
@@ -103,35 +103,6 @@ impl From<SystemTime> for Timestamp {
                 }
             }
         }
-    }
-}
-
-/// How long something took or is ago, in at most two units: `5d`, `3h2m`.
-///
-/// The longer the span, the coarser the unit. Moments up to a second in the
-/// future are put down to clocks that disagree; later ones are `<invalid>`.
-pub fn human_duration(seconds: i64) -> String {
-    const MINUTE: i64 = 60;
-    const HOUR: i64 = 60 * MINUTE;
-    const DAY: i64 = 24 * HOUR;
-    const YEAR: i64 = 365 * DAY;
-    // Two neighbouring units; the smaller one is left out when it is zero.
-    let pair = |big: i64, big_name: char, small: i64, small_name: char| match seconds % big / small {
-        0 => format!("{}{big_name}", seconds / big),
-        rest => format!("{}{big_name}{rest}{small_name}", seconds / big),
-    };
-    match seconds {
-        i64::MIN..=-2 => "<invalid>".into(),
-        -1 => "0s".into(),
-        _ if seconds < 2 * MINUTE => format!("{seconds}s"),
-        _ if seconds < 10 * MINUTE => pair(MINUTE, 'm', 1, 's'),
-        _ if seconds < 3 * HOUR => format!("{}m", seconds / MINUTE),
-        _ if seconds < 8 * HOUR => pair(HOUR, 'h', MINUTE, 'm'),
-        _ if seconds < 2 * DAY => format!("{}h", seconds / HOUR),
-        _ if seconds < 8 * DAY => pair(DAY, 'd', HOUR, 'h'),
-        _ if seconds < 2 * YEAR => format!("{}d", seconds / DAY),
-        _ if seconds < 8 * YEAR => pair(YEAR, 'y', DAY, 'd'),
-        _ => format!("{}y", seconds / YEAR),
     }
 }
 

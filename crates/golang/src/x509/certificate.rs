@@ -1,11 +1,9 @@
 //! Certificates, as far as it takes to say that they are some.
 
-use super::{
-    der::{
-        BIT_STRING, Element, GENERALIZED_TIME, INTEGER, OID, Problem, Reader, SEQUENCE, SET, Tag, UTC_TIME,
-        context,
-    },
-    key::{Algorithm, Key},
+use super::key::{Algorithm, Key};
+use crate::asn1::{
+    BIT_STRING, Element, GENERALIZED_TIME, INTEGER, OID, Problem, Reader, SEQUENCE, SET, Tag, UTC_TIME,
+    context,
 };
 
 /// What is wrong with a series of certificates, or how many they are.

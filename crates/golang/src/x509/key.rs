@@ -2,7 +2,7 @@
 
 use aws_lc_rs::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 
-use super::der::{INTEGER, OID, Problem, Reader, SEQUENCE};
+use crate::asn1::{INTEGER, OID, Problem, Reader, SEQUENCE};
 
 /// The fewest bits of an RSA key that Go uses.
 const MIN_RSA_BITS: usize = 1024;

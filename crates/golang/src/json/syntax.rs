@@ -2,7 +2,7 @@
 //!
 //! Some kinds hold JSON inside a string and report what the decoder says.
 
-use sternpost_meta::field::go_quote;
+use crate::strconv::go_quote;
 
 /// Go's decoder gives up below this many open brackets.
 pub const MAX_DEPTH: usize = 10_000;
