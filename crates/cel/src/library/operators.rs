@@ -7,7 +7,7 @@ use crate::{
     estimate::{self, Operands, Price, scaled},
     evaluate::{EvalError, Meter},
     functions::{Call, Function, form, function, no_overload, plain_mismatch},
-    library::{cost, strings},
+    library::cost,
     plan,
     types::{self, Type},
     value::{Entries, Key, Map, Value},

@@ -222,7 +222,7 @@ const STREAMS_FOR_NONE: i64 = 100;
 
 /// Numbers in digits, whatever base they are written in.
 fn as_serve_has_it(name: &str, kind: Kind, value: &str) -> String {
-    match flags::integer(value) {
+    match parse_int(value) {
         Ok(..=0) if name == "http2-max-streams-per-connection" => STREAMS_FOR_NONE.to_string(),
         Ok(number) if kind == Kind::Int => number.to_string(),
         _ => value.to_owned(),
