@@ -9,7 +9,7 @@ use std::{
 };
 
 use base64::Engine as _;
-use sternpost_meta::field::go_quote;
+use sternpost_golang::strconv::go_quote;
 
 use crate::{
     declare::Object,
