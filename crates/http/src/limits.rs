@@ -21,6 +21,9 @@ pub struct Limits {
     pub idle: Duration,
     /// How long a client may take nothing of an answer that is there.
     pub write: Duration,
+    /// From the end of a request's body to its answer, for all but those that go on, such as watches;
+    /// `timeout` may ask for less.
+    pub request: Duration,
     /// Requests at one time on one HTTP/2 connection. Watches count.
     pub streams: u32,
     /// Memory of the requests in flight of one user. Each takes [`PIECE_BYTES`], its body, and what
@@ -40,6 +43,7 @@ impl Default for Limits {
             authentication: Duration::from_secs(30),
             idle: Duration::from_secs(90),
             write: Duration::from_secs(60),
+            request: REQUEST_TIMEOUT,
             streams: 1000,
             memory_per_user: 1 << 30,
             request_bodies: 512 << 20,
@@ -115,8 +119,7 @@ pub const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 /// From the end of the headers to the end of the body.
 pub const BODY_READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// From the end of the body to the answer, for all but watches; `timeout` may ask for less. Upstream's
-/// figure.
+/// How long a request may take unless the server is told otherwise. Upstream's figure.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// From TCP accept to the end of the TLS handshake.

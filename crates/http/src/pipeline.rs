@@ -187,17 +187,22 @@ where
     // How long the request may take, unless it is one that goes on: whoever asks for what is no time
     // is told so before anybody looks who asks, and for what.
     let nobody = User::default();
-    if let Some(attributes) = info.as_ref().map(|info| info.attributes(&nobody))
-        && !flow::goes_on(&attributes)
-        && let Err(status) = objects::options::allotted(&query)
-    {
-        discard(&parts.headers, body).await;
-        let mut refused = failed(response::error(&parts.headers, spacing, &status), None);
-        if let Some(audited) = audit::begin(api, &attributes, &parts, audit_id).await {
-            refused.response = audited.refused(refused.response).await;
+    let most = api.budgets.limits.request;
+    let attributes = info.as_ref().map(|info| info.attributes(&nobody));
+    let asked = attributes.as_ref().filter(|attributes| !flow::goes_on(attributes));
+    let timeout = match asked.map(|_| objects::options::allotted(&query, most)).transpose() {
+        Ok(timeout) => timeout.unwrap_or(most),
+        Err(status) => {
+            discard(&parts.headers, body).await;
+            let mut refused = failed(response::error(&parts.headers, spacing, &status), None);
+            if let Some(attributes) = &attributes
+                && let Some(audited) = audit::begin(api, attributes, &parts, audit_id).await
+            {
+                refused.response = audited.refused(refused.response).await;
+            }
+            return refused;
         }
-        return refused;
-    }
+    };
 
     // Authentication, before anything is told about what exists. A credential
     // that is wrong is refused on public paths too, as upstream does.
@@ -323,6 +328,7 @@ where
         body,
         user: Some(user.clone()),
         audit: audited.as_ref().map(Audited::notes),
+        timeout,
     };
     let handled = async {
         // What may compute for long does so elsewhere.
@@ -371,10 +377,9 @@ fn load(api: &Api, request: &Request, route: Route<'_>) -> Option<Load> {
 }
 
 async fn handle_apart(api: Arc<Api>, load: Load, request: Request) -> Outcome<objects::Answer> {
-    let allotted = objects::options::time_allotted(&request);
-    let (own, user) = (api.clone(), request.user.clone());
+    let (own, user, timeout) = (api.clone(), request.user.clone(), request.timeout);
     let work = async move { handle(&api, &request, Route::of(&request.path)).await };
-    own.cpu.run(load, user.as_ref().map_or("", |user| &user.name), allotted, work).await
+    own.cpu.run(load, user.as_ref().map_or("", |user| &user.name), timeout, work).await
 }
 
 /// Objects wait for the store; everything else is there already.

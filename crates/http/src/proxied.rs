@@ -83,7 +83,7 @@ where
         ));
     }
     let goes_on = flow::goes_on(attributes);
-    let end = match options::allotted(query) {
+    let end = match options::allotted(query, api.budgets.limits.request) {
         _ if goes_on => None,
         Ok(time) => Some(Instant::now() + time),
         Err(status) => return objects::whole(response::error(&parts.headers, spacing, &status)),

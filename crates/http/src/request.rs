@@ -1,6 +1,6 @@
 //! A request as handlers see it: read in full, decoded once.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, header};
@@ -22,6 +22,8 @@ pub struct Request {
     pub user: Option<Arc<User>>,
     /// Where to note what an audit log should have; `None` if there is none.
     pub audit: Option<Arc<Annotations>>,
+    /// How long it may take, from the end of its body, unless it goes on as a watch does.
+    pub timeout: Duration,
 }
 
 /// The parameters of the query string, in order, decoded.

@@ -118,6 +118,7 @@ pub fn request(method: Method, target: &str, pairs: &[(&str, &str)]) -> Request 
         body: Bytes::new(),
         user: Some(Arc::new(User::admin())),
         audit: None,
+        timeout: crate::limits::REQUEST_TIMEOUT,
     }
 }
 

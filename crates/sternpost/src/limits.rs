@@ -41,6 +41,10 @@ pub struct LimitArgs {
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub write_timeout: Duration,
 
+    /// How long a request may take that does not go on, as watches do
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    pub request_timeout: Duration,
+
     /// Requests at one time on one HTTP/2 connection
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().streams)]
     pub http2_max_streams_per_connection: u32,
@@ -91,6 +95,7 @@ impl LimitArgs {
             authentication: self.authentication_timeout,
             idle: self.idle_timeout,
             write: self.write_timeout,
+            request: self.request_timeout,
             streams: self.http2_max_streams_per_connection,
             memory_per_user: self.max_memory_per_user,
             request_bodies: self.max_request_body_bytes,

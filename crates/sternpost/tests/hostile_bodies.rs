@@ -97,7 +97,9 @@ fn attacks() -> Vec<Attack> {
 async fn start(name: &str) -> Server {
     let tokens = std::env::temp_dir().join(format!("sternpost-{name}-{}.csv", std::process::id()));
     fs::write(&tokens, "mallory,mallory,1\ncarol,carol,2\n").unwrap();
-    let server = Server::start_with(name, &["--token-auth-file", tokens.to_str().unwrap()]).await;
+    // However slow the machine is, what is sent is answered and not given up.
+    let flags = ["--token-auth-file", tokens.to_str().unwrap(), "--request-timeout", "1h"];
+    let server = Server::start_with(name, &flags).await;
     fs::remove_file(&tokens).unwrap();
     server.post(CONFIG_MAPS, &json!({"metadata": {"name": "there"}, "data": {"k": ""}})).await.expect(201);
     server

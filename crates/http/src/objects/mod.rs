@@ -18,7 +18,7 @@ use crate::{
     Api,
     body::Body,
     cpu::INLINE_BYTES,
-    limits::{MAX_WARNING_CHARS, MAX_WARNINGS_CHARS, REQUEST_TIMEOUT},
+    limits::{MAX_WARNING_CHARS, MAX_WARNINGS_CHARS},
     request::Request,
     response,
 };
@@ -50,10 +50,7 @@ pub async fn handle(api: &Api, request: &Request, group: &str, version: &str) ->
     let registry = &api.registry;
     let place = path::parse(&request.path, group)?;
     let mut attempts = 0;
-    // A watch has a time of its own.
-    let is_watch = verb_of(request, &place) == Some(Verb::Watch);
-    let allotted = if is_watch { REQUEST_TIMEOUT } else { options::time_allotted(request) };
-    let end = Instant::now() + allotted;
+    let end = Instant::now() + request.timeout;
     let (mut warnings, answer) = loop {
         let served = registry.served.get(group, version, place.resource)?;
         let is_nowhere = match served.custom() {

@@ -20,10 +20,7 @@ use sternpost_verbs::{DryRun, ListQuery, Selection, SentOptions, VersionMatch, W
 use tokio::time::Instant;
 
 use super::dry_run;
-use crate::{
-    limits::REQUEST_TIMEOUT,
-    request::{Query, Request},
-};
+use crate::request::{Query, Request};
 
 pub use sternpost_verbs::Validation;
 
@@ -132,7 +129,7 @@ fn write_checked<'a>(
 
 /// When a request that has been read must be done.
 fn deadline(request: &Request) -> Instant {
-    Instant::now() + time_allotted(request)
+    Instant::now() + request.timeout
 }
 
 pub fn check_dry_run(values: &[&str], errors: &mut Errors) {
@@ -223,23 +220,18 @@ pub fn integer(request: &Request, name: &str) -> Result<Option<i64>, Status> {
     })
 }
 
-/// How long a request may take that has been read. A timeout that is wrong has been refused.
-pub fn time_allotted(request: &Request) -> Duration {
-    allotted(&request.query).unwrap_or(REQUEST_TIMEOUT)
-}
-
-/// How long a request may take: `timeout`, a duration as Go writes it, or less.
-pub fn allotted(query: &Query) -> Result<Duration, Status> {
+/// How long a request may take: `timeout`, a duration as Go writes it, or `most` if that is less.
+pub fn allotted(query: &Query, most: Duration) -> Result<Duration, Status> {
     let text = query.first("timeout").unwrap_or_default();
     if text.is_empty() {
-        return Ok(REQUEST_TIMEOUT);
+        return Ok(most);
     }
     let asked = duration::parse(text).map_err(|problem| {
         Status::bad_request(format!("invalid timeout specified in the request URL - time: {problem}"))
     })?;
     // None at all, and less, is as if nothing was asked for.
     let asked = u64::try_from(asked).ok().filter(|asked| *asked > 0).map(Duration::from_nanos);
-    Ok(asked.map_or(REQUEST_TIMEOUT, |asked| asked.min(REQUEST_TIMEOUT)))
+    Ok(asked.map_or(most, |asked| asked.min(most)))
 }
 
 /// A boolean in the query.
