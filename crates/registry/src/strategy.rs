@@ -17,6 +17,7 @@ use sternpost_meta::{
 use crate::{
     field_selectors::SelectableFields,
     object::{Fields, FieldsMut},
+    table::{self, Column},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +71,15 @@ pub struct Strategy {
     pub deprecation: Option<&'static str>,
     /// `None` if lists can be filtered by what all objects have, and nothing else.
     pub selectable_fields: Option<SelectableFields>,
+    /// What tables show. The answers of create-only resources cannot be had as tables.
+    pub columns: &'static [Column],
+    pub tabular: bool,
+    /// Cells behind those of the columns that upstream sends without a column for them.
+    pub cells_without_column: &'static [Column],
+    /// Where a row stands among the others; those of most kinds stand in the order of their list.
+    pub row_order: Option<fn(&Value) -> (i64, String)>,
+    /// What a row says about its object beside the cells.
+    pub row_condition: fn(&Value) -> Option<Value>,
 }
 
 impl Strategy {
@@ -100,6 +110,11 @@ impl Strategy {
             conversions: &[],
             deprecation: None,
             selectable_fields: None,
+            columns: table::GENERIC,
+            tabular: true,
+            cells_without_column: &[],
+            row_order: None,
+            row_condition: |_| None,
         }
     }
 

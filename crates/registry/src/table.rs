@@ -1,9 +1,9 @@
 //! Objects as tables: what `kubectl get` shows.
 //!
-//! [`table`] makes a whole `Table`; [`columns`], [`cells`], [`row`] and
-//! [`assemble`] are its parts, for callers that stream or bring columns of their
-//! own. Each kind's columns stand in one slice, in the file of its family; a
-//! column says where its cell comes from, by a path or by a small function.
+//! [`table`] makes a whole `Table`; [`cells`], [`row`] and [`assemble`] are its
+//! parts, for callers that stream or bring columns of their own. A kind's columns
+//! are part of its strategy; a column says where its cell comes from, by a path or
+//! by a small function.
 //!
 //! Every column is always sent, those of priority 1 too: hiding them unless
 //! `-o wide` is asked for is the client's work. Kinds without columns of their
@@ -12,31 +12,16 @@
 //! Cells of a HorizontalPodAutoscaler are best made from the `autoscaling/v2`
 //! form: the v1 form does not say where among the metrics its CPU target stood.
 
-mod admission;
-mod apps;
-mod autoscaling;
-mod batch;
-mod certificates;
-mod core;
-mod event;
-mod flowcontrol;
-mod networking;
-mod node;
-mod pod;
-mod policy;
-mod rbac;
-mod registration;
-mod resource;
-mod service;
-mod storage;
-mod text;
-mod volume;
+pub(crate) mod admission_policy;
+pub(crate) mod text;
+pub(crate) mod volume;
+pub(crate) mod workload;
 
 use serde_json::{Map, Value, json};
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::age::human_duration;
 
-use crate::object::Fields;
+use crate::{object::Fields, strategy::Strategy};
 
 const META_API_VERSION: &str = "meta.k8s.io/v1";
 
@@ -110,8 +95,7 @@ pub struct ListMeta<'a> {
 
 /// The `Table` of objects of one built-in kind.
 pub fn table<'a>(
-    group: &str,
-    kind: &str,
+    strategy: &Strategy,
     items: impl IntoIterator<Item = &'a Value>,
     list_meta: &ListMeta<'_>,
     include: IncludeObject,
@@ -119,82 +103,26 @@ pub fn table<'a>(
     now: Timestamp,
 ) -> Value {
     let mut items: Vec<&Value> = items.into_iter().collect();
-    if is_ordered(group, kind) {
+    if let Some(order) = strategy.row_order {
         items.sort_by_cached_key(|item| order(item));
     }
-    let rows = items.into_iter().map(|item| row(group, kind, item, cells(group, kind, item, now), include));
+    let rows = items.into_iter().map(|item| row(strategy, item, cells(strategy, item, now), include));
     let rows = rows.collect();
     let definitions = match definitions {
-        Definitions::Send => columns(group, kind).iter().map(Column::definition).collect(),
+        Definitions::Send => strategy.columns.iter().map(Column::definition).collect(),
         Definitions::Omit => Value::Null,
     };
     assemble(definitions, rows, list_meta)
 }
 
-/// Whether rows are sorted by [`order`]; those of most kinds stand in the order of their list.
-pub fn is_ordered(group: &str, kind: &str) -> bool {
-    (group, kind) == (flowcontrol::GROUP, "FlowSchema")
-}
-
-/// Where a row stands among the others, of a kind whose rows are sorted.
-pub fn order(object: &Value) -> (i64, String) {
-    // In the order in which the server tries them.
-    flowcontrol::order(object)
-}
-
-/// Whether the kind can be had as a table. The answers of create-only
-/// resources cannot.
-pub fn is_tabular(group: &str, kind: &str) -> bool {
-    !matches!(
-        (group, kind),
-        ("authentication.k8s.io" | "authorization.k8s.io", _)
-            | ("", "Binding" | "Eviction")
-            | ("policy", "Eviction")
-    )
-}
-
-/// The columns of a built-in kind; those of the generic table if it has none.
-pub fn columns(group: &str, kind: &str) -> &'static [Column] {
-    match (group, kind) {
-        ("", _) => core::columns(kind),
-        ("admissionregistration.k8s.io", _) => admission::columns(kind),
-        ("apiregistration.k8s.io", "APIService") => Some(registration::API_SERVICE),
-        ("apps", _) => apps::columns(kind),
-        ("autoscaling", _) => autoscaling::columns(kind),
-        ("batch", _) => batch::columns(kind),
-        ("certificates.k8s.io", "CertificateSigningRequest") => {
-            Some(certificates::CERTIFICATE_SIGNING_REQUEST)
-        }
-        ("coordination.k8s.io", "Lease") => Some(node::LEASE),
-        ("discovery.k8s.io", "EndpointSlice") => Some(networking::ENDPOINT_SLICE),
-        ("events.k8s.io", "Event") => Some(event::EVENT),
-        (flowcontrol::GROUP, _) => flowcontrol::columns(kind),
-        (networking::GROUP, _) => networking::columns(kind),
-        ("node.k8s.io", "RuntimeClass") => Some(node::RUNTIME_CLASS),
-        ("policy", "PodDisruptionBudget") => Some(policy::POD_DISRUPTION_BUDGET),
-        ("rbac.authorization.k8s.io", "ClusterRoleBinding" | "RoleBinding") => Some(rbac::BINDING),
-        ("resource.k8s.io", _) => resource::columns(kind),
-        ("scheduling.k8s.io", "PriorityClass") => Some(pod::PRIORITY_CLASS),
-        ("storage.k8s.io", _) => storage::columns(kind),
-        _ => None,
-    }
-    .unwrap_or(GENERIC)
-}
-
 /// The cells of one object's row.
-pub fn cells(group: &str, kind: &str, object: &Value, now: Timestamp) -> Vec<Value> {
-    let columns = columns(group, kind);
-    let mut cells = Vec::with_capacity(columns.len() + 1);
-    cells.extend(columns.iter().map(|column| column.cell.of(object, now)));
-    if (group, kind) == (networking::GROUP, "IPAddress") {
-        // Upstream sends the age here without a column for it.
-        cells.push(AGE.cell.of(object, now));
-    }
-    cells
+pub fn cells(strategy: &Strategy, object: &Value, now: Timestamp) -> Vec<Value> {
+    let all = strategy.columns.iter().chain(strategy.cells_without_column);
+    all.map(|column| column.cell.of(object, now)).collect()
 }
 
 /// One row. `object` is in the version that was asked for.
-pub fn row(group: &str, kind: &str, object: &Value, cells: Vec<Value>, include: IncludeObject) -> Value {
+pub fn row(strategy: &Strategy, object: &Value, cells: Vec<Value>, include: IncludeObject) -> Value {
     let mut row = Map::new();
     row.insert("cells".into(), Value::Array(cells));
     let included = match include {
@@ -203,9 +131,7 @@ pub fn row(group: &str, kind: &str, object: &Value, cells: Vec<Value>, include: 
         IncludeObject::Object => object.clone(),
     };
     row.insert("object".into(), included);
-    if (group, kind) == ("", "Pod")
-        && let Some(condition) = pod::row_condition(object)
-    {
+    if let Some(condition) = (strategy.row_condition)(object) {
         row.insert("conditions".into(), Value::Array(vec![condition]));
     }
     Value::Object(row)
@@ -260,7 +186,7 @@ impl ListMeta<'_> {
 
 /// Where a cell comes from. Paths are JSON pointers.
 #[derive(Debug, Clone, Copy)]
-enum Cell {
+pub(crate) enum Cell {
     /// A text, empty if there is none.
     Text(&'static str),
     /// A text; the second if the field is missing or empty.
@@ -307,67 +233,71 @@ impl Cell {
 }
 
 /// The time since the moment in a field, for people.
-fn age(time: &Value, now: Timestamp) -> String {
+pub(crate) fn age(time: &Value, now: Timestamp) -> String {
     moment(time).map_or_else(|| UNKNOWN.into(), |time| human_duration(now.seconds_since(time)))
 }
 
 /// The moment in a field, `Time` or `MicroTime`; none if there is no time in it.
-fn moment(time: &Value) -> Option<Timestamp> {
+pub(crate) fn moment(time: &Value) -> Option<Timestamp> {
     Timestamp::parse_time(time.as_str()?).ok().filter(|time| !time.is_zero())
 }
 
-const NONE: &str = "<none>";
-const UNSET: &str = "<unset>";
-const UNKNOWN: &str = "<unknown>";
+pub(crate) const NONE: &str = "<none>";
+pub(crate) const UNSET: &str = "<unset>";
+pub(crate) const UNKNOWN: &str = "<unknown>";
 
-const fn column(name: &'static str, cell: Cell, description: &'static str) -> Column {
+pub(crate) const fn column(name: &'static str, cell: Cell, description: &'static str) -> Column {
     Column { name, kind: "string", format: "", description, priority: 0, cell }
 }
 
-const fn text(name: &'static str, path: &'static str, description: &'static str) -> Column {
+pub(crate) const fn text(name: &'static str, path: &'static str, description: &'static str) -> Column {
     column(name, Cell::Text(path), description)
 }
 
-const fn computed(name: &'static str, cell: fn(&Value) -> Value, description: &'static str) -> Column {
+pub(crate) const fn computed(
+    name: &'static str,
+    cell: fn(&Value) -> Value,
+    description: &'static str,
+) -> Column {
     column(name, Cell::Computed(cell), description)
 }
 
 impl Column {
-    const fn typed(self, kind: &'static str) -> Self {
+    pub(crate) const fn typed(self, kind: &'static str) -> Self {
         Self { kind, ..self }
     }
 
     /// Shown in wide output only.
-    const fn wide(self) -> Self {
+    pub(crate) const fn wide(self) -> Self {
         Self { priority: 1, ..self }
     }
 
     /// Marks the column as the name of the object.
-    const fn identifying(self) -> Self {
+    pub(crate) const fn identifying(self) -> Self {
         Self { format: "name", ..self }
     }
 }
 
 /// A whole number in a column that says so.
-const fn integer(name: &'static str, path: &'static str, description: &'static str) -> Column {
+pub(crate) const fn integer(name: &'static str, path: &'static str, description: &'static str) -> Column {
     column(name, Cell::Integer(path), description).typed("integer")
 }
 
-const fn flag(name: &'static str, cell: Cell, description: &'static str) -> Column {
+pub(crate) const fn flag(name: &'static str, cell: Cell, description: &'static str) -> Column {
     column(name, cell, description).typed("boolean")
 }
 
-const NAME: Column =
+pub(crate) const NAME: Column =
     text("Name", "/metadata/name", "Name of the object, unique among those of its kind and namespace.")
         .identifying();
 
-const AGE: Column = column(
+pub(crate) const AGE: Column = column(
     "Age",
     Cell::AgeOr("/metadata/creationTimestamp", UNKNOWN),
     "Time since the server created the object.",
 );
 
-static GENERIC: &[Column] = &[
+pub(crate) const GENERIC: &[Column] = &[
     NAME,
     column(
         "Created At",
@@ -377,4 +307,4 @@ static GENERIC: &[Column] = &[
     .typed("date"),
 ];
 
-static NAME_AND_AGE: &[Column] = &[NAME, AGE];
+pub(crate) const NAME_AND_AGE: &[Column] = &[NAME, AGE];

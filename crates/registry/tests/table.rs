@@ -11,7 +11,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use sternpost_golang::time::Timestamp;
-use sternpost_registry::table::{self, Definitions, IncludeObject, ListMeta};
+use sternpost_registry::{
+    kinds::strategy,
+    table::{self, Definitions, IncludeObject, ListMeta},
+};
 
 fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -36,7 +39,7 @@ fn every_served_kind_has_upstream_s_columns() {
     let kinds = read("columns.jsonl");
     assert_eq!(kinds.len(), 62);
     for kind in kinds {
-        let columns = table::columns(kind["group"].as_str().unwrap(), kind["kind"].as_str().unwrap());
+        let columns = strategy(kind["group"].as_str().unwrap(), kind["kind"].as_str().unwrap()).columns;
         let columns: Vec<Value> = columns
             .iter()
             .map(|column| {
@@ -73,8 +76,8 @@ fn cells_are_those_upstream_shows() {
         for case in read(&format!("{file}.jsonl")) {
             let object = &case["object"];
             let (group, kind) = group_and_kind(object);
-            let cells = table::cells(group, kind, object, now(&case));
-            let row = table::row(group, kind, object, cells, IncludeObject::None);
+            let cells = table::cells(strategy(group, kind), object, now(&case));
+            let row = table::row(strategy(group, kind), object, cells, IncludeObject::None);
             let expected = json!({"cells": case["cells"], "conditions": case["conditions"]});
             let actual = json!({"cells": row["cells"], "conditions": row["conditions"]});
             if actual != expected {
@@ -104,7 +107,8 @@ fn whole_tables_are_those_upstream_sends() {
         let include = IncludeObject::parse(case["include"].as_str().unwrap()).unwrap();
         let items = case["items"].as_array().unwrap();
         for definitions in [Definitions::Send, Definitions::Omit] {
-            let mut table = table::table(group, kind, items, &list_meta, include, definitions, now(&case));
+            let mut table =
+                table::table(strategy(group, kind), items, &list_meta, include, definitions, now(&case));
             let sent = table["columnDefinitions"].take();
             match definitions {
                 Definitions::Send => {
@@ -126,7 +130,7 @@ fn empty_objects_have_the_cells_of_upstream_s_bookmarks() {
     for case in cases {
         let (group, kind) = group_and_kind(&case["object"]);
         for object in [&case["object"], &json!({"metadata": {}}), &json!({}), &json!(null)] {
-            let cells = table::cells(group, kind, object, now(&case));
+            let cells = table::cells(strategy(group, kind), object, now(&case));
             assert_eq!(Value::Array(cells), case["cells"], "{group} {kind}");
         }
     }
@@ -135,9 +139,9 @@ fn empty_objects_have_the_cells_of_upstream_s_bookmarks() {
 #[test]
 fn kinds_without_columns_show_their_name_and_when_they_were_made() {
     let object = json!({"metadata": {"name": "a", "creationTimestamp": "2026-01-02T03:04:05Z"}});
-    let cells = table::cells("example.com", "Thing", &object, Timestamp::from_unix(0, 0));
+    let cells = table::cells(strategy("example.com", "Thing"), &object, Timestamp::from_unix(0, 0));
     assert_eq!(cells, [json!("a"), json!("2026-01-02T03:04:05Z")]);
-    let columns = table::columns("example.com", "Thing");
+    let columns = strategy("example.com", "Thing").columns;
     assert_eq!(columns.iter().map(|column| column.name).collect::<Vec<_>>(), ["Name", "Created At"]);
 }
 
@@ -154,7 +158,7 @@ fn answers_of_create_only_resources_are_no_tables() {
         ("autoscaling", "Scale", true),
         ("rbac.authorization.k8s.io", "Role", true),
     ] {
-        assert_eq!(table::is_tabular(group, kind), tabular, "{group} {kind}");
+        assert_eq!(strategy(group, kind).tabular, tabular, "{group} {kind}");
     }
 }
 
@@ -202,14 +206,14 @@ fn objects_of_the_wrong_shape_still_make_a_row() {
     {
         for case in read(&format!("{file}.jsonl")).iter().step_by(3) {
             let (group, kind) = group_and_kind(&case["object"]);
-            let columns = table::columns(group, kind).len();
+            let columns = strategy(group, kind).columns.len();
             let mut paths = Vec::new();
             pointers(&case["object"], String::new(), &mut paths);
             for path in paths {
                 for value in &nonsense {
                     let mut object = case["object"].clone();
                     *object.pointer_mut(&path).unwrap() = value.clone();
-                    assert!(table::cells(group, kind, &object, now(case)).len() >= columns);
+                    assert!(table::cells(strategy(group, kind), &object, now(case)).len() >= columns);
                 }
             }
         }

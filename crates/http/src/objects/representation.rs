@@ -81,10 +81,7 @@ impl Shape {
                     if !known || clause.param("g") != Some("meta.k8s.io") {
                         continue;
                     }
-                    if kind == "Table"
-                        && format != Format::Protobuf
-                        && table::is_tabular(served.group(), served.kind())
-                    {
+                    if kind == "Table" && format != Format::Protobuf && served.strategy.tabular {
                         let include = request.query.first("includeObject").unwrap_or_default();
                         Transform::Table(IncludeObject::parse(include).map_err(Status::bad_request)?)
                     } else {
@@ -191,8 +188,8 @@ impl Shape {
             }
             _ => {
                 let is_table = matches!(self.transform, Transform::Table(_));
-                if is_table && table::is_ordered(served.group(), served.kind()) {
-                    objects.sort_by_cached_key(|object| table::order(&object.value()));
+                if let Some(order) = served.strategy.row_order.filter(|_| is_table) {
+                    objects.sort_by_cached_key(|object| order(&object.value()));
                 }
                 Items::Stored(objects.into_iter())
             }
@@ -413,16 +410,16 @@ pub fn tabulated<'a>(
     definitions: Definitions,
     now: Timestamp,
 ) -> Value {
-    let (group, kind) = (served.group(), served.kind());
+    let strategy = served.strategy;
     let Some(custom) = served.custom() else {
-        let mut table = table::table(group, kind, items, meta, include, definitions, now);
+        let mut table = table::table(strategy, items, meta, include, definitions, now);
         if served.is_of_custom() {
             head_as_custom(&mut table);
         }
         return table;
     };
     let cells = |item: &Value| sternpost_crd::table::cells(&custom.version, item, now);
-    let rows = items.map(|item| table::row(group, kind, item, cells(item), include)).collect();
+    let rows = items.map(|item| table::row(strategy, item, cells(item), include)).collect();
     let headings = match definitions {
         Definitions::Omit => Value::Null,
         Definitions::Send => sternpost_crd::table::headings(&custom.version)

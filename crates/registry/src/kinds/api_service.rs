@@ -36,6 +36,7 @@ pub const STRATEGY: Strategy = Strategy {
     name: |_| Problems::new(),
     reset_fields: &[".status"],
     subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    columns: columns::COLUMNS,
     ..Strategy::of("apiregistration.k8s.io", "APIService")
 };
 
@@ -241,6 +242,39 @@ fn validate_status(service: &Value, errors: &mut Errors) {
         if !matches!(value, "True" | "False" | "Unknown") {
             let path = list.index(index);
             errors.not_supported(path.child("status"), named(value), &["True", "False", "Unknown"]);
+        }
+    }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{AGE, Column, NAME, computed, text::condition},
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        computed("Service", service, "The service that serves the version; Local is this server."),
+        computed("Available", availability, "Whether the version is served, and why not."),
+        AGE,
+    ];
+
+    fn service(api_service: &Value) -> Value {
+        match api_service.field("spec").get_field("service") {
+            Some(service) => format!("{}/{}", service.text("namespace"), service.text("name")).into(),
+            None => "Local".into(),
+        }
+    }
+
+    /// Whether the version is served, with the reason if not.
+    fn availability(object: &Value) -> Value {
+        let Some(condition) = condition(object, "Available") else { return "Unknown".into() };
+        match (condition.text("status"), condition.text("reason")) {
+            (status @ "True", _) | (status, "") => status.into(),
+            (status, reason) => format!("{status} ({reason})").into(),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     strategy::Strategy,
 };
 
-pub const STRATEGY: Strategy = Strategy::of("", "Binding");
+pub const STRATEGY: Strategy = Strategy { tabular: false, ..Strategy::of("", "Binding") };
 
 /// Copied from a node that exists onto the pod.
 const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];

@@ -51,6 +51,7 @@ pub const STRATEGY: Strategy = Strategy {
         fields: &[NAME_FIELD, ("spec.signerName", "spec.signerName")],
         ..SelectableFields::DEFAULT
     }),
+    columns: columns::COLUMNS,
     ..Strategy::of("certificates.k8s.io", "CertificateSigningRequest")
 };
 
@@ -350,6 +351,50 @@ fn validate_change(new: &Value, old: &Value, change: Change, errors: &mut Errors
         } else if !certificate(old).is_empty() {
             errors.forbidden(path, "updates may not modify existing certificate content");
         }
+    }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+    use sternpost_meta::age::human_duration;
+
+    use crate::{
+        object::Fields,
+        table::{AGE, Cell, Column, NAME, NONE, column, computed, text},
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        AGE,
+        column("SignerName", Cell::TextOr("/spec/signerName", NONE), "Who is asked to sign."),
+        text("Requestor", "/spec/username", "Who asks."),
+        computed("RequestedDuration", duration, "How long the certificate should be valid."),
+        computed("Condition", condition, "Whether it was approved, denied or issued."),
+    ];
+
+    fn duration(request: &Value) -> Value {
+        request.field("spec").int("expirationSeconds").map_or_else(|| NONE.into(), human_duration).into()
+    }
+
+    /// That a condition is there counts, whatever its status.
+    fn condition(request: &Value) -> Value {
+        let status = request.field("status");
+        let has =
+            |kind: &str| status.items("conditions").iter().any(|condition| condition.text("type") == kind);
+        let mut text = match (has("Denied"), has("Approved")) {
+            (true, _) => "Denied",
+            (false, true) => "Approved",
+            (false, false) => "Pending",
+        }
+        .to_owned();
+        if has("Failed") {
+            text.push_str(",Failed");
+        }
+        if !status.text("certificate").is_empty() {
+            text.push_str(",Issued");
+        }
+        text.into()
     }
 }
 

@@ -13,5 +13,6 @@ pub const STRATEGY: Strategy = Strategy {
     create_on_update: true,
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
     name: role::NAME,
+    columns: role_binding::STRATEGY.columns,
     ..Strategy::of("rbac.authorization.k8s.io", "ClusterRoleBinding")
 };

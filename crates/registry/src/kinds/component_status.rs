@@ -9,6 +9,7 @@ use crate::{object::FieldsMut, strategy::Strategy};
 
 pub const STRATEGY: Strategy = Strategy {
     deprecation: Some("v1 ComponentStatus is deprecated in v1.19+"),
+    columns: columns::COLUMNS,
     ..Strategy::of("", "ComponentStatus")
 };
 
@@ -38,6 +39,43 @@ pub fn item(probe: &Probe<'_>) -> Value {
         "metadata": {"name": probe.component},
         "conditions": [{"type": "Healthy", "status": status, "message": message}],
     })
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{Column, NAME, computed},
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        computed("Status", health, "Whether the component answers that it is well."),
+        computed(
+            "Message",
+            |object| healthy(object).map_or("", |healthy| healthy.text("message")).into(),
+            "What the component answered.",
+        ),
+        computed(
+            "Error",
+            |object| healthy(object).map_or("", |healthy| healthy.text("error")).into(),
+            "Why the component could not be asked.",
+        ),
+    ];
+
+    fn healthy(object: &Value) -> Option<&Value> {
+        object.items("conditions").iter().find(|condition| condition.text("type") == "Healthy")
+    }
+
+    fn health(object: &Value) -> Value {
+        match healthy(object).map(|healthy| healthy.text("status")) {
+            Some("True") => "Healthy".into(),
+            Some(_) => "Unhealthy".into(),
+            None => "Unknown".into(),
+        }
+    }
 }
 
 #[cfg(test)]

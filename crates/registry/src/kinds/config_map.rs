@@ -19,6 +19,7 @@ pub const STRATEGY: Strategy = Strategy {
     validate,
     validate_update,
     checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    columns: columns::COLUMNS,
     ..Strategy::of("", "ConfigMap")
 };
 
@@ -65,6 +66,24 @@ pub fn validate_immutable(object: &Value, old: &Value, names: &[&str], errors: &
             errors.forbidden(Path::new(name), IMMUTABLE);
         }
     }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::{
+        object::Fields,
+        table::{AGE, Column, NAME, computed},
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        computed(
+            "Data",
+            |object| (object.entries("data").count() + object.entries("binaryData").count()).into(),
+            "Number of keys, text and binary.",
+        ),
+        AGE,
+    ];
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub const STRATEGY: Strategy = Strategy {
     status_checks_again: &[],
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
+    columns: columns::COLUMNS,
     ..Strategy::of("batch", "CronJob")
 };
 
@@ -138,6 +139,64 @@ fn warnings(cron_job: &Value, old: Option<&Value>) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{
+            AGE, Cell, Column, NAME, NONE, UNSET, column, computed, text,
+            text::{each, selector},
+        },
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        text("Schedule", "/spec/schedule", "When jobs start, in cron's notation."),
+        column("Timezone", Cell::SetOr("/spec/timeZone", NONE), "The time zone of the schedule."),
+        computed("Suspend", suspend, "Whether no more jobs start.").typed("boolean"),
+        column("Active", Cell::Count("/status/active"), "Number of jobs that run now.").typed("integer"),
+        column(
+            "Last Schedule",
+            Cell::AgeOr("/status/lastScheduleTime", NONE),
+            "Time since a job was started last.",
+        ),
+        AGE,
+        computed(
+            "Containers",
+            |job| each(job_spec(job).items("containers"), "name"),
+            "Names of the containers.",
+        )
+        .wide(),
+        computed(
+            "Images",
+            |job| each(job_spec(job).items("containers"), "image"),
+            "Images of the containers.",
+        )
+        .wide(),
+        computed(
+            "Selector",
+            |job| selector(job.field("spec").field("jobTemplate").field("spec").field("selector")),
+            "Labels of the pods that the jobs count.",
+        )
+        .wide(),
+    ];
+
+    fn job_spec(cron_job: &Value) -> &Value {
+        cron_job.field("spec").field("jobTemplate").field("spec").field("template").field("spec")
+    }
+
+    /// Text, though the column is boolean, so that `True` is spelled as for conditions.
+    fn suspend(cron_job: &Value) -> Value {
+        match cron_job.field("spec").field("suspend").as_bool() {
+            Some(true) => "True".into(),
+            Some(false) => "False".into(),
+            None => UNSET.into(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub const STRATEGY: Strategy = Strategy {
     unconditional_update: false,
     delete_answer: DeleteAnswer::Object,
     generation: Generation::TracksFromSent(&["spec"]),
+    columns: columns::COLUMNS,
     ..Strategy::of("storage.k8s.io", "CSIDriver")
 };
 
@@ -125,4 +126,55 @@ fn warnings(driver: &Value, _old: Option<&Value>) -> Vec<String> {
         return Vec::new();
     }
     vec!["spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes".into()]
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{
+            AGE, Cell, Column, NAME, NONE, UNSET, computed, flag,
+            text::{each, join, or},
+        },
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        flag(
+            "AttachRequired",
+            Cell::Flag("/spec/attachRequired", true),
+            "Whether volumes are attached first.",
+        ),
+        flag(
+            "PodInfoOnMount",
+            Cell::Flag("/spec/podInfoOnMount", false),
+            "Whether mounting tells which pod it is for.",
+        ),
+        flag(
+            "StorageCapacity",
+            Cell::Flag("/spec/storageCapacity", false),
+            "Whether free capacity is published.",
+        ),
+        computed("TokenRequests", audiences, "Audiences of the service account tokens it needs."),
+        flag(
+            "RequiresRepublish",
+            Cell::Flag("/spec/requiresRepublish", false),
+            "Whether mounting is repeated.",
+        ),
+        computed(
+            "Modes",
+            |driver| or(join(driver.field("spec").items("volumeLifecycleModes")), NONE).into(),
+            "Kinds of volumes it supports.",
+        ),
+        AGE,
+    ];
+
+    fn audiences(driver: &Value) -> Value {
+        match driver.field("spec").get_field("tokenRequests") {
+            Some(_) => each(driver.field("spec").items("tokenRequests"), "audience"),
+            None => UNSET.into(),
+        }
+    }
 }

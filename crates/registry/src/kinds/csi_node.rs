@@ -23,6 +23,7 @@ pub const STRATEGY: Strategy = Strategy {
     unconditional_update: false,
     delete_answer: DeleteAnswer::Object,
     checks_again: &[MetadataCheck::Written],
+    columns: columns::COLUMNS,
     ..Strategy::of("storage.k8s.io", "CSINode")
 };
 
@@ -89,4 +90,15 @@ fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
             errors.invalid("spec.drivers", value, "field is immutable");
         }
     }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{AGE, Cell, Column, NAME, column};
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        column("Drivers", Cell::Count("/spec/drivers"), "Number of drivers on the node.").typed("integer"),
+        AGE,
+    ];
 }

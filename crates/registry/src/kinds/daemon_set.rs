@@ -34,6 +34,7 @@ pub const STRATEGY: Strategy = Strategy {
     generation: Generation::Tracks(&["spec"]),
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
+    columns: columns::COLUMNS,
     ..Strategy::of("apps", "DaemonSet")
 };
 
@@ -189,4 +190,38 @@ fn warnings(set: &Value, old: Option<&Value>) -> Vec<String> {
         return Vec::new();
     }
     pod_warnings::of_template(template, &Path::new("spec").child("template"))
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::{
+        object::Fields,
+        table::{
+            AGE, Column, NAME, computed, integer,
+            text::labels,
+            workload::{SELECTOR, TEMPLATE_CONTAINERS, TEMPLATE_IMAGES},
+        },
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        integer("Desired", "/status/desiredNumberScheduled", "Nodes that should run a pod."),
+        integer("Current", "/status/currentNumberScheduled", "Nodes that should and do run a pod."),
+        integer("Ready", "/status/numberReady", "Nodes whose pod is ready."),
+        integer(
+            "Up-to-date",
+            "/status/updatedNumberScheduled",
+            "Nodes whose pod is of the current template.",
+        ),
+        integer("Available", "/status/numberAvailable", "Nodes whose pod has been ready for long enough."),
+        computed(
+            "Node Selector",
+            |set| labels(set.field("spec").field("template").field("spec").field("nodeSelector")),
+            "Labels of the nodes that should run a pod.",
+        ),
+        AGE,
+        TEMPLATE_CONTAINERS,
+        TEMPLATE_IMAGES,
+        SELECTOR,
+    ];
 }

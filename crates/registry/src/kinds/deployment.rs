@@ -37,6 +37,7 @@ pub const STRATEGY: Strategy = Strategy {
     generation: Generation::Tracks(&["spec", "metadata.annotations"]),
     reset_fields: &[".status"],
     subresources: &[Subresource::status(&[".spec", ".metadata.labels"])],
+    columns: columns::COLUMNS,
     ..Strategy::of("apps", "Deployment")
 };
 
@@ -189,4 +190,40 @@ fn warnings(deployment: &Value, old: Option<&Value>) -> Vec<String> {
     let annotations = |deployment: &Value| deployment.field("metadata").field("annotations").clone();
     let unchanged = old.filter(|old| same(&annotations(deployment), &annotations(old)));
     name.into_iter().chain(template_warnings(deployment, unchanged)).collect()
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+    use sternpost_meta::selector::LabelSelector;
+
+    use crate::{
+        object::Fields,
+        table::{
+            AGE, Cell, Column, NAME, column, computed,
+            workload::{READY_OF_DESIRED, TEMPLATE_CONTAINERS, TEMPLATE_IMAGES},
+        },
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        READY_OF_DESIRED,
+        column("Up-to-date", Cell::Integer("/status/updatedReplicas"), "Pods of the current template."),
+        column(
+            "Available",
+            Cell::Integer("/status/availableReplicas"),
+            "Pods that have been ready for long enough.",
+        ),
+        AGE,
+        TEMPLATE_CONTAINERS,
+        TEMPLATE_IMAGES,
+        computed("Selector", deployment_selector, "Labels of the pods that are counted.").wide(),
+    ];
+
+    /// Unlike with the other kinds, nothing stands for no requirement.
+    fn deployment_selector(deployment: &Value) -> Value {
+        LabelSelector::from_object(deployment.field("spec").field("selector"))
+            .map_or_else(|_| "<invalid>".into(), |selector| selector.to_string())
+            .into()
+    }
 }

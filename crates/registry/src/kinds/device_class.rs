@@ -11,6 +11,7 @@ use super::{
 use crate::{
     object::Fields,
     strategy::{DeleteAnswer, Generation, MetadataCheck, Strategy},
+    table,
 };
 
 pub const STRATEGY: Strategy = Strategy {
@@ -20,6 +21,7 @@ pub const STRATEGY: Strategy = Strategy {
     generation: Generation::Tracks(&["spec"]),
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
     name: dns_subdomain_in_bytes,
+    columns: table::NAME_AND_AGE,
     ..Strategy::of("resource.k8s.io", "DeviceClass")
 };
 

@@ -30,6 +30,7 @@ pub const STRATEGY: Strategy = Strategy {
     warnings,
     generation: Generation::Tracks(&["endpoints", "ports", "addressType", "metadata.labels"]),
     checks_again: &[MetadataCheck::Written],
+    columns: columns::COLUMNS,
     ..Strategy::of("discovery.k8s.io", "EndpointSlice")
 };
 
@@ -202,6 +203,47 @@ fn validate_hints(hints: &Value, path: &Path<'_>, errors: &mut Errors) {
 fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
     let deprecated = object.text("addressType") == "FQDN";
     deprecated.then(|| "spec.addressType: FQDN endpoints are deprecated".into()).into_iter().collect()
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{
+            AGE, Column, NAME, UNSET, computed, text,
+            text::{SHOWN, first},
+        },
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        text("AddressType", "/addressType", "IPv4, IPv6 or FQDN."),
+        computed("Ports", slice_ports, "Ports that all the endpoints serve on."),
+        computed("Endpoints", slice_addresses, "Addresses, ready or not."),
+        AGE,
+    ];
+
+    fn slice_ports(slice: &Value) -> Value {
+        let port = |port: &Value| match (port.int("port"), port.get_field("name")) {
+            (Some(number), _) => number.to_string(),
+            (None, Some(_)) => port.text("name").to_owned(),
+            (None, None) => "*".to_owned(),
+        };
+        let ports: Vec<String> = slice.items("ports").iter().map(port).collect();
+        some(&ports)
+    }
+
+    fn slice_addresses(slice: &Value) -> Value {
+        let addresses = slice.items("endpoints").iter().flat_map(|endpoint| endpoint.items("addresses"));
+        let addresses: Vec<String> = addresses.filter_map(Value::as_str).map(str::to_owned).collect();
+        some(&addresses)
+    }
+
+    fn some(texts: &[String]) -> Value {
+        if texts.is_empty() { UNSET.into() } else { first(SHOWN, ",", texts).into() }
+    }
 }
 
 #[cfg(test)]

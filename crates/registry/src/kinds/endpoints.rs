@@ -28,6 +28,7 @@ pub const STRATEGY: Strategy = Strategy {
     create_on_update: true,
     checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
     deprecation: Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+    columns: columns::COLUMNS,
     ..Strategy::of("", "Endpoints")
 };
 
@@ -114,6 +115,44 @@ fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{AGE, Column, NAME, NONE, computed, text::first},
+    };
+
+    /// Addresses of an Endpoints object that are shown before they are only counted.
+    const SHOWN_ENDPOINTS: usize = 3;
+
+    pub(super) const COLUMNS: &[Column] =
+        &[NAME, computed("Endpoints", endpoints, "Addresses that are ready, with their ports."), AGE];
+
+    fn endpoints(object: &Value) -> Value {
+        let subsets = object.items("subsets");
+        if subsets.is_empty() {
+            return NONE.into();
+        }
+        let mut texts = Vec::new();
+        for subset in subsets {
+            let addresses = || subset.items("addresses").iter().map(|address| address.text("ip"));
+            let ports = subset.items("ports");
+            if ports.is_empty() {
+                texts.extend(addresses().map(str::to_owned));
+            }
+            for port in ports {
+                let port = port.int("port").unwrap_or_default();
+                texts.extend(addresses().map(|ip| {
+                    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+                }));
+            }
+        }
+        first(SHOWN_ENDPOINTS, ",", &texts).into()
+    }
 }
 
 #[cfg(test)]

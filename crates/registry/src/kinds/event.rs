@@ -4,6 +4,8 @@
 //! the other; [`STRATEGY`] are for requests in core's form, [`EVENTS_STRATEGY`] for
 //! requests in the form of `events.k8s.io`.
 
+mod columns;
+
 use std::borrow::Cow;
 
 use serde_json::Value;
@@ -48,6 +50,7 @@ pub const STRATEGY: Strategy = Strategy {
         value: selectable_value,
         ..SelectableFields::DEFAULT
     }),
+    columns: columns::COLUMNS,
     ..Strategy::of("", "Event")
 };
 
@@ -75,6 +78,7 @@ pub const EVENTS_STRATEGY: Strategy = Strategy {
         ],
         ..SelectableFields::DEFAULT
     }),
+    columns: columns::COLUMNS,
     ..Strategy::of("events.k8s.io", "Event")
 };
 

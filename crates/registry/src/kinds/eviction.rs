@@ -12,7 +12,7 @@ use crate::{
     strategy::Strategy,
 };
 
-pub const STRATEGY: Strategy = Strategy::of("policy", "Eviction");
+pub const STRATEGY: Strategy = Strategy { tabular: false, ..Strategy::of("policy", "Eviction") };
 
 /// A budget with more evictions on their way than this allows no further ones.
 pub const MAX_DISRUPTED_PODS: usize = 2000;

@@ -33,6 +33,8 @@ pub const STRATEGY: Strategy = Strategy {
     checks_again: &[MetadataCheck::Written],
     reset_fields: &[".status"],
     subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    columns: columns::COLUMNS,
+    row_order: Some(columns::order),
     ..Strategy::of("flowcontrol.apiserver.k8s.io", "FlowSchema")
 };
 
@@ -333,3 +335,44 @@ const SPEC: &[Field] = &[
         ]),
     ),
 ];
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{AGE, Cell, Column, NAME, NONE, column, computed, text, text::condition},
+    };
+
+    /// Where a flow schema stands among the others.
+    pub(super) fn order(schema: &Value) -> (i64, String) {
+        let precedence = schema.field("spec").int("matchingPrecedence").unwrap_or(0);
+        (precedence, schema.field("metadata").text("name").to_owned())
+    }
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        text(
+            "PriorityLevel",
+            "/spec/priorityLevelConfiguration/name",
+            "The level that matching requests get.",
+        ),
+        column(
+            "MatchingPrecedence",
+            Cell::Integer("/spec/matchingPrecedence"),
+            "Lower numbers are tried first.",
+        ),
+        column(
+            "DistinguisherMethod",
+            Cell::TextOr("/spec/distinguisherMethod/type", NONE),
+            "How requests are told apart into flows.",
+        ),
+        AGE,
+        computed(
+            "MissingPL",
+            |schema| condition(schema, "Dangling").map_or("?", |dangling| dangling.text("status")).into(),
+            "Whether the priority level does not exist.",
+        ),
+    ];
+}

@@ -1,6 +1,8 @@
 //! `HorizontalPodAutoscaler`, which is stored as `autoscaling/v2`. How it looks
 //! as `autoscaling/v1` is in [`super::horizontal_pod_autoscaler_v1`].
 
+mod columns;
+
 use serde_json::{Value, json};
 use sternpost_meta::{
     field::{Errors, Path},
@@ -31,6 +33,7 @@ pub const STRATEGY: Strategy = Strategy {
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
     conversions: &[horizontal_pod_autoscaler_v1::CONVERSION],
+    columns: columns::COLUMNS,
     ..Strategy::of("autoscaling", "HorizontalPodAutoscaler")
 };
 

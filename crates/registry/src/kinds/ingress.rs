@@ -35,6 +35,7 @@ pub const STRATEGY: Strategy = Strategy {
     checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
+    columns: columns::COLUMNS,
     ..Strategy::of("networking.k8s.io", "Ingress")
 };
 
@@ -241,6 +242,47 @@ fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
         format!("annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead")
     };
     deprecated.then(text).into_iter().collect()
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{
+            AGE, Cell, Column, NAME, NONE, column, computed,
+            text::{SHOWN, load_balancer, or},
+        },
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        column("Class", Cell::SetOr("/spec/ingressClassName", NONE), "The class whose controller serves it."),
+        computed("Hosts", hosts, "Host names that rules are for."),
+        computed("Address", |ingress| load_balancer(ingress).into(), "Where the load balancer is reached."),
+        computed("Ports", ports, "Ports that are open."),
+        AGE,
+    ];
+
+    /// Rules without a host are not shown, but count once three hosts are.
+    fn hosts(ingress: &Value) -> Value {
+        let rules = ingress.field("spec").items("rules");
+        let mut named = rules.iter().enumerate().filter(|(_, rule)| !rule.text("host").is_empty());
+        let shown: Vec<(usize, &str)> =
+            named.by_ref().take(SHOWN).map(|(index, rule)| (index, rule.text("host"))).collect();
+        let text = shown.iter().map(|&(_, host)| host).collect::<Vec<_>>().join(",");
+        match shown.get(SHOWN - 1) {
+            Some(&(last, _)) if last + 1 < rules.len() => {
+                format!("{text} + {} more...", rules.len() - SHOWN).into()
+            }
+            _ => or(text, "*").into(),
+        }
+    }
+
+    fn ports(ingress: &Value) -> Value {
+        if ingress.field("spec").items("tls").is_empty() { "80".into() } else { "80, 443".into() }
+    }
 }
 
 #[cfg(test)]

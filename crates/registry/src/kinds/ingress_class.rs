@@ -21,6 +21,7 @@ pub const STRATEGY: Strategy = Strategy {
     validate_update,
     generation: Generation::Tracks(&["spec"]),
     checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    columns: columns::COLUMNS,
     ..Strategy::of("networking.k8s.io", "IngressClass")
 };
 
@@ -93,5 +94,42 @@ fn validate_parameters(parameters: &Value, path: &Path<'_>, errors: &mut Errors)
         ("Cluster", Some(_)) => errors.forbidden(at, "`parameters.scope` is set to 'Cluster'"),
         ("Cluster", None) => {}
         (other, _) => errors.not_supported(path.child("scope"), named(other), &SCOPES),
+    }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{AGE, Column, NONE, computed, text},
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        computed("Name", class_name, "Name of the class, and whether it is the default.").identifying(),
+        text("Controller", "/spec/controller", "Which controller serves the class."),
+        computed("Parameters", parameters, "The object that holds the controller's settings."),
+        AGE,
+    ];
+
+    const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
+
+    fn class_name(class: &Value) -> Value {
+        let metadata = class.field("metadata");
+        let name = metadata.text("name");
+        match metadata.field("annotations").text(DEFAULT_CLASS) {
+            "true" => format!("{name} (default)").into(),
+            _ => name.into(),
+        }
+    }
+
+    fn parameters(class: &Value) -> Value {
+        let Some(parameters) = class.field("spec").get_field("parameters") else { return NONE.into() };
+        let (kind, name) = (parameters.text("kind"), parameters.text("name"));
+        match parameters.get_field("apiGroup").and_then(Value::as_str) {
+            Some(group) => format!("{kind}.{group}/{name}").into(),
+            None => format!("{kind}/{name}").into(),
+        }
     }
 }

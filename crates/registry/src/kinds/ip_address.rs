@@ -10,10 +10,17 @@ use super::{
     form::{must_be, required, same},
     internal_form::{Field, Shape, field, internal},
 };
-use crate::{object::Fields, strategy::Strategy};
+use crate::{object::Fields, strategy::Strategy, table};
 
-pub const STRATEGY: Strategy =
-    Strategy { validate, validate_update, name: NAME, ..Strategy::of("networking.k8s.io", "IPAddress") };
+pub const STRATEGY: Strategy = Strategy {
+    validate,
+    validate_update,
+    name: NAME,
+    columns: columns::COLUMNS,
+    // Upstream sends the age without a column for it.
+    cells_without_column: &[table::AGE],
+    ..Strategy::of("networking.k8s.io", "IPAddress")
+};
 
 /// The name is the address, in its one form.
 pub const NAME: fn(&str) -> Problems = format::ip_strict;
@@ -47,5 +54,30 @@ fn validate_update(object: &Value, old: &Value, errors: &mut Errors) {
         let spec = Path::new("spec");
         let value = internal(Shape::Ptr(PARENT_REFERENCE), parent);
         errors.invalid(spec.child("parentRef"), value, "field is immutable");
+    }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{Column, NAME, NONE, computed},
+    };
+
+    pub(super) const COLUMNS: &[Column] =
+        &[NAME, computed("ParentRef", parent, "The object that uses the address.")];
+
+    fn parent(address: &Value) -> Value {
+        let Some(parent) = address.field("spec").get_field("parentRef") else { return NONE.into() };
+        let mut text = parent.text("resource").to_owned();
+        for (separator, field) in [('.', "group"), ('/', "namespace")] {
+            if !parent.text(field).is_empty() {
+                text.push(separator);
+                text.push_str(parent.text(field));
+            }
+        }
+        format!("{}/{}", text.to_lowercase(), parent.text("name")).into()
     }
 }

@@ -50,6 +50,7 @@ pub const STRATEGY: Strategy = Strategy {
             _ => stored_value(field, job),
         },
     }),
+    columns: columns::COLUMNS,
     ..Strategy::of("batch", "Job")
 };
 
@@ -498,6 +499,69 @@ pub fn spec_warnings(spec: &Value, path: &Path<'_>) -> Vec<String> {
     }
     warnings.extend(pod_warnings::of_template(spec.field("template"), &path.child("template")));
     warnings
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+    use sternpost_golang::time::Timestamp;
+    use sternpost_meta::age::human_duration;
+
+    use crate::{
+        object::Fields,
+        table::{
+            AGE, Cell, Column, NAME, age, column, computed, moment,
+            workload::{SELECTOR, TEMPLATE_CONTAINERS, TEMPLATE_IMAGES},
+        },
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        computed("Status", status, "How far the job is."),
+        computed("Completions", completions, "Pods that succeeded, of those that should."),
+        column("Duration", Cell::Timed(duration), "How long the job took, or runs so far."),
+        AGE,
+        TEMPLATE_CONTAINERS,
+        TEMPLATE_IMAGES,
+        SELECTOR,
+    ];
+
+    fn status(job: &Value) -> Value {
+        let conditions = job.field("status").items("conditions");
+        let has = |kind: &str| {
+            let is = |condition: &Value| condition.text("type") == kind && condition.text("status") == "True";
+            conditions.iter().any(is)
+        };
+        let ended = ["Complete", "Failed"].into_iter().find(|kind| has(kind));
+        if let Some(ended) = ended {
+            return ended.into();
+        }
+        if job.field("metadata").has("deletionTimestamp") {
+            return "Terminating".into();
+        }
+        let going = ["Suspended", "FailureTarget", "SuccessCriteriaMet"].into_iter().find(|kind| has(kind));
+        going.unwrap_or("Running").into()
+    }
+
+    fn completions(job: &Value) -> Value {
+        let succeeded = job.field("status").int("succeeded").unwrap_or(0);
+        let spec = job.field("spec");
+        match (spec.int("completions"), spec.int("parallelism")) {
+            (Some(completions), _) => format!("{succeeded}/{completions}"),
+            (None, Some(parallelism)) if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
+            _ => format!("{succeeded}/1"),
+        }
+        .into()
+    }
+
+    fn duration(job: &Value, now: Timestamp) -> Value {
+        let status = job.field("status");
+        match (moment(status.field("startTime")), moment(status.field("completionTime"))) {
+            (None, _) => "".into(),
+            (Some(_), None) => age(status.field("startTime"), now).into(),
+            (Some(start), Some(end)) => human_duration(end.seconds_since(start)).into(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub const STRATEGY: Strategy = Strategy {
     create_on_update: true,
     unconditional_update: false,
     qualified_finalizers: false,
+    columns: columns::COLUMNS,
     ..Strategy::of("coordination.k8s.io", "Lease")
 };
 
@@ -54,6 +55,14 @@ fn validate(lease: &Value, errors: &mut Errors) {
     if !spec.text("preferredHolder").is_empty() && spec.text("strategy").is_empty() {
         errors.forbidden(path.child("preferredHolder"), "may only be specified if `strategy` is defined");
     }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{AGE, Column, NAME, text};
+
+    pub(super) const COLUMNS: &[Column] =
+        &[NAME, text("Holder", "/spec/holderIdentity", "Who holds the lease."), AGE];
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub const STRATEGY: Strategy = Strategy {
     generation: Generation::Tracks(&["spec"]),
     checks_again: &[MetadataCheck::Written],
     qualified_finalizers: false,
+    columns: columns::COLUMNS,
     ..Strategy::of("admissionregistration.k8s.io", "MutatingAdmissionPolicy")
 };
 
@@ -79,4 +80,16 @@ fn validate_mutation(mutation: &Value, path: &Path<'_>, expressions: &dyn Expres
         let detail = format!("must not be specified when patchType is {patch}");
         errors.invalid(path.child(other), format!("{{{other}}}"), &detail);
     }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{AGE, Cell, Column, NAME, admission_policy::PARAM_KIND, column};
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        column("Mutations", Cell::Count("/spec/mutations"), "Number of mutations.").typed("integer"),
+        PARAM_KIND,
+        AGE,
+    ];
 }

@@ -6,6 +6,7 @@ use sternpost_meta::field::{Errors, Path};
 use super::{
     admission_policy::{default_binding, validate_binding},
     admission_rule::validate_no_delete,
+    validating_admission_policy_binding,
 };
 use crate::{
     object::Fields,
@@ -20,6 +21,7 @@ pub const STRATEGY: Strategy = Strategy {
     generation: Generation::Tracks(&["spec"]),
     checks_again: &[MetadataCheck::Written],
     qualified_finalizers: false,
+    columns: validating_admission_policy_binding::STRATEGY.columns,
     ..Strategy::of("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding")
 };
 

@@ -40,6 +40,7 @@ pub const STRATEGY: Strategy = Strategy {
         fields: &[NAME_FIELD, ("status.phase", "status.phase")],
         ..SelectableFields::DEFAULT
     }),
+    columns: columns::COLUMNS,
     ..Strategy::of("", "Namespace")
 };
 
@@ -122,6 +123,14 @@ fn validate_status_update(object: &Value, _old: &Value, errors: &mut Errors) {
     if !being_deleted && phase != "Active" {
         errors.invalid(path, named(phase), "may only be 'Active' if `deletionTimestamp` is empty");
     }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{AGE, Column, NAME, text};
+
+    pub(super) const COLUMNS: &[Column] =
+        &[NAME, text("Status", "/status/phase", "Whether the namespace is in use or going away."), AGE];
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ pub const STRATEGY: Strategy = Strategy {
     validate_update: |object, old, errors| validate(object, Some(old), errors),
     warnings,
     generation: Generation::Tracks(&["spec"]),
+    columns: columns::COLUMNS,
     ..Strategy::of("networking.k8s.io", "NetworkPolicy")
 };
 
@@ -202,6 +203,24 @@ fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::{
+        object::Fields,
+        table::{AGE, Column, NAME, computed, text::selector},
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        computed(
+            "Pod-Selector",
+            |policy| selector(policy.field("spec").field("podSelector")),
+            "Labels of the pods that the policy is for.",
+        ),
+        AGE,
+    ];
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ pub const STRATEGY: Strategy = Strategy {
         },
         ..SelectableFields::DEFAULT
     }),
+    columns: columns::COLUMNS,
     ..Strategy::of("", "Node")
 };
 
@@ -285,6 +286,81 @@ fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
         warnings.extend(cidr_warning(cidr, list.index(index)));
     }
     warnings
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{
+            AGE, Cell, Column, NAME, NONE, UNKNOWN, column, computed, text,
+            text::{condition, or},
+        },
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        computed("Status", status, "Whether the node is ready, and whether it takes pods."),
+        computed("Roles", roles, "Roles that labels give the node."),
+        AGE,
+        text("Version", "/status/nodeInfo/kubeletVersion", "Version of the kubelet."),
+        computed("Internal-IP", |node| address(node, "InternalIP"), "First address inside the cluster.")
+            .wide(),
+        computed("External-IP", |node| address(node, "ExternalIP"), "First address from outside.").wide(),
+        column("OS-Image", Cell::TextOr("/status/nodeInfo/osImage", UNKNOWN), "Operating system.").wide(),
+        computed("Kernel-Version", kernel, "Version of the kernel, and the architecture.").wide(),
+        column(
+            "Container-Runtime",
+            Cell::TextOr("/status/nodeInfo/containerRuntimeVersion", UNKNOWN),
+            "Name and version of what runs the containers.",
+        )
+        .wide(),
+    ];
+
+    const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
+
+    const ROLE_LABEL: &str = "kubernetes.io/role";
+
+    fn status(node: &Value) -> Value {
+        let ready = match condition(node, "Ready").map(|ready| ready.text("status")) {
+            Some("True") => "Ready",
+            Some(_) => "NotReady",
+            None => "Unknown",
+        };
+        let scheduling = if node.field("spec").flag("unschedulable") { ",SchedulingDisabled" } else { "" };
+        format!("{ready}{scheduling}").into()
+    }
+
+    fn roles(node: &Value) -> Value {
+        let labels = node.field("metadata").entries("labels");
+        let mut roles: Vec<&str> = labels
+            .filter_map(|(key, value)| match key {
+                ROLE_LABEL => value.as_str(),
+                _ => key.strip_prefix(ROLE_PREFIX),
+            })
+            .filter(|role| !role.is_empty())
+            .collect();
+        roles.sort_unstable();
+        roles.dedup();
+        or(roles.join(","), NONE).into()
+    }
+
+    fn address(node: &Value, kind: &str) -> Value {
+        let addresses = node.field("status").items("addresses");
+        let address = addresses.iter().find(|address| address.text("type") == kind);
+        address.map_or(NONE, |address| address.text("address")).into()
+    }
+
+    fn kernel(node: &Value) -> Value {
+        let info = node.field("status").field("nodeInfo");
+        let version = or(info.text("kernelVersion").into(), UNKNOWN);
+        match info.text("architecture") {
+            "" => version.into(),
+            architecture => format!("{version} ({architecture})").into(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ pub const STRATEGY: Strategy = Strategy {
     checks_again: &[MetadataCheck::Written, MetadataCheck::Written],
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
+    columns: columns::COLUMNS,
     ..Strategy::of("", "PersistentVolume")
 };
 
@@ -353,6 +354,48 @@ pub const SPEC: &[Field] = &[
     field("NodeAffinity", "nodeAffinity", Shape::Ptr(NODE_AFFINITY)),
     field("VolumeAttributesClassName", "volumeAttributesClassName", Shape::Raw),
 ];
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{
+            AGE, Column, NAME, computed, text,
+            volume::{ATTRIBUTES_CLASS, MODE, modes, phase, storage, storage_class},
+        },
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        computed("Capacity", |volume| storage(volume.field("spec")), "Size of the volume."),
+        computed(
+            "Access Modes",
+            |volume| modes(volume.field("spec")).into(),
+            "How the volume may be mounted.",
+        ),
+        text(
+            "Reclaim Policy",
+            "/spec/persistentVolumeReclaimPolicy",
+            "What becomes of the volume when its claim is gone.",
+        ),
+        computed("Status", phase, "Whether the volume is free, bound or going away."),
+        computed("Claim", claim, "The claim that the volume belongs to."),
+        computed("StorageClass", storage_class, "The class of the volume."),
+        ATTRIBUTES_CLASS,
+        text("Reason", "/status/reason", "Why the volume is in its phase, in a word."),
+        AGE,
+        MODE,
+    ];
+
+    fn claim(volume: &Value) -> Value {
+        match volume.field("spec").get_field("claimRef") {
+            Some(claim) => format!("{}/{}", claim.text("namespace"), claim.text("name")).into(),
+            None => "".into(),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

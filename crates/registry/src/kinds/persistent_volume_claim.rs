@@ -39,6 +39,7 @@ pub const STRATEGY: Strategy = Strategy {
     checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
+    columns: columns::COLUMNS,
     ..Strategy::of("", "PersistentVolumeClaim")
 };
 
@@ -359,5 +360,42 @@ fn validate_amount(resource: &str, amount: &Value, path: Path<'_>, errors: &mut 
     {
         let value = quantity.value().unwrap_or(i64::MIN);
         errors.invalid(path.key(resource), value, "must be a valid resource quantity");
+    }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{
+            AGE, Column, NAME, computed, text,
+            volume::{ATTRIBUTES_CLASS, MODE, modes, phase, storage, storage_class},
+        },
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        computed("Status", phase, "Whether the claim waits, is bound or is going away."),
+        text("Volume", "/spec/volumeName", "The volume that the claim is bound to."),
+        computed(
+            "Capacity",
+            |claim| if is_bound(claim) { storage(claim.field("status")) } else { "".into() },
+            "Size of the bound volume.",
+        ),
+        computed(
+            "Access Modes",
+            |claim| if is_bound(claim) { modes(claim.field("status")).into() } else { "".into() },
+            "How the bound volume may be mounted.",
+        ),
+        computed("StorageClass", storage_class, "The class that the claim asks for."),
+        ATTRIBUTES_CLASS,
+        AGE,
+        MODE,
+    ];
+
+    fn is_bound(claim: &Value) -> bool {
+        !claim.field("spec").text("volumeName").is_empty()
     }
 }

@@ -4,6 +4,7 @@
 //! and resources change through subresources of their own
 //! ([`ephemeral_containers`], [`resize`]), the node through a [`binding`](super::binding).
 
+mod columns;
 pub mod ephemeral_containers;
 pub mod resize;
 mod status;
@@ -71,6 +72,8 @@ pub const STRATEGY: Strategy = Strategy {
         value: selectable_value,
         ..SelectableFields::DEFAULT
     }),
+    columns: columns::COLUMNS,
+    row_condition: columns::row_condition,
     ..Strategy::of("", "Pod")
 };
 

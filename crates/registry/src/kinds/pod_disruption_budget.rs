@@ -35,6 +35,7 @@ pub const STRATEGY: Strategy = Strategy {
     name: path_segment,
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
+    columns: columns::COLUMNS,
     ..Strategy::of("policy", "PodDisruptionBudget")
 };
 
@@ -95,4 +96,26 @@ fn validate_status_update(budget: &Value, _old: &Value, errors: &mut Errors) {
         &path,
         errors,
     );
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{AGE, Column, NAME, computed, integer, text::plain},
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        computed("Min Available", |budget| amount(budget, "minAvailable"), "Pods that have to stay."),
+        computed("Max Unavailable", |budget| amount(budget, "maxUnavailable"), "Pods that may be missing."),
+        integer("Allowed Disruptions", "/status/disruptionsAllowed", "Pods that may be evicted now."),
+        AGE,
+    ];
+
+    fn amount(budget: &Value, field: &str) -> Value {
+        budget.field("spec").get_field(field).map_or_else(|| "N/A".into(), plain).into()
+    }
 }

@@ -16,6 +16,7 @@ pub const STRATEGY: Strategy = Strategy {
     warnings,
     delete_answer: DeleteAnswer::Object,
     generation: Generation::Tracks(&["template"]),
+    columns: columns::COLUMNS,
     ..Strategy::of("", "PodTemplate")
 };
 
@@ -39,4 +40,34 @@ fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
         return Vec::new();
     }
     pod_warnings::of_template(template, &Path::new("template"))
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::{
+        object::Fields,
+        table::{
+            Column, NAME, computed,
+            text::{each, labels},
+        },
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        computed(
+            "Containers",
+            |object| each(object.field("template").field("spec").items("containers"), "name"),
+            "Names of the containers.",
+        ),
+        computed(
+            "Images",
+            |object| each(object.field("template").field("spec").items("containers"), "image"),
+            "Images of the containers.",
+        ),
+        computed(
+            "Pod Labels",
+            |object| labels(object.field("template").field("metadata").field("labels")),
+            "Labels that pods made from the template get.",
+        ),
+    ];
 }

@@ -14,6 +14,7 @@ pub const STRATEGY: Strategy = Strategy {
     validate,
     validate_update,
     generation: Generation::Tracks(&[]),
+    columns: columns::COLUMNS,
     ..Strategy::of("scheduling.k8s.io", "PriorityClass")
 };
 
@@ -90,6 +91,23 @@ fn validate_update(class: &Value, old: &Value, errors: &mut Errors) {
         errors.forbidden(Path::new("value"), "may not be changed in an update.");
     }
     immutable(class, old, "preemptionPolicy", Path::new("preemptionPolicy"), errors);
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{AGE, Cell, Column, NAME, flag, integer, text};
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        integer("Value", "/value", "The priority that pods of the class get."),
+        flag(
+            "Global-Default",
+            Cell::Flag("/globalDefault", false),
+            "Whether pods that name no class get this one.",
+        ),
+        AGE,
+        text("PreemptionPolicy", "/preemptionPolicy", "Whether pods of the class may push out others."),
+    ];
 }
 
 #[cfg(test)]

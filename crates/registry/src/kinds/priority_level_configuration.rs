@@ -29,6 +29,7 @@ pub const STRATEGY: Strategy = Strategy {
     checks_again: &[MetadataCheck::Written],
     reset_fields: &[".status"],
     subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    columns: columns::COLUMNS,
     ..Strategy::of("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration")
 };
 
@@ -242,3 +243,39 @@ const SPEC: &[Field] = &[
         ]),
     ),
 ];
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{AGE, Column, NAME, NONE, computed, text},
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        text("Type", "/spec/type", "Whether requests of the level are limited."),
+        computed(
+            "NominalConcurrencyShares",
+            |level| number(level.field("spec").field("limited").field("nominalConcurrencyShares")),
+            "The level's part of the requests that the server works on at a time.",
+        ),
+        computed("Queues", |level| queuing(level, "queues"), "Number of queues."),
+        computed("HandSize", |level| queuing(level, "handSize"), "Queues that one flow may use."),
+        computed(
+            "QueueLengthLimit",
+            |level| queuing(level, "queueLengthLimit"),
+            "Requests that fit in a queue.",
+        ),
+        AGE,
+    ];
+
+    fn queuing(level: &Value, field: &str) -> Value {
+        number(level.field("spec").field("limited").field("limitResponse").field("queuing").field(field))
+    }
+
+    fn number(value: &Value) -> Value {
+        if value.is_null() { NONE.into() } else { value.clone() }
+    }
+}

@@ -26,6 +26,7 @@ pub const STRATEGY: Strategy = Strategy {
     generation: Generation::Tracks(&["spec"]),
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
+    columns: columns::COLUMNS,
     ..Strategy::of("apps", "ReplicaSet")
 };
 
@@ -80,4 +81,23 @@ fn validate_status_update(replica_set: &Value, _old: &Value, errors: &mut Errors
 fn warnings(replica_set: &Value, old: Option<&Value>) -> Vec<String> {
     let name = name_warning(replica_set).filter(|_| old.is_none());
     name.into_iter().chain(template_warnings(replica_set, old)).collect()
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{
+        AGE, Column, NAME, integer,
+        workload::{SELECTOR, TEMPLATE_CONTAINERS, TEMPLATE_IMAGES},
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        integer("Desired", "/spec/replicas", "Pods that there should be."),
+        integer("Current", "/status/replicas", "Pods that there are."),
+        integer("Ready", "/status/readyReplicas", "Pods that are ready."),
+        AGE,
+        TEMPLATE_CONTAINERS,
+        TEMPLATE_IMAGES,
+        SELECTOR,
+    ];
 }

@@ -37,6 +37,7 @@ pub const STRATEGY: Strategy = Strategy {
         },
         ..SelectableFields::DEFAULT
     }),
+    columns: columns::COLUMNS,
     ..Strategy::of("", "ReplicationController")
 };
 
@@ -112,4 +113,32 @@ fn warnings(controller: &Value, old: Option<&Value>) -> Vec<String> {
         // Upstream looks at the template that was there before.
         Some(old) => template_warnings(old, Some(controller)),
     }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::{
+        object::Fields,
+        table::{
+            AGE, Column, NAME, computed, integer,
+            text::labels,
+            workload::{TEMPLATE_CONTAINERS, TEMPLATE_IMAGES},
+        },
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        integer("Desired", "/spec/replicas", "Pods that there should be."),
+        integer("Current", "/status/replicas", "Pods that there are."),
+        integer("Ready", "/status/readyReplicas", "Pods that are ready."),
+        AGE,
+        TEMPLATE_CONTAINERS,
+        TEMPLATE_IMAGES,
+        computed(
+            "Selector",
+            |object| labels(object.field("spec").field("selector")),
+            "Labels of the pods that are counted.",
+        )
+        .wide(),
+    ];
 }

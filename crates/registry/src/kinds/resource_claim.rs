@@ -41,6 +41,7 @@ pub const STRATEGY: Strategy = Strategy {
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
     reset_fields: &[".status"],
     subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    columns: columns::COLUMNS,
     ..Strategy::of("resource.k8s.io", "ResourceClaim")
 };
 
@@ -510,6 +511,38 @@ const ALLOCATION: &[Field] = &[
     field("NodeSelector", "nodeSelector", Shape::Ptr(NODE_SELECTOR)),
     field("AllocationTimestamp", "allocationTimestamp", Shape::Raw),
 ];
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{AGE, Column, NAME, computed},
+    };
+
+    pub(super) const COLUMNS: &[Column] =
+        &[NAME, computed("State", state, "Whether devices are allocated and reserved."), AGE];
+
+    fn state(claim: &Value) -> Value {
+        let status = claim.field("status");
+        let deleted = claim.field("metadata").has("deletionTimestamp");
+        let allocated = status.has("allocation");
+        let states = [
+            ("deleted", deleted),
+            ("allocated", allocated),
+            ("reserved", allocated && !status.items("reservedFor").is_empty()),
+            ("pending", !allocated && !deleted),
+        ];
+        states
+            .iter()
+            .filter(|(_, holds)| *holds)
+            .map(|&(state, _)| state)
+            .collect::<Vec<_>>()
+            .join(",")
+            .into()
+    }
+}
 
 #[cfg(test)]
 mod tests {

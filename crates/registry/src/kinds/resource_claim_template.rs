@@ -11,6 +11,7 @@ use super::{
 use crate::{
     object::{Fields, FieldsMut},
     strategy::{DeleteAnswer, MetadataCheck, Strategy},
+    table,
 };
 
 pub const STRATEGY: Strategy = Strategy {
@@ -24,6 +25,7 @@ pub const STRATEGY: Strategy = Strategy {
     validate_update,
     delete_answer: DeleteAnswer::Object,
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    columns: table::NAME_AND_AGE,
     ..Strategy::of("resource.k8s.io", "ResourceClaimTemplate")
 };
 

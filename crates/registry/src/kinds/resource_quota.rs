@@ -28,6 +28,7 @@ pub const STRATEGY: Strategy = Strategy {
     delete_answer: DeleteAnswer::Object,
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
+    columns: columns::COLUMNS,
     ..Strategy::of("", "ResourceQuota")
 };
 
@@ -218,4 +219,39 @@ fn warnings(quota: &Value, old: Option<&Value>) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{AGE, Column, NAME, computed, text::plain},
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        computed(
+            "Request",
+            |object| quota(object, |limit| !limit),
+            "What is used and allowed, limits aside.",
+        ),
+        computed("Limit", |object| quota(object, |limit| limit), "What is used and allowed of the limits."),
+        AGE,
+    ];
+
+    fn quota(object: &Value, wanted: fn(bool) -> bool) -> Value {
+        let status = object.field("status");
+        let used = |resource: &str| match status.field("used").get_field(resource) {
+            Some(used) => plain(used),
+            None => "0".into(),
+        };
+        let entries = status.entries("hard");
+        let entries = entries.filter(|(resource, _)| wanted(resource.split('.').next() == Some("limits")));
+        let texts: Vec<String> = entries
+            .map(|(resource, hard)| format!("{resource}: {}/{}", used(resource), plain(hard)))
+            .collect();
+        texts.join(", ").into()
+    }
 }

@@ -34,6 +34,7 @@ pub const STRATEGY: Strategy = Strategy {
         },
         ..SelectableFields::DEFAULT
     }),
+    columns: columns::COLUMNS,
     ..Strategy::of("resource.k8s.io", "ResourceSlice")
 };
 
@@ -332,6 +333,19 @@ fn validate_taint(taint: &Value, path: &Path<'_>, errors: &mut Errors) {
         "" => errors.required(path.child("effect"), ""),
         effect => one_of(&["NoExecute", "NoSchedule", "None"], effect, path.child("effect"), errors),
     }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{AGE, Column, NAME, text};
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        text("Node", "/spec/nodeName", "The node whose devices these are."),
+        text("Driver", "/spec/driver", "The driver of the devices."),
+        text("Pool", "/spec/pool/name", "The pool the slice is a part of."),
+        AGE,
+    ];
 }
 
 #[cfg(test)]

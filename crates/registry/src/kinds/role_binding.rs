@@ -23,6 +23,7 @@ pub const STRATEGY: Strategy = Strategy {
     create_on_update: true,
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
     name: role::NAME,
+    columns: columns::COLUMNS,
     ..Strategy::of("rbac.authorization.k8s.io", "RoleBinding")
 };
 
@@ -92,5 +93,43 @@ fn validate_subject(subject: &Value, scope: Scope, path: &Path<'_>, errors: &mut
             }
         }
         other => errors.not_supported(path.child("kind"), other, &["ServiceAccount", "User", "Group"]),
+    }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{AGE, Column, NAME, computed},
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        computed("Role", role, "The role that is granted."),
+        AGE,
+        computed("Users", |binding| subjects(binding, "User"), "Users who get the role.").wide(),
+        computed("Groups", |binding| subjects(binding, "Group"), "Groups whose members get the role.").wide(),
+        computed(
+            "ServiceAccounts",
+            |binding| subjects(binding, "ServiceAccount"),
+            "Service accounts that get the role.",
+        )
+        .wide(),
+    ];
+
+    fn role(binding: &Value) -> Value {
+        let role = binding.field("roleRef");
+        format!("{}/{}", role.text("kind"), role.text("name")).into()
+    }
+
+    fn subjects(binding: &Value, kind: &str) -> Value {
+        let subjects = binding.items("subjects").iter().filter(|subject| subject.text("kind") == kind);
+        let name = |subject: &Value| match kind {
+            "ServiceAccount" => format!("{}/{}", subject.text("namespace"), subject.text("name")),
+            _ => subject.text("name").to_owned(),
+        };
+        subjects.map(name).collect::<Vec<_>>().join(", ").into()
     }
 }

@@ -30,6 +30,7 @@ pub const STRATEGY: Strategy = Strategy {
     unconditional_update: false,
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
     qualified_finalizers: false,
+    columns: columns::COLUMNS,
     ..Strategy::of("node.k8s.io", "RuntimeClass")
 };
 
@@ -78,4 +79,15 @@ fn warnings(class: &Value, _old: Option<&Value>) -> Vec<String> {
         .entries("nodeSelector")
         .filter_map(|(label, _)| Some(format!("scheduling.nodeSelector: {}", advice(label)?)))
         .collect()
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{AGE, Column, NAME, text};
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        text("Handler", "/handler", "Configuration of the runtime on the node that runs such pods."),
+        AGE,
+    ];
 }

@@ -15,6 +15,7 @@ use crate::{
 pub const STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |scale, _old, errors| validate(scale, errors),
+    columns: columns::COLUMNS,
     ..Strategy::of("autoscaling", "Scale")
 };
 
@@ -83,6 +84,18 @@ pub fn keep_claims(parent: &mut Value, scale: &Value) {
             parent.object_mut("metadata").set(name, value);
         }
     }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{AGE, Column, integer, text};
+
+    pub(super) const COLUMNS: &[Column] = &[
+        text("Name", "/metadata/name", "Name of the object that is scaled."),
+        integer("Desired", "/spec/replicas", "Pods that there should be."),
+        integer("Available", "/status/replicas", "Pods that there are."),
+        AGE,
+    ];
 }
 
 #[cfg(test)]

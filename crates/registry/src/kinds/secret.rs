@@ -25,6 +25,7 @@ pub const STRATEGY: Strategy = Strategy {
         fields: &[NAME, NAMESPACE, ("type", "type")],
         ..SelectableFields::DEFAULT
     }),
+    columns: columns::COLUMNS,
     ..Strategy::of("", "Secret")
 };
 
@@ -153,6 +154,18 @@ fn decode(value: &Value) -> Vec<u8> {
 pub(super) fn decoded_length(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default().trim_end_matches('=');
     text.len() / 4 * 3 + (text.len() % 4).saturating_sub(1)
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{AGE, Cell, Column, NAME, column, text};
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        text("Type", "/type", "What the data is for."),
+        column("Data", Cell::Count("/data"), "Number of keys."),
+        AGE,
+    ];
 }
 
 #[cfg(test)]

@@ -2,4 +2,5 @@
 
 use crate::strategy::Strategy;
 
-pub const STRATEGY: Strategy = Strategy::of("authentication.k8s.io", "SelfSubjectReview");
+pub const STRATEGY: Strategy =
+    Strategy { tabular: false, ..Strategy::of("authentication.k8s.io", "SelfSubjectReview") };

@@ -2,4 +2,5 @@
 
 use crate::strategy::Strategy;
 
-pub const STRATEGY: Strategy = Strategy::of("authorization.k8s.io", "SelfSubjectRulesReview");
+pub const STRATEGY: Strategy =
+    Strategy { tabular: false, ..Strategy::of("authorization.k8s.io", "SelfSubjectRulesReview") };

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use crate::{
     object::{Fields, FieldsMut},
     strategy::{DeleteAnswer, MetadataCheck, Strategy},
+    table,
 };
 
 pub const STRATEGY: Strategy = Strategy {
@@ -13,6 +14,7 @@ pub const STRATEGY: Strategy = Strategy {
     warnings,
     delete_answer: DeleteAnswer::Object,
     checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    columns: table::NAME_AND_AGE,
     ..Strategy::of("", "ServiceAccount")
 };
 

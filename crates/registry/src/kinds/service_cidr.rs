@@ -30,6 +30,7 @@ pub const STRATEGY: Strategy = Strategy {
     validate_update,
     reset_fields: &[".status"],
     subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    columns: columns::COLUMNS,
     ..Strategy::of("networking.k8s.io", "ServiceCIDR")
 };
 
@@ -88,4 +89,22 @@ fn validate_update(object: &Value, old: &Value, errors: &mut Errors) {
     if added {
         validate_cidrs(spec, old_count, errors);
     }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::{
+        object::Fields,
+        table::{AGE, Column, NAME, computed, text::join},
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        computed(
+            "CIDRs",
+            |cidr| join(cidr.field("spec").items("cidrs")).into(),
+            "Ranges that services get their addresses from.",
+        ),
+        AGE,
+    ];
 }

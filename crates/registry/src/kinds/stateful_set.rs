@@ -43,6 +43,7 @@ pub const STRATEGY: Strategy = Strategy {
     name: NAME,
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
+    columns: columns::COLUMNS,
     ..Strategy::of("apps", "StatefulSet")
 };
 
@@ -345,6 +346,17 @@ fn warnings(set: &Value, old: Option<&Value>) -> Vec<String> {
         warnings.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".into());
     }
     warnings
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{
+        AGE, Column, NAME,
+        workload::{READY_OF_DESIRED, TEMPLATE_CONTAINERS, TEMPLATE_IMAGES},
+    };
+
+    pub(super) const COLUMNS: &[Column] =
+        &[NAME, READY_OF_DESIRED, AGE, TEMPLATE_CONTAINERS, TEMPLATE_IMAGES];
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub const STRATEGY: Strategy = Strategy {
     warnings,
     delete_answer: DeleteAnswer::Object,
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
+    columns: columns::COLUMNS,
     ..Strategy::of("storage.k8s.io", "StorageClass")
 };
 
@@ -150,6 +151,51 @@ fn warnings(class: &Value, _old: Option<&Value>) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use serde_json::Value;
+
+    use crate::{
+        object::Fields,
+        table::{AGE, Cell, Column, column, computed, text},
+    };
+
+    pub(super) const COLUMNS: &[Column] = &[
+        computed("Name", class_name, "Name of the class, and whether it is the default.").identifying(),
+        text("Provisioner", "/provisioner", "What makes volumes of the class."),
+        column(
+            "ReclaimPolicy",
+            Cell::SetOr("/reclaimPolicy", "Delete"),
+            "What becomes of a volume when its claim is gone.",
+        ),
+        column(
+            "VolumeBindingMode",
+            Cell::SetOr("/volumeBindingMode", "Immediate"),
+            "When volumes are made and bound.",
+        ),
+        column(
+            "AllowVolumeExpansion",
+            Cell::Flag("/allowVolumeExpansion", false),
+            "Whether volumes can grow.",
+        ),
+        AGE,
+    ];
+
+    const DEFAULT_CLASS: [&str; 2] =
+        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+
+    fn class_name(class: &Value) -> Value {
+        let metadata = class.field("metadata");
+        let annotations = metadata.field("annotations");
+        let name = metadata.text("name");
+        if DEFAULT_CLASS.iter().any(|annotation| annotations.text(annotation) == "true") {
+            format!("{name} (default)").into()
+        } else {
+            name.into()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub const SUBJECT: Strategy = Strategy {
         validate_subject(review, errors);
         validate_metadata(review, Metadata::Empty, errors);
     },
+    tabular: false,
     ..Strategy::of("authorization.k8s.io", "SubjectAccessReview")
 };
 
@@ -26,11 +27,15 @@ pub const SELF: Strategy = Strategy {
         validate_attributes(review, errors);
         validate_metadata(review, Metadata::Empty, errors);
     },
+    tabular: false,
     ..Strategy::of("authorization.k8s.io", "SelfSubjectAccessReview")
 };
 
-pub const LOCAL: Strategy =
-    Strategy { validate: validate_local, ..Strategy::of("authorization.k8s.io", "LocalSubjectAccessReview") };
+pub const LOCAL: Strategy = Strategy {
+    validate: validate_local,
+    tabular: false,
+    ..Strategy::of("authorization.k8s.io", "LocalSubjectAccessReview")
+};
 
 fn validate_local(review: &Value, errors: &mut Errors) {
     validate_attributes(review, errors);

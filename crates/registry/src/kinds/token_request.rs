@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub const STRATEGY: Strategy =
-    Strategy { default, validate, ..Strategy::of("authentication.k8s.io", "TokenRequest") };
+    Strategy { default, validate, tabular: false, ..Strategy::of("authentication.k8s.io", "TokenRequest") };
 
 fn default(request: &mut Value) {
     let spec = request.object_mut("spec");

@@ -5,7 +5,8 @@ use sternpost_meta::status::Status;
 
 use crate::{object::Fields, strategy::Strategy};
 
-pub const STRATEGY: Strategy = Strategy::of("authentication.k8s.io", "TokenReview");
+pub const STRATEGY: Strategy =
+    Strategy { tabular: false, ..Strategy::of("authentication.k8s.io", "TokenReview") };
 
 /// Without a token there is nothing to review.
 pub fn check_token(review: &Value) -> Result<(), Status> {

@@ -39,6 +39,7 @@ pub const STRATEGY: Strategy = Strategy {
     qualified_finalizers: false,
     reset_fields: &[".status"],
     subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    columns: columns::COLUMNS,
     ..Strategy::of("admissionregistration.k8s.io", "ValidatingAdmissionPolicy")
 };
 
@@ -133,4 +134,16 @@ fn validate_status_update(new: &Value, _old: &Value, errors: &mut Errors) {
         not_empty(warning.text("fieldRef"), path.child("fieldRef"), errors);
     }
     conditions::validate(status.items("conditions"), &path.child("conditions"), errors);
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{AGE, Cell, Column, NAME, admission_policy::PARAM_KIND, column};
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        column("Validations", Cell::Count("/spec/validations"), "Number of validations.").typed("integer"),
+        PARAM_KIND,
+        AGE,
+    ];
 }

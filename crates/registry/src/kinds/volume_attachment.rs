@@ -35,6 +35,7 @@ pub const STRATEGY: Strategy = Strategy {
     status_checks_again: &[],
     reset_fields: &[".status"],
     subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    columns: columns::COLUMNS,
     ..Strategy::of("storage.k8s.io", "VolumeAttachment")
 };
 
@@ -115,6 +116,20 @@ fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
     if !same_form(shape, new.field("spec"), old.field("spec")) {
         errors.invalid("spec", internal(shape, new.field("spec")), "field is immutable");
     }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{AGE, Cell, Column, NAME, flag, text};
+
+    pub(super) const COLUMNS: &[Column] = &[
+        NAME,
+        text("Attacher", "/spec/attacher", "The driver that attaches.").identifying(),
+        text("PV", "/spec/source/persistentVolumeName", "The volume."),
+        text("Node", "/spec/nodeName", "The node."),
+        flag("Attached", Cell::Flag("/status/attached", false), "Whether it is attached."),
+        AGE,
+    ];
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub const STRATEGY: Strategy = Strategy {
     validate_update,
     delete_answer: DeleteAnswer::Object,
     checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
+    columns: columns::COLUMNS,
     ..Strategy::of("storage.k8s.io", "VolumeAttributesClass")
 };
 
@@ -37,4 +38,12 @@ fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
     if !same(new.field("parameters"), old.field("parameters")) {
         errors.forbidden("parameters", "updates to parameters are forbidden.");
     }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{AGE, Column, NAME, text};
+
+    pub(super) const COLUMNS: &[Column] =
+        &[NAME, text("DriverName", "/driverName", "The driver that knows the attributes."), AGE];
 }

@@ -28,6 +28,7 @@ pub const VALIDATING: Strategy = Strategy {
     generation: Generation::Tracks(&["webhooks"]),
     checks_again: &[MetadataCheck::Written],
     qualified_finalizers: false,
+    columns: columns::COLUMNS,
     ..Strategy::of("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
 };
 
@@ -39,6 +40,7 @@ pub const MUTATING: Strategy = Strategy {
     generation: Generation::Tracks(&["webhooks"]),
     checks_again: &[MetadataCheck::Written],
     qualified_finalizers: false,
+    columns: columns::COLUMNS,
     ..Strategy::of("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
 };
 
@@ -209,6 +211,14 @@ fn validate_review_versions(webhook: &Value, demands: &Demands, path: &Path<'_>,
         let value = BadValue::Json(webhook.field("admissionReviewVersions").clone());
         errors.invalid(path, value, "must include at least one of v1, v1beta1");
     }
+}
+
+/// What `kubectl get` shows.
+mod columns {
+    use crate::table::{AGE, Cell, Column, NAME, column};
+
+    pub(super) const COLUMNS: &[Column] =
+        &[NAME, column("Webhooks", Cell::Count("/webhooks"), "Number of webhooks.").typed("integer"), AGE];
 }
 
 #[cfg(test)]

@@ -1,40 +1,30 @@
-//! Autoscalers and the scale subresource.
+//! What `kubectl get` shows.
 
 use serde_json::Value;
 
-use super::text::{first, plain};
-use super::{AGE, Cell, Column, NAME, NONE, UNKNOWN, UNSET, column, computed, integer, text};
-use crate::object::Fields;
+use crate::{
+    object::Fields,
+    table::{
+        AGE, Cell, Column, NAME, NONE, UNKNOWN, UNSET, column, computed,
+        text::{first, plain},
+    },
+};
 
 /// Metrics that are shown before they are only counted.
 const SHOWN_METRICS: usize = 2;
 
 /// Where the v1 form keeps the metrics that it has no fields for.
 const METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/metrics";
+
 const CURRENT_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 
-pub(super) fn columns(kind: &str) -> Option<&'static [Column]> {
-    Some(match kind {
-        "HorizontalPodAutoscaler" => HORIZONTAL_POD_AUTOSCALER,
-        "Scale" => SCALE,
-        _ => return None,
-    })
-}
-
-static HORIZONTAL_POD_AUTOSCALER: &[Column] = &[
+pub(super) const COLUMNS: &[Column] = &[
     NAME,
     computed("Reference", reference, "What is scaled."),
     computed("Targets", targets, "Metrics as they are and as they should be."),
     computed("MinPods", min_pods, "Fewest pods that there may be."),
     column("MaxPods", Cell::Integer("/spec/maxReplicas"), "Most pods that there may be."),
     column("Replicas", Cell::Integer("/status/currentReplicas"), "Pods that there are."),
-    AGE,
-];
-
-static SCALE: &[Column] = &[
-    text("Name", "/metadata/name", "Name of the object that is scaled."),
-    integer("Desired", "/spec/replicas", "Pods that there should be."),
-    integer("Available", "/status/replicas", "Pods that there are."),
     AGE,
 ];
 
@@ -98,13 +88,6 @@ struct Metric {
     current: Amounts,
 }
 
-#[derive(Default)]
-struct Amounts {
-    value: Option<String>,
-    average_value: Option<String>,
-    average_utilization: Option<i64>,
-}
-
 impl Metric {
     fn v2(metric: &Value, current: Option<&Value>) -> Self {
         let amounts = |amounts: &Value| Amounts {
@@ -164,6 +147,13 @@ impl Metric {
             _ => "<unknown type>".into(),
         }
     }
+}
+
+#[derive(Default)]
+struct Amounts {
+    value: Option<String>,
+    average_value: Option<String>,
+    average_utilization: Option<i64>,
 }
 
 fn source(metric: &Value) -> (&str, &Value) {

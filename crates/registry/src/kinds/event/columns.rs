@@ -1,15 +1,14 @@
-//! Events, in the form of the core group and in that of `events.k8s.io`.
-//!
-//! Both forms are the same object under other field names, and show the same.
+//! What `kubectl get` shows.
 
 use serde_json::Value;
 use sternpost_golang::time::Timestamp;
 
-use super::text::or;
-use super::{Cell, Column, NAME, age, column, computed, text};
-use crate::object::Fields;
+use crate::{
+    object::Fields,
+    table::{Cell, Column, NAME, age, column, computed, text, text::or},
+};
 
-pub(super) static EVENT: &[Column] = &[
+pub(super) const COLUMNS: &[Column] = &[
     column("Last Seen", Cell::Timed(last_seen), "Time since it happened last."),
     text("Type", "/type", "Normal or Warning."),
     text("Reason", "/reason", "Why it happened, in a word."),

@@ -1,14 +1,18 @@
-//! Pods: how many containers are ready, what keeps them, how often they restarted.
+//! What `kubectl get` shows.
 
 use serde_json::{Value, json};
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::age::human_duration;
 
-use super::text::{condition, or};
-use super::{AGE, Cell, Column, NAME, NONE, column, computed, flag, integer, moment, text};
-use crate::object::Fields;
+use crate::{
+    object::Fields,
+    table::{
+        AGE, Cell, Column, NAME, NONE, column, computed, moment,
+        text::{condition, or},
+    },
+};
 
-pub(super) static POD: &[Column] = &[
+pub(super) const COLUMNS: &[Column] = &[
     NAME,
     computed(
         "Ready",
@@ -39,18 +43,6 @@ pub(super) static POD: &[Column] = &[
     .wide(),
     computed("Readiness Gates", readiness_gates, "Extra conditions that are true, of those asked for.")
         .wide(),
-];
-
-pub(super) static PRIORITY_CLASS: &[Column] = &[
-    NAME,
-    integer("Value", "/value", "The priority that pods of the class get."),
-    flag(
-        "Global-Default",
-        Cell::Flag("/globalDefault", false),
-        "Whether pods that name no class get this one.",
-    ),
-    AGE,
-    text("PreemptionPolicy", "/preemptionPolicy", "Whether pods of the class may push out others."),
 ];
 
 /// Tells a watcher that the pod will not run again.
