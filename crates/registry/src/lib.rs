@@ -6,6 +6,8 @@
 //! `kinds/KIND.rs`; [`kinds::strategy`] finds it. Its functions work on the JSON of
 //! the object with the helpers of [`object`]; errors are collected as
 //! [`sternpost_meta::field::Errors`] with upstream's texts.
+//! What they cannot know (who writes, the time, other objects) comes in as a
+//! [`context::Context`].
 //! [`field_selectors`] resolves selectors by what strategies offer.
 //! [`table`] shows objects as the rows that `kubectl get` prints.
 //!
@@ -14,6 +16,8 @@
 //!
 //! This crate does not know HTTP, TLS, tokens or how objects are stored.
 
+pub mod context;
+mod escalation;
 pub mod field_selectors;
 pub mod kinds;
 pub mod object;

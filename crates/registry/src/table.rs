@@ -53,6 +53,9 @@ impl Column {
     }
 }
 
+/// What rows are sorted by.
+pub type RowOrder = fn(&Value) -> (i64, String);
+
 /// How much of each object a row carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IncludeObject {

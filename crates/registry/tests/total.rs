@@ -34,7 +34,7 @@ fn no_value_anywhere_makes_a_rule_panic() {
                 for (index, pointer) in pointers.iter().enumerate() {
                     let mut case = case.clone();
                     *case.pointer_mut(pointer).unwrap() = odd_value(index + runs);
-                    run(&strategy, &case);
+                    run(strategy, &case);
                     runs += 1;
                 }
             }

@@ -15,7 +15,6 @@ use sternpost_store::{CommitError, Transaction};
 use crate::registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status};
 use crate::{
     admission::{self, Attributes, Operation},
-    claims::is_service,
     environment::{generate_name, new_uid},
     list::version_number,
     object_meta::{self, DedupOwners, dedup_owners},
@@ -73,11 +72,12 @@ impl Registry {
         warnings.extend(dedup_owners(&mut object, DedupOwners::AfterMutatingAdmission));
         let warned = |status: Status| status.with_warnings(warnings.clone());
         self.check_namespace_of_body(target, &object).map_err(warned)?;
-        self.check_escalation(target, &object, None, writer).map_err(warned)?;
+        let context = self.context(target, writer);
+        (target.served.strategy.authorize)(&object, None, &context).map_err(warned)?;
 
         let generated = object.field("metadata").text("name").is_empty();
         let base = object.field("metadata").text("generateName").to_owned();
-        let claimless = target.served.custom().is_none() && !is_service(target.served);
+        let claimless = target.served.custom().is_none() && target.served.strategy.allocation.is_none();
         for attempt in 1..=NAME_ATTEMPTS {
             // Only what may have to be tried again is kept.
             let again = generated || !claimless;
@@ -125,11 +125,12 @@ impl Registry {
         if served.custom().is_some_and(|custom| custom.version.status) {
             object.remove("status");
         }
-        self.stamp_new(target, &mut object, writer);
-        let claimed = self.claim_for_new(target, &mut object)?;
+        let context = self.context(target, writer);
+        (served.strategy.stamp_create)(&mut object, &context);
+        let claimed = self.claim_for_new(target, &mut object, writer)?;
 
         let mut errors = Errors::default();
-        self.check_surroundings(target, &object, None, writer, &mut errors);
+        (served.strategy.validate_in_context)(&object, None, &context, &mut errors);
         object_meta::validate(&object, served.strategy, &mut errors);
         (served.strategy.validate)(&object, &mut errors);
         if let Some(custom) = served.custom() {

@@ -36,6 +36,9 @@ pub const STRATEGY: Strategy = Strategy {
     qualified_finalizers: false,
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
+    begin_to_end: Some(begin_to_end),
+    stored_as_protobuf: false,
+    storage_prefix: Some("apiextensions.k8s.io/customresourcedefinitions"),
     ..Strategy::of(GROUP, "CustomResourceDefinition")
 };
 

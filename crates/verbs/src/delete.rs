@@ -16,9 +16,7 @@ use crate::registry::{DryRun, Registry, Target, Writer, complete, deleted_status
 use crate::{
     admission::{self, Attributes, Options},
     claims::Claimed,
-    definitions,
     list::{ListQuery, Selection},
-    served::Served,
 };
 
 const ATTEMPTS: usize = 100;
@@ -114,7 +112,7 @@ impl Registry {
                 // Upstream holds on to the very namespace that it has found.
                 let mut held;
                 let mut attributes = *attributes;
-                if is_namespace(target.served) {
+                if target.served.strategy.is_namespace {
                     held = options.clone();
                     held.uid = Some(current.field("metadata").text("uid").to_owned());
                     attributes.options = Options::Delete(&held);
@@ -171,21 +169,23 @@ impl Registry {
         let served = target.served;
         let mut object = current.clone();
         object.object_mut("metadata").remove("resourceVersion");
-        if definitions::is_definition(served) && !current.field("metadata").has("deletionTimestamp") {
-            definitions::begin_to_end(&mut object, &self.now());
-            return self.begin_to_end(target, object, old, options).await;
+        if let Some(begin_to_end) = served.strategy.begin_to_end {
+            if !current.field("metadata").has("deletionTimestamp") {
+                if served.strategy.is_namespace {
+                    let finalizers = finalizers(target, &current, options);
+                    object.object_mut("metadata").set("finalizers", finalizers);
+                }
+                begin_to_end(&mut object, &self.now());
+                return self.begin_to_end(target, object, old, options).await;
+            }
+            if !current.field("spec").items("finalizers").is_empty() {
+                return Ok(Some(Deleted::Pending(complete(served, current, Some(old.revision)))));
+            }
         }
         let finalizers = finalizers(target, &current, options);
         object.object_mut("metadata").set("finalizers", finalizers.clone());
-        let grace = grace_period(target, &current, options);
-        let is_namespace = is_namespace(served);
-        if is_namespace && !current.field("metadata").has("deletionTimestamp") {
-            object.object_mut("status").set("phase", "Terminating");
-            return self.begin_to_end(target, object, old, options).await;
-        }
-        if is_namespace && !current.field("spec").items("finalizers").is_empty() {
-            return Ok(Some(Deleted::Pending(complete(served, current, Some(old.revision)))));
-        }
+        let grace =
+            served.strategy.grace_period.map_or(0, |grace| grace(&current, options.grace_period_seconds));
         if !finalizers.is_empty() || grace > 0 {
             self.mark(&mut object, &current, grace);
             served.settle_stored(&mut object);
@@ -213,8 +213,8 @@ impl Registry {
             DeleteAnswer::Status => deleted_status(target, &uid),
             DeleteAnswer::Object => {
                 let mut last = current.clone();
-                // Only pods have a grace period, and their last state shows that it is over.
-                if served.group().is_empty() && served.kind() == "Pod" {
+                // The last state of what has a grace period shows that it is over.
+                if served.strategy.grace_period.is_some() {
                     self.mark(&mut last, &current, 0);
                 }
                 complete(served, last, Some(revision))
@@ -269,13 +269,9 @@ impl Registry {
     }
 }
 
-fn is_namespace(served: &Served) -> bool {
-    served.group().is_empty() && served.kind() == "Namespace"
-}
-
 fn check_preconditions(target: Target<'_>, current: &Value, options: &DeleteOptions) -> Result<(), Status> {
     let metadata = current.field("metadata");
-    let is_plain = is_namespace(target.served) || definitions::is_definition(target.served);
+    let is_plain = target.served.strategy.begin_to_end.is_some();
     let conflict = |field: &str, wanted: &str, found: &str, rest: &str| {
         if is_plain {
             let why = format!(
@@ -303,10 +299,6 @@ fn check_preconditions(target: Target<'_>, current: &Value, options: &DeleteOpti
 /// The finalizers that the way of deletion leaves on the object.
 fn finalizers(target: Target<'_>, current: &Value, options: &DeleteOptions) -> Vec<Value> {
     let mut finalizers = current.field("metadata").items("finalizers").to_vec();
-    let orphans_by_default = matches!(
-        (target.served.group(), target.served.kind()),
-        ("", "ReplicationController") | ("batch", "Job")
-    );
     let wanted = match options.propagation {
         Some(Propagation::Orphan) => Some("orphan"),
         Some(Propagation::Foreground) => Some("foregroundDeletion"),
@@ -314,25 +306,9 @@ fn finalizers(target: Target<'_>, current: &Value, options: &DeleteOptions) -> V
         None if finalizers.iter().any(|name| name == "orphan" || name == "foregroundDeletion") => {
             return finalizers;
         }
-        None => orphans_by_default.then_some("orphan"),
+        None => target.served.strategy.orphans_dependents.then_some("orphan"),
     };
     finalizers.retain(|name| name != "orphan" && name != "foregroundDeletion");
     finalizers.extend(wanted.map(Value::from));
     finalizers
-}
-
-/// Seconds the object stays: only pods that run somewhere get any.
-fn grace_period(target: Target<'_>, current: &Value, options: &DeleteOptions) -> i64 {
-    if !(target.served.group().is_empty() && target.served.kind() == "Pod") {
-        return 0;
-    }
-    let finished = matches!(current.field("status").text("phase"), "Succeeded" | "Failed");
-    if current.field("spec").text("nodeName").is_empty() || finished {
-        return 0;
-    }
-    let own = current.field("spec").int("terminationGracePeriodSeconds").unwrap_or(30);
-    match options.grace_period_seconds.unwrap_or(own) {
-        negative if negative < 0 => 1,
-        seconds => seconds,
-    }
 }

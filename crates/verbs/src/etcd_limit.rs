@@ -9,7 +9,7 @@ use sternpost_cache::Object;
 use sternpost_meta::status::Status;
 use sternpost_registry::object::FieldsMut;
 
-use crate::{definitions, registry::Registry, served::Served};
+use crate::{registry::Registry, served::Served};
 
 /// What a request may be to etcd (`--max-request-bytes`).
 pub const MAX_REQUEST_BYTES: usize = 3 * 1024 * 1024 / 2;
@@ -26,15 +26,6 @@ const ENVELOPE_BYTES: usize = 15;
 
 /// The id of a lease, and its tag. What expires is put with one.
 const LEASE_BYTES: usize = 10;
-
-/// Where objects lie whose place is not called after their resource.
-const PLACES: [(&str, &str, &str); 5] = [
-    ("", "services", "services/specs"),
-    ("", "endpoints", "services/endpoints"),
-    ("", "nodes", "minions"),
-    ("", "replicationcontrollers", "controllers"),
-    ("networking.k8s.io", "ingresses", "ingress"),
-];
 
 /// How large objects may be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,7 +71,7 @@ impl Registry {
         let write = Write {
             key_bytes: key_bytes(served, place),
             value_bytes: value_bytes(served, kept),
-            lease_bytes: if is_event(served) { LEASE_BYTES } else { 0 },
+            lease_bytes: if served.strategy.expires { LEASE_BYTES } else { 0 },
             revision: old.map_or(0, |old| old.revision.get()),
         };
         let checked = write.check();
@@ -139,23 +130,13 @@ fn varint_bytes(number: usize) -> usize {
 /// `place` is namespace and name.
 fn key_bytes(served: &Served, (namespace, name): (&str, &str)) -> usize {
     let (group, resource) = (&*served.id.group, &*served.id.resource);
-    let found = PLACES.iter().find(|(of, plural, _)| (*of, *plural) == (group, resource));
-    let resource = match found {
-        Some((_, _, place)) => place.len(),
-        None if has_group(served) => group.len() + 1 + resource.len(),
+    let resource = match served.strategy.storage_prefix {
+        Some(prefix) => prefix.len(),
+        None if served.custom().is_some() => group.len() + 1 + resource.len(),
         None => resource.len(),
     };
     let namespace = if namespace.is_empty() { 0 } else { namespace.len() + 1 };
     "/registry/".len() + resource + 1 + namespace + name.len()
-}
-
-/// What other servers than that of the built-in kinds store, lies below its group.
-fn has_group(served: &Served) -> bool {
-    served.custom().is_some() || definitions::is_definition(served) || served.kind() == "APIService"
-}
-
-fn is_event(served: &Served) -> bool {
-    (&*served.id.group, &*served.id.resource) == ("", "events")
 }
 
 /// The stored form of an object as etcd would hold it.
@@ -167,7 +148,8 @@ fn value_bytes(served: &Served, kept: &[u8]) -> usize {
         None => served.conversion().map_or_else(|| served.resource.gv.to_string(), |it| it.stored_as.into()),
     };
     object.set("apiVersion", api_version);
-    let encoded = if has_group(served) { None } else { sternpost_wire::object::encode(&object).ok() };
+    let is_json = served.custom().is_some() || !served.strategy.stored_as_protobuf;
+    let encoded = if is_json { None } else { sternpost_wire::object::encode(&object).ok() };
     // A line of its own, in JSON.
     encoded.map_or_else(|| json_bytes(&object) + 1, |encoded| encoded.len())
 }

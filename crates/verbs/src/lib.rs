@@ -12,26 +12,25 @@
 
 pub mod admission;
 mod claims;
+mod context;
 mod create;
 pub mod custom;
 pub mod definitions;
 mod delete;
 pub mod environment;
-mod escalation;
 mod etcd_limit;
 pub mod index;
 mod list;
 mod object_meta;
 mod ownership;
 mod patch;
-mod pods;
 pub mod quota;
 mod registry;
 mod scale;
 mod second_verb;
 pub mod served;
 pub mod startup;
-mod surroundings;
+mod subresource;
 pub mod typed;
 mod update;
 mod watch;

@@ -4,10 +4,7 @@ use std::{borrow::Cow, cell::RefCell, ops::Deref, sync::Arc};
 
 use serde_json::Value;
 use sternpost_apply::Versions;
-use sternpost_registry::{
-    kinds::daemon_set,
-    object::{Fields, FieldsMut},
-};
+use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_schema::topology::Type;
 
 use crate::{
@@ -59,9 +56,7 @@ impl Registry {
     ) -> Option<Value> {
         let served = target.served;
         let mut new = in_served_version(served, object).into_owned();
-        if (served.group(), served.kind()) == ("apps", "DaemonSet") {
-            daemon_set::show_template_generation(&mut new);
-        }
+        (served.strategy.show_to_managers)(&mut new);
         served.settle(&mut new);
         if object.field("metadata").field("managedFields").as_array().is_some_and(Vec::is_empty) {
             // Nothing to store, but to say it means something.

@@ -35,8 +35,7 @@ impl Registry {
 fn create<'a>(target: Target<'a>, writer: Writer<'a>) -> Attributes<'a> {
     let resource = &target.served.resource;
     // A namespace is in itself.
-    let is_namespace = (target.served.group(), target.served.kind()) == ("", "Namespace");
-    let namespace = if is_namespace { target.name } else { target.namespace };
+    let namespace = if target.served.strategy.is_namespace { target.name } else { target.namespace };
     let what = What::Resource(ResourceAttributes {
         group: &resource.gv.group,
         version: &resource.gv.version,

@@ -211,7 +211,7 @@ pub fn no_kind(kind: &str, api_version: &str) -> String {
 pub fn is_known_kind(gvk: &GroupVersionKind) -> bool {
     // Upstream still converts what definitions were before.
     let is_old = (&*gvk.group, &*gvk.version, &*gvk.kind)
-        == (definitions::GROUP, "v1beta1", "CustomResourceDefinition");
+        == (definitions::GROUP, "v1beta1", definitions::STRATEGY.kind);
     is_old || sternpost_builtin::definition_name(gvk).is_some()
 }
 
@@ -253,7 +253,7 @@ impl ServedResources {
         for resource in versions.flat_map(|version| &version.resources) {
             let gv = &resource.gv;
             let Some(definition) = sternpost_builtin::definition_name(&resource.gvk()) else { continue };
-            let strategy = strategy_of(resource);
+            let strategy = strategy_of(&gv.group, &resource.kind);
             let conversion = strategy.conversion(&gv.version).copied();
             let stored_version =
                 conversion.map_or_else(|| gv.clone(), |it| GroupVersion::parse(it.stored_as));
@@ -303,16 +303,19 @@ impl ServedResources {
     }
 }
 
-/// Some strategies need more than their kind's file can know: these are the parts that compile expressions.
-fn strategy_of(resource: &Resource) -> &'static Strategy {
-    match (&*resource.gv.group, &*resource.plural) {
-        (definitions::GROUP, definitions::PLURAL) => &definitions::STRATEGY,
-        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => &webhook_rules::MUTATING,
-        ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => &webhook_rules::VALIDATING,
-        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => &policy_rules::MUTATING,
-        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => &policy_rules::VALIDATING,
-        (group, _) => strategy(group, &resource.kind),
-    }
+/// Of kinds whose strategy takes what `registry` does not know: definitions and expressions.
+const HERE: [&Strategy; 5] = [
+    &definitions::STRATEGY,
+    &webhook_rules::MUTATING,
+    &webhook_rules::VALIDATING,
+    &policy_rules::MUTATING,
+    &policy_rules::VALIDATING,
+];
+
+fn strategy_of(group: &str, kind: &str) -> &'static Strategy {
+    let mut here = HERE.into_iter();
+    let here = here.find(|strategy| (strategy.group, strategy.kind) == (group, kind));
+    here.unwrap_or_else(|| strategy(group, kind))
 }
 
 fn resets(strategy: &Strategy) -> Vec<(&'static str, ResetFields)> {

@@ -20,7 +20,6 @@ use sternpost_registry::{
 use sternpost_store::{CommitError, Compare, Transaction, Write, transaction::MAX_OPERATIONS};
 
 use crate::{
-    claims::ip_address,
     list::FUTURE_PATIENCE,
     object_meta,
     registry::{Registry, Target, Writer, invalid, storage_status},
@@ -336,7 +335,9 @@ fn held_addresses(registry: &Registry, port: u16) -> Vec<Value> {
     }
     let held = services.iter().flat_map(|service| {
         let addresses = service_allocation::held(service).addresses;
-        addresses.into_iter().map(|address| ip_address(service.field("metadata"), address))
+        addresses
+            .into_iter()
+            .map(|address| service_allocation::ip_address(service.field("metadata"), address))
     });
     held.collect()
 }

@@ -228,7 +228,8 @@ impl Registry {
         }
         check_version(target, &object, old).map_err(warned)?;
         keep_identity(&mut object, current);
-        self.check_escalation(target, &object, Some(current), writer).map_err(warned)?;
+        let context = self.context(target, writer);
+        (served.strategy.authorize)(&object, Some(current), &context).map_err(warned)?;
         // No kind prepares this, but some restore all metadata.
         let managed = object.object_mut("metadata").remove("managedFields");
         let put_managed_back = |object: &mut Value| {
@@ -244,8 +245,8 @@ impl Registry {
                 if served.custom().is_some_and(|custom| custom.version.status) {
                     put_back(&mut object, current, "status");
                 }
-                self.stamp_changed(target, &mut object, current, writer);
-                claimed = self.claim_for_changed(target, &mut object, current)?;
+                (served.strategy.stamp_update)(&mut object, current, &context);
+                claimed = self.claim_for_changed(target, &mut object, current, writer)?;
                 put_managed_back(&mut object);
                 check_metadata(served, served.strategy.checks_again, &object, current, &mut errors);
                 (served.strategy.validate_update)(&object, current, &mut errors);
@@ -255,7 +256,7 @@ impl Registry {
             }
             Part::Other { prepare, validate } => {
                 prepare(&mut object, current);
-                self.stamp_changed(target, &mut object, current, writer);
+                (served.strategy.stamp_update)(&mut object, current, &context);
                 put_managed_back(&mut object);
                 check_metadata(served, served.strategy.status_checks_again, &object, current, &mut errors);
                 validate(&object, current, &mut errors);
@@ -266,9 +267,9 @@ impl Registry {
                     put_back(&mut object, current, "metadata");
                 }
                 (served.strategy.prepare_status_update)(&mut object, current);
-                self.stamp_changed(target, &mut object, current, writer);
+                (served.strategy.stamp_update)(&mut object, current, &context);
                 put_managed_back(&mut object);
-                self.check_surroundings(target, &object, Some(current), writer, &mut errors);
+                (served.strategy.validate_in_context)(&object, Some(current), &context, &mut errors);
                 check_metadata(served, served.strategy.status_checks_again, &object, current, &mut errors);
                 (served.strategy.validate_status_update)(&object, current, &mut errors);
                 if let Some(custom) = served.custom() {

@@ -8,6 +8,7 @@ use sternpost_meta::{
     resource::{Subresource, Verb},
     status::{ResourceName, Status},
 };
+use sternpost_registry::strategy::Action;
 use sternpost_verbs::{
     DeleteOptions, Deleted, DryRun, Listed, Part, Registry, Target, Written, parse_exact_version,
     served::Served,
@@ -24,7 +25,7 @@ use crate::{
 };
 
 mod body_in;
-mod component_status;
+mod computed;
 pub(crate) mod list_body;
 mod node_bound;
 pub(crate) mod options;
@@ -163,16 +164,17 @@ async fn respond(
             Some(_) => Status::not_found(target.resource_name(), place.name),
             None => Status::no_such_resource(),
         })?;
-        if let Some(answer) =
-            node_bound::respond(registry, request, target, place, &subresource.kind, warnings).await
-        {
-            return answer;
-        }
-        if served.kind() == "ServiceAccount" && place.subresource == "token" && request.method == Method::POST
-        {
-            return reviews::token_request(api, request, target, subresource, warnings).await;
-        }
-        return subresource_verb(registry, request, target, subresource).await;
+        let strategy = served.strategy.subresource(place.subresource).ok_or_else(Status::no_such_resource)?;
+        return match strategy.action {
+            Action::Log | Action::Stream(_) | Action::Proxy(_) => {
+                let to = strategy.action;
+                node_bound::respond(registry, request, target, place, to, &subresource.kind, warnings).await
+            }
+            Action::Token if request.method == Method::POST => {
+                reviews::token_request(api, request, target, subresource, warnings).await
+            }
+            action => subresource_verb(registry, request, target, subresource, action).await,
+        };
     }
     let verb = match served.custom() {
         Some(_) => custom_verb(request, target, place)?,
@@ -191,8 +193,8 @@ async fn respond(
     if served.custom().is_none() {
         representation::check_accept(request, place.name.is_empty() && request.method == Method::GET)?;
     }
-    if served.group().is_empty() && served.kind() == "ComponentStatus" {
-        return component_status::respond(request, served, target, verb);
+    if let Some(kind) = &served.strategy.computed {
+        return computed::respond(request, served, target, kind, verb);
     }
     match verb {
         Verb::Get => {
@@ -212,14 +214,14 @@ async fn respond(
             shape.list(registry, request, served, listed).await
         }
         Verb::Watch => watch::serve(api, request, target, served).await,
-        // Bindings and reviews are answered, not stored.
-        Verb::Create if served.group().is_empty() && served.kind() == "Binding" => {
-            subresource::bind_by_name(registry, request, target).await
-        }
-        Verb::Create if served.resource.storage_version_hash.is_none() => {
-            reviews::respond(api, request, target, warnings).await
-        }
         Verb::Create => {
+            // Some kinds are answered, not stored.
+            if let Some(to) = &served.strategy.posted_to {
+                return subresource::post_by_name(registry, request, target, to).await;
+            }
+            if served.resource.storage_version_hash.is_none() {
+                return reviews::respond(api, request, target, warnings).await;
+            }
             let shape = Shape::negotiate(request, served)?;
             let options = options::write(request, "CreateOptions")?;
             let (object, complaints) = body_in::object(request, served, options.validation)?;
@@ -293,12 +295,9 @@ fn custom_verb(request: &Request, target: Target<'_>, place: &Place<'_>) -> Resu
     }
 }
 
-/// Jobs leave their pods behind unless told otherwise, which surprises people.
+/// What a kind leaves behind unless told otherwise, which surprises people.
 fn orphan_warning(served: &Served, options: &DeleteOptions) -> Option<String> {
-    let surprises = (served.group(), served.kind()) == ("batch", "Job") && options.propagation.is_none();
-    surprises.then(|| {
-        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning".into()
-    })
+    served.strategy.orphan_warning.filter(|_| options.propagation.is_none()).map(Into::into)
 }
 
 fn verb_of(request: &Request, place: &Place<'_>) -> Option<Verb> {
@@ -325,6 +324,7 @@ async fn subresource_verb(
     request: &Request,
     target: Target<'_>,
     subresource: &Subresource,
+    action: Action,
 ) -> Result<Answer, Status> {
     let verb = match request.method {
         Method::GET => Verb::Get,
@@ -341,7 +341,7 @@ async fn subresource_verb(
             None => Status::method_not_allowed(),
         });
     }
-    subresource::respond(registry, request, target, subresource, verb).await
+    subresource::respond(registry, request, target, subresource, action, verb).await
 }
 
 fn write_answer(

@@ -8,7 +8,6 @@
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
-use sternpost_cache::ResourceId;
 use sternpost_golang::{strconv::go_quote, time::Timestamp};
 use sternpost_meta::{
     field::{Errors, Path},
@@ -19,26 +18,26 @@ use sternpost_meta::{
 use sternpost_registry::{
     kinds::node_connection::{self, Address, ProxyId, Refusal},
     object::{Fields, FieldsMut},
+    strategy::{Action, Proxy, Stream},
 };
 use sternpost_verbs::{Registry, Target, Writer};
 
 use super::{Answer, options, path::Place, representation, whole};
 use crate::{accept::Accept, request::Request, response};
 
-/// Answers a request on such a subresource; `None` if it is another one. `kind` is that of its
-/// options.
+/// Answers a request on such a subresource. `kind` is that of its options.
 pub async fn respond(
     registry: &Registry,
     request: &Request,
     target: Target<'_>,
     place: &Place<'_>,
+    action: Action,
     kind: &GroupVersionKind,
     warnings: &mut Vec<String>,
-) -> Option<Result<Answer, Status>> {
-    let allowed: &[Method] = match place.subresource {
-        "log" => &[Method::GET],
-        "exec" | "attach" | "portforward" => &[Method::GET, Method::POST],
-        "proxy" => &[
+) -> Result<Answer, Status> {
+    let allowed: &[Method] = match action {
+        Action::Stream(_) => &[Method::GET, Method::POST],
+        Action::Proxy(_) => &[
             Method::GET,
             Method::HEAD,
             Method::POST,
@@ -47,47 +46,47 @@ pub async fn respond(
             Method::DELETE,
             Method::OPTIONS,
         ],
-        _ => return None,
+        _ => &[Method::GET],
     };
     if !allowed.contains(&request.method) {
-        return Some(Err(Status::method_not_allowed()));
+        return Err(Status::method_not_allowed());
     }
-    if place.subresource == "log" {
-        return Some(log(registry, request, target));
+    let mut asked = json!({"kind": &*kind.kind, "apiVersion": kind.group_version().to_string()});
+    match action {
+        Action::Stream(stream) => stream_options(request, stream, &mut asked),
+        Action::Proxy(_) => proxy_options(request, place, &mut asked),
+        _ => return log(registry, request, target),
     }
-    let mut asked = connection(request, place, kind);
     let writer = Writer { subresource: place.subresource, ..options::deleter(request) };
-    match registry.admit_connection(target, kind, &mut asked, writer).await {
-        Ok(said) => warnings.extend(said),
-        Err(status) => return Some(Err(status)),
+    warnings.extend(registry.admit_connection(target, kind, &mut asked, writer).await?);
+    match action {
+        Action::Proxy(to) => proxy(registry, request, target, place, to),
+        Action::Stream(stream) => {
+            registry.authorize_stream(target, writer)?;
+            open_stream(registry, request, target, stream, asked.text("container"))
+        }
+        _ => Err(Status::no_such_resource()),
     }
-    Some(match place.subresource {
-        "proxy" => proxy(registry, request, target, place),
-        stream => match registry.authorize_stream(target, writer) {
-            Ok(()) => open_stream(registry, request, target, stream, asked.text("container")),
-            Err(status) => Err(status),
-        },
-    })
 }
 
 /// The query as the options that it stands for.
-fn connection(request: &Request, place: &Place<'_>, kind: &GroupVersionKind) -> Value {
-    let mut asked = json!({"kind": &*kind.kind, "apiVersion": kind.group_version().to_string()});
-    if place.subresource == "proxy" {
-        let proxy = format!("/{}/proxy", place.name);
-        let behind = request.path.split_once(&proxy).map_or("", |(_, behind)| behind);
-        if !behind.is_empty() {
-            asked.set("path", behind);
-        }
-        return asked;
+fn proxy_options(request: &Request, place: &Place<'_>, asked: &mut Value) {
+    let proxy = format!("/{}/proxy", place.name);
+    let behind = request.path.split_once(&proxy).map_or("", |(_, behind)| behind);
+    if !behind.is_empty() {
+        asked.set("path", behind);
     }
-    if place.subresource == "portforward" {
+}
+
+/// As [`proxy_options`], of a stream.
+fn stream_options(request: &Request, stream: Stream, asked: &mut Value) {
+    if stream == Stream::PortForward {
         let ports = request.query.all("ports").flat_map(|ports| ports.split(','));
         let ports: Vec<Value> = ports.filter_map(|port| port.parse::<i32>().ok()).map(Value::from).collect();
         if !ports.is_empty() {
             asked.set("ports", ports);
         }
-        return asked;
+        return;
     }
     for flag in ["stdin", "stdout", "stderr", "tty"] {
         if options::flag(request, flag) {
@@ -97,11 +96,10 @@ fn connection(request: &Request, place: &Place<'_>, kind: &GroupVersionKind) -> 
     if let Some(container) = request.query.first("container").filter(|name| !name.is_empty()) {
         asked.set("container", container);
     }
-    if place.subresource == "exec" {
+    if stream == Stream::Exec {
         let command: Vec<Value> = request.query.all("command").map(Value::from).collect();
         asked.set("command", if command.is_empty() { Value::Null } else { command.into() });
     }
-    asked
 }
 
 /// What was said, as text; all else is an object, and what is not said is all
@@ -136,7 +134,7 @@ fn find_log(registry: &Registry, request: &Request, target: Target<'_>) -> Resul
         // Nothing runs yet, so nothing was said.
         return Ok(whole(response::empty(StatusCode::NO_CONTENT)));
     }
-    let kubelet = node_connection::kubelet(&node_of_pod(registry, node)?).map_err(refused)?;
+    let kubelet = node_connection::kubelet_of_pod(&pod, registry).map_err(refused)?;
     let (namespace, name) = (target.namespace, target.name);
     let url = format!("https://{kubelet}/containerLogs/{namespace}/{name}/{container}{query}");
     Err(Status::unexpected(format!("Get {}: {}", go_quote(&url), no_route(&kubelet))))
@@ -192,21 +190,21 @@ fn open_stream(
     registry: &Registry,
     request: &Request,
     target: Target<'_>,
-    subresource: &str,
+    stream: Stream,
     container: &str,
 ) -> Result<Answer, Status> {
-    if subresource == "portforward" {
+    if stream == Stream::PortForward {
         node_connection::forwarded_ports(request.query.all("ports")).map_err(refused)?;
     }
     let pod = registry.get(target)?.value();
-    if subresource != "portforward" {
+    if stream != Stream::PortForward {
         node_connection::container(&pod, container).map_err(refused)?;
     }
     let node = pod.field("spec").text("nodeName");
     if node.is_empty() {
         return Err(Status::bad_request(format!("pod {} does not have a host assigned", target.name)));
     }
-    let kubelet = node_connection::kubelet(&node_of_pod(registry, node)?).map_err(refused)?;
+    let kubelet = node_connection::kubelet_of_pod(&pod, registry).map_err(refused)?;
     if !is_upgrade(&request.headers) {
         return Err(Status::bad_request("Upgrade request required"));
     }
@@ -218,20 +216,14 @@ fn proxy(
     request: &Request,
     target: Target<'_>,
     place: &Place<'_>,
+    to: Proxy,
 ) -> Result<Answer, Status> {
-    let id_text = target.name;
-    let to = match &*target.served.resource.plural {
-        "nodes" => {
-            let id = ProxyId::parse(id_text, "node").map_err(refused)?;
-            let node = registry.get(Target { name: id.name, ..target })?.value();
-            node_connection::node_proxy(id, &node)
+    let to = match to {
+        Proxy::Object { called, address } => {
+            let id = ProxyId::parse(target.name, called).map_err(refused)?;
+            address(id, &registry.get(Target { name: id.name, ..target })?.value())
         }
-        "pods" => {
-            let id = ProxyId::parse(id_text, "pod").map_err(refused)?;
-            let pod = registry.get(Target { name: id.name, ..target })?.value();
-            node_connection::pod_proxy(id, &pod)
-        }
-        _ => service_way(registry, target, id_text)?,
+        Proxy::Other(address) => address(target.namespace, target.name, registry),
     };
     let to = to.map_err(refused)?;
     if is_upgrade(&request.headers) {
@@ -242,38 +234,6 @@ fn proxy(
         return Ok(redirect_to_slash(request));
     }
     Err(Status::service_unavailable(format!("error trying to reach service: {}", no_route(&to))))
-}
-
-/// By way of the endpoints that have the service's name.
-fn service_way(
-    registry: &Registry,
-    target: Target<'_>,
-    id_text: &str,
-) -> Result<Result<Address, Refusal>, Status> {
-    let id = ProxyId::parse(id_text, "service").map_err(refused)?;
-    let of = |plural: &str, name: &str| {
-        let all = registry.cache.resource(&ResourceId::new("", plural)).snapshot();
-        all.get(target.namespace, name).map(|object| object.value())
-    };
-    // Upstream has the service's name in both errors.
-    let missing = || Status::not_found(target.resource_name(), id.name);
-    let service = match node_connection::port_number(id) {
-        Some(_) => of("services", id.name).ok_or_else(missing)?,
-        None => Value::Null,
-    };
-    let port = node_connection::service_port_name(id, &service).map_err(refused)?;
-    let endpoints = of("endpoints", id.name).ok_or_else(missing)?;
-    let pod = |name: &str| of("pods", name);
-    // One is as good as another where none is connected to.
-    let mut first = |_| 0;
-    Ok(node_connection::service_proxy(id, id_text, port, &endpoints, &pod, &mut first))
-}
-
-/// Upstream looks the node up while it answers for pods, and says so.
-fn node_of_pod(registry: &Registry, name: &str) -> Result<Value, Status> {
-    let nodes = registry.cache.resource(&ResourceId::new("", "nodes")).snapshot();
-    let node = nodes.get("", name).map(|node| node.value());
-    node.ok_or_else(|| Status::not_found(ResourceName { group: "", resource: "pods" }, name))
 }
 
 /// What Go says when there is no way to an address.
@@ -313,5 +273,8 @@ fn refused(refusal: Refusal) -> Status {
         Refusal::BadRequest(text) => Status::bad_request(text),
         Refusal::Unavailable(text) => Status::service_unavailable(text),
         Refusal::Unexpected(text) => Status::unexpected(text),
+        Refusal::NotFound { resource, name } => {
+            Status::not_found(ResourceName { group: "", resource }, &name)
+        }
     }
 }

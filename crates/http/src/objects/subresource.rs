@@ -6,7 +6,10 @@ use sternpost_meta::{
     resource::{Subresource, Verb},
     status::Status,
 };
-use sternpost_registry::{object::Fields, strategy::Action};
+use sternpost_registry::{
+    object::Fields,
+    strategy::{Action, PostedTo},
+};
 use sternpost_verbs::{
     DryRun, Part, Registry, ScaleChange, Target, Writer,
     served::{Served, ServedResources},
@@ -23,65 +26,53 @@ pub async fn respond(
     request: &Request,
     target: Target<'_>,
     subresource: &Subresource,
+    action: Action,
     verb: Verb,
 ) -> Result<Answer, Status> {
     let served = target.served;
-    let action = served.strategy.subresource(&subresource.name).map(|strategy| strategy.action);
+    let name = &*subresource.name;
     match (action, verb) {
-        (Some(Action::Status | Action::Part { .. }), Verb::Get) => {
-            let shape = Shape::negotiate(request, served)?;
-            options::check_export(request)?;
-            return shape.stored(registry, request, served, &registry.get(target)?).await;
-        }
-        (Some(Action::Status), _) => {
-            return write_part(registry, request, target, &subresource.name, Part::Status, verb).await;
-        }
-        (Some(Action::Part { prepare, validate }), _) => {
-            let part = Part::Other { prepare, validate };
-            return write_part(registry, request, target, &subresource.name, part, verb).await;
-        }
-        (Some(Action::Finalize { .. }), Verb::Update) => {
-            let shape = Shape::negotiate(request, served)?;
-            let options = options::write(request, "UpdateOptions")?;
-            let (object, warnings) = body_in::object(request, served, options.validation)?;
-            let written = registry.finalize(target, object, options.writer(&subresource.name)).await?;
-            return Ok(write_answer(request, served, shape, written, warnings));
-        }
-        _ => {}
-    }
-    match (&*subresource.name, verb) {
-        ("scale", Verb::Get) => {
+        (Action::Scale, Verb::Get) => {
             let own = of_kind(served, subresource)?;
             let shape = Shape::negotiate(request, &own)?;
             options::check_export(request)?;
             Ok(shape.object(request, &own, &registry.scale(target).await?, StatusCode::OK))
         }
-        ("scale", Verb::Update) => {
+        (Action::Scale, Verb::Update) => {
             let own = of_kind(served, subresource)?;
             let shape = Shape::negotiate(request, &own)?;
             let options = options::write(request, "UpdateOptions")?;
             let (wanted, warnings) = body_in::object(request, &own, options.validation)
                 .map_err(|status| if own.is_of_custom() { unread_scale(status) } else { status })?;
             let change = ScaleChange::Replace(&wanted);
-            let written = registry.write_scale(target, &own, change, options.writer("scale")).await?;
+            let written = registry.write_scale(target, &own, change, options.writer(name)).await?;
             Ok(write_answer(request, &own, shape, written, warnings))
         }
-        ("scale", Verb::Patch) => {
+        (Action::Scale, Verb::Patch) => {
             patch::respond_scale(registry, request, target, &of_kind(served, subresource)?).await
         }
-        ("binding", Verb::Create) => {
-            let own = of_kind(served, subresource)?;
-            let options = options::write(request, "CreateOptions")?;
-            let (mut binding, warnings) = body_in::object(request, &own, options.validation)?;
-            let bound = bind(registry, target, &own, &mut binding, options.writer("binding")).await;
-            done(warnings, bound)
+        (Action::Status | Action::Part { .. }, Verb::Get) => {
+            let shape = Shape::negotiate(request, served)?;
+            options::check_export(request)?;
+            shape.stored(registry, request, served, &registry.get(target)?).await
         }
-        ("eviction", Verb::Create) => {
+        (Action::Status, _) => write_part(registry, request, target, name, Part::Status, verb).await,
+        (Action::Part { prepare, validate }, _) => {
+            write_part(registry, request, target, name, Part::Other { prepare, validate }, verb).await
+        }
+        (Action::Finalize { .. }, Verb::Update) => {
+            let shape = Shape::negotiate(request, served)?;
+            let options = options::write(request, "UpdateOptions")?;
+            let (object, warnings) = body_in::object(request, served, options.validation)?;
+            let written = registry.finalize(target, object, options.writer(name)).await?;
+            Ok(write_answer(request, served, shape, written, warnings))
+        }
+        (Action::Change(_) | Action::Delete(_), Verb::Create) => {
             let own = of_kind(served, subresource)?;
             let options = options::write(request, "CreateOptions")?;
-            let (mut eviction, warnings) = body_in::object(request, &own, options.validation)?;
-            let evicted = evict(registry, target, &own, &mut eviction, options.writer("eviction")).await;
-            done(warnings, evicted)
+            let (mut posted, warnings) = body_in::object(request, &own, options.validation)?;
+            let outcome = post(registry, target, &own, action, &mut posted, options.writer(name)).await;
+            done(warnings, outcome)
         }
         _ => Err(Status::no_such_resource()),
     }
@@ -129,55 +120,65 @@ fn of_kind(parent: &Served, subresource: &Subresource) -> Result<Served, Status>
     ServedResources::of_subresource(parent, &subresource.kind).ok_or_else(Status::no_such_resource)
 }
 
-/// A binding that names its pod itself.
-pub async fn bind_by_name(
+/// An object that names itself whose subresource it is posted to.
+pub async fn post_by_name(
     registry: &Registry,
     request: &Request,
     target: Target<'_>,
+    to: &PostedTo,
 ) -> Result<Answer, Status> {
     Shape::negotiate(request, target.served)?;
     let options = options::write(request, "CreateOptions")?;
-    let (mut binding, warnings) = body_in::object(request, target.served, options.validation)?;
-    let bind = async {
-        let said = registry.admit_new(target, target.served, &mut binding, options.writer("")).await?;
-        let name = binding.field("metadata").text("name");
+    let (mut posted, warnings) = body_in::object(request, target.served, options.validation)?;
+    let post = async {
+        let said = registry.admit_new(target, target.served, &mut posted, options.writer("")).await?;
+        let name = posted.field("metadata").text("name");
         if name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
         }
-        let pods = registry.served.get("", "v1", "pods").ok_or_else(Status::no_such_resource)?;
-        let pod = Target { served: &pods, namespace: target.namespace, name };
-        registry.bind(pod, &binding, options.dry_run).await.map_err(|status| after(&said, status))?;
+        let parents = registry.served.get(to.group, to.version, to.plural);
+        let parents = parents.ok_or_else(Status::no_such_resource)?;
+        let parent = Target { served: &parents, namespace: target.namespace, name };
+        let strategy = parents.strategy.subresource(to.subresource).ok_or_else(Status::no_such_resource)?;
+        act(registry, parent, strategy.action, &posted, options.dry_run)
+            .await
+            .map_err(|status| after(&said, status))?;
         Ok(said)
     };
-    done(warnings, bind.await)
+    done(warnings, post.await)
 }
 
-async fn bind(
+async fn post(
     registry: &Registry,
     target: Target<'_>,
     own: &Served,
-    binding: &mut Value,
+    action: Action,
+    posted: &mut Value,
     writer: Writer<'_>,
 ) -> Result<Vec<String>, Status> {
-    let said = registry.admit_new(target, own, binding, writer).await?;
-    check_name(binding, target, "Binding")?;
-    registry.bind(target, binding, writer.dry_run).await.map_err(|status| after(&said, status))?;
+    let said = registry.admit_new(target, own, posted, writer).await?;
+    check_name(posted, target, own.kind())?;
+    act(registry, target, action, posted, writer.dry_run).await.map_err(|status| after(&said, status))?;
     Ok(said)
 }
 
-async fn evict(
+/// Does to an object what was posted to its subresource.
+async fn act(
     registry: &Registry,
     target: Target<'_>,
-    own: &Served,
-    eviction: &mut Value,
-    writer: Writer<'_>,
-) -> Result<Vec<String>, Status> {
-    let said = registry.admit_new(target, own, eviction, writer).await?;
-    check_name(eviction, target, "Eviction")?;
-    let mut delete = body_in::read_delete_options(eviction.field("deleteOptions"))?;
-    delete.dry_run |= writer.dry_run == DryRun::All;
-    registry.evict(target, &delete).await.map_err(|status| after(&said, status))?;
-    Ok(said)
+    action: Action,
+    posted: &Value,
+    dry_run: DryRun,
+) -> Result<(), Status> {
+    match action {
+        Action::Change(change) => registry.change_by(target, change, posted, dry_run).await,
+        Action::Delete(agree) => {
+            let mut delete = body_in::read_delete_options(posted.field("deleteOptions"))?;
+            delete.dry_run |= dry_run == DryRun::All;
+            registry.delete_by(target, agree, &delete).await
+        }
+        _ => Err(Status::no_such_resource()),
+    }
 }
 
 /// The answer of what leaves nothing to show; `warnings` are about the body.

@@ -37,6 +37,9 @@ pub const STRATEGY: Strategy = Strategy {
     reset_fields: &[".status"],
     subresources: &[Subresource::status(&[".metadata", ".spec"])],
     columns: columns::COLUMNS,
+    stamp_create: |service, context| available_when_local(service, &context.cluster.now()),
+    stored_as_protobuf: false,
+    storage_prefix: Some("apiregistration.k8s.io/apiservices"),
     ..Strategy::of("apiregistration.k8s.io", "APIService")
 };
 

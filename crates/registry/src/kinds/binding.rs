@@ -4,15 +4,23 @@
 //! uid and the resource version are compared by the caller.
 
 use serde_json::{Value, json};
-use sternpost_meta::field::{Errors, Path};
+use sternpost_meta::{
+    field::{Errors, Path},
+    status::{ResourceName, Status},
+};
 
 use super::{form::named, pod_condition};
 use crate::{
+    context::Cluster,
     object::{Fields, FieldsMut},
-    strategy::Strategy,
+    strategy::{PostedTo, Strategy},
 };
 
-pub const STRATEGY: Strategy = Strategy { tabular: false, ..Strategy::of("", "Binding") };
+pub const STRATEGY: Strategy = Strategy {
+    tabular: false,
+    posted_to: Some(PostedTo { group: "", version: "v1", plural: "pods", subresource: "binding" }),
+    ..Strategy::of("", "Binding")
+};
 
 /// Copied from a node that exists onto the pod.
 const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
@@ -24,6 +32,27 @@ pub enum Refusal {
     Invalid(Errors),
     /// A 409 on `pods/binding` for this reason.
     Conflict(String),
+}
+
+/// What is posted to the `binding` subresource of a pod.
+pub fn bind_pod(pod: &mut Value, binding: &Value, cluster: &dyn Cluster) -> Result<(), Status> {
+    let node = cluster.get("", "nodes", "", binding.field("target").text("name"));
+    bind(pod, binding, node.as_ref(), &cluster.now()).map_err(|refusal| match refusal {
+        Refusal::Invalid(errors) => Status::unexpected(joined(&errors)),
+        Refusal::Conflict(why) => {
+            let resource = ResourceName { group: "", resource: "pods/binding" };
+            Status::conflict(resource, pod.field("metadata").text("name"), &why)
+        }
+    })
+}
+
+fn joined(errors: &Errors) -> String {
+    let texts: Vec<String> =
+        errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+    match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
 }
 
 /// Assigns the pod to the binding's target at `now`. `node` is the target, if there is one.

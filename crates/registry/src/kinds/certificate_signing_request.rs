@@ -52,6 +52,12 @@ pub const STRATEGY: Strategy = Strategy {
         ..SelectableFields::DEFAULT
     }),
     columns: columns::COLUMNS,
+    stamp_create: |request, context| set_requester(request, &context.user.to_json()),
+    stamp_update: |new, old, context| {
+        if !context.subresource.is_empty() {
+            stamp_conditions(new, old, &context.cluster.now());
+        }
+    },
     ..Strategy::of("certificates.k8s.io", "CertificateSigningRequest")
 };
 
@@ -91,7 +97,7 @@ const USAGES: [&str; 23] = [
 ];
 
 /// Writes down who asks. `user` is a `UserInfo`: username, uid, groups, extra.
-pub fn set_requester(request: &mut Value, user: &Value) {
+fn set_requester(request: &mut Value, user: &Value) {
     let spec = request.object_mut("spec");
     for name in ["username", "uid", "groups", "extra"] {
         match user.get_field(name) {
@@ -126,7 +132,7 @@ fn der_of(request: &str) -> Option<Vec<u8>> {
 }
 
 /// Fills in when conditions were updated, and when they last changed.
-pub fn stamp_conditions(new: &mut Value, old: &Value, now: &str) {
+fn stamp_conditions(new: &mut Value, old: &Value, now: &str) {
     let mut stored: HashMap<[&str; 2], &str> = HashMap::new();
     for condition in old.field("status").items("conditions") {
         let key = ["type", "status"].map(|name| condition.text(name));

@@ -8,6 +8,7 @@ use super::{
     role::{self, Scope, validate_rules},
 };
 use crate::{
+    escalation,
     object::Fields,
     strategy::{MetadataCheck, Strategy},
 };
@@ -18,6 +19,7 @@ pub const STRATEGY: Strategy = Strategy {
     create_on_update: true,
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
     name: role::NAME,
+    authorize: escalation::check_role,
     ..Strategy::of("rbac.authorization.k8s.io", "ClusterRole")
 };
 

@@ -4,7 +4,10 @@ use super::{
     role::{self, Scope},
     role_binding,
 };
-use crate::strategy::{MetadataCheck, Strategy};
+use crate::{
+    escalation,
+    strategy::{MetadataCheck, Strategy},
+};
 
 pub const STRATEGY: Strategy = Strategy {
     default: role_binding::default,
@@ -14,5 +17,6 @@ pub const STRATEGY: Strategy = Strategy {
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
     name: role::NAME,
     columns: role_binding::STRATEGY.columns,
+    authorize: escalation::check_binding,
     ..Strategy::of("rbac.authorization.k8s.io", "ClusterRoleBinding")
 };

@@ -35,6 +35,7 @@ pub const STRATEGY: Strategy = Strategy {
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
     columns: columns::COLUMNS,
+    show_to_managers: show_template_generation,
     ..Strategy::of("apps", "DaemonSet")
 };
 
@@ -86,7 +87,7 @@ fn prepare_status_update(set: &mut Value, old: &Value) {
 
 /// Upstream keeps the number elsewhere and writes the annotation whenever it
 /// shows the object, so whoever creates or replaces one owns it.
-pub fn show_template_generation(set: &mut Value) {
+fn show_template_generation(set: &mut Value) {
     set_template_generation(set, template_generation(set));
 }
 

@@ -36,7 +36,7 @@ pub const STRATEGY: Strategy = Strategy {
     warnings,
     generation: Generation::Tracks(&["spec", "metadata.annotations"]),
     reset_fields: &[".status"],
-    subresources: &[Subresource::status(&[".spec", ".metadata.labels"])],
+    subresources: &[Subresource::SCALE, Subresource::status(&[".spec", ".metadata.labels"])],
     columns: columns::COLUMNS,
     ..Strategy::of("apps", "Deployment")
 };

@@ -29,6 +29,7 @@ pub const STRATEGY: Strategy = Strategy {
     checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
     deprecation: Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
     columns: columns::COLUMNS,
+    storage_prefix: Some("services/endpoints"),
     ..Strategy::of("", "Endpoints")
 };
 

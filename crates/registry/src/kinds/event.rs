@@ -51,6 +51,7 @@ pub const STRATEGY: Strategy = Strategy {
         ..SelectableFields::DEFAULT
     }),
     columns: columns::COLUMNS,
+    expires: true,
     ..Strategy::of("", "Event")
 };
 
@@ -79,6 +80,7 @@ pub const EVENTS_STRATEGY: Strategy = Strategy {
         ..SelectableFields::DEFAULT
     }),
     columns: columns::COLUMNS,
+    expires: true,
     ..Strategy::of("events.k8s.io", "Event")
 };
 

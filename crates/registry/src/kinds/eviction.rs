@@ -4,15 +4,20 @@
 //! namespace. The caller stores what it returns, and deletes the pod.
 
 use serde_json::{Value, json};
-use sternpost_meta::selector::LabelSelector;
+use sternpost_meta::{
+    selector::LabelSelector,
+    status::{Cause, CauseReason, ResourceName, Status},
+};
 
 use super::pod_condition;
 use crate::{
+    context::Cluster,
     object::{Fields, FieldsMut},
-    strategy::Strategy,
+    strategy::{Stored, Strategy},
 };
 
-pub const STRATEGY: Strategy = Strategy { tabular: false, ..Strategy::of("policy", "Eviction") };
+pub const STRATEGY: Strategy =
+    Strategy { tabular: false, has_managers: false, ..Strategy::of("policy", "Eviction") };
 
 /// A budget with more evictions on their way than this allows no further ones.
 pub const MAX_DISRUPTED_PODS: usize = 2000;
@@ -36,6 +41,36 @@ impl Refusal {
         "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
     /// The message of a 429; the cause says more.
     pub const BUDGET: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+}
+
+/// Whether what is posted to the `eviction` subresource of a pod is done; the budget that pays for it.
+pub fn evict_pod(pod: &Value, cluster: &dyn Cluster) -> Result<Option<Stored>, Status> {
+    let namespace = pod.field("metadata").text("namespace");
+    let budgets = cluster.list(GROUP, BUDGETS, Some(namespace));
+    let paid = evict(pod, &budgets, &cluster.now()).map_err(refused)?;
+    Ok(paid.map(|object| Stored { group: GROUP, version: "v1", plural: BUDGETS, object }))
+}
+
+const GROUP: &str = "policy";
+const BUDGETS: &str = "poddisruptionbudgets";
+
+fn refused(refusal: Refusal) -> Status {
+    match refusal {
+        Refusal::SeveralBudgets => Status::unexpected(Refusal::SEVERAL_BUDGETS),
+        Refusal::Budget { cause, retry_after_seconds } => {
+            let mut status =
+                Status::too_many_requests(Refusal::BUDGET, retry_after_seconds.unwrap_or_default());
+            if let Some(details) = &mut status.details {
+                let reason = Some(CauseReason::DisruptionBudget);
+                details.causes.push(Cause { reason, message: cause, field: String::new() });
+            }
+            status
+        }
+        Refusal::Forbidden { budget, why } => {
+            let resource = ResourceName { group: GROUP, resource: BUDGETS };
+            Status::forbidden_because(resource, &budget, why)
+        }
+    }
 }
 
 /// Whether the pod may go at `now`; if a budget pays for it, the budget as it then is.

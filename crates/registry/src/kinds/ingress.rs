@@ -36,6 +36,7 @@ pub const STRATEGY: Strategy = Strategy {
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
     columns: columns::COLUMNS,
+    storage_prefix: Some("ingress"),
     ..Strategy::of("networking.k8s.io", "Ingress")
 };
 

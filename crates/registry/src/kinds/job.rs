@@ -51,6 +51,10 @@ pub const STRATEGY: Strategy = Strategy {
         },
     }),
     columns: columns::COLUMNS,
+    orphans_dependents: true,
+    orphan_warning: Some(
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
+    ),
     ..Strategy::of("batch", "Job")
 };
 

@@ -41,6 +41,8 @@ pub const STRATEGY: Strategy = Strategy {
         ..SelectableFields::DEFAULT
     }),
     columns: columns::COLUMNS,
+    is_namespace: true,
+    begin_to_end: Some(|namespace, _| namespace.object_mut("status").set("phase", "Terminating")),
     ..Strategy::of("", "Namespace")
 };
 

@@ -14,13 +14,13 @@ use super::{
     form::{must_be, named, same, texts},
     internal_form::{Field, Shape, field, internal},
     ip_ranges::{Family, cidr_warning, family_of_cidr},
-    resource_list,
+    node_connection, resource_list,
     status_subresource::{keep_spec, keep_status},
 };
 use crate::{
     field_selectors::{NAME, SelectableFields, boolean, stored_value},
     object::{Fields, FieldsMut},
-    strategy::{MetadataCheck, Strategy, Subresource},
+    strategy::{Action, MetadataCheck, Proxy, Strategy, Subresource},
 };
 
 pub const STRATEGY: Strategy = Strategy {
@@ -37,7 +37,13 @@ pub const STRATEGY: Strategy = Strategy {
     warnings,
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
     reset_fields: &[".status"],
-    subresources: &[Subresource::STATUS],
+    subresources: &[
+        Subresource::other(
+            "proxy",
+            Action::Proxy(Proxy::Object { called: "node", address: node_connection::node_proxy }),
+        ),
+        Subresource::STATUS,
+    ],
     selectable_fields: Some(SelectableFields {
         fields: &[NAME, ("spec.unschedulable", "spec.unschedulable")],
         value: |field, node| match field {
@@ -47,6 +53,7 @@ pub const STRATEGY: Strategy = Strategy {
         ..SelectableFields::DEFAULT
     }),
     columns: columns::COLUMNS,
+    storage_prefix: Some("minions"),
     ..Strategy::of("", "Node")
 };
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sternpost_golang::strconv::go_quote;
 use sternpost_meta::format::parse_ip;
 
-use crate::object::Fields;
+use crate::{context::Cluster, object::Fields};
 
 /// Where a kubelet listens when its node does not say.
 pub const KUBELET_PORT: i64 = 10_250;
@@ -26,6 +26,8 @@ pub enum Refusal {
     Unavailable(String),
     /// A 500 without a reason.
     Unexpected(String),
+    /// A 404 for something of this name and resource.
+    NotFound { resource: &'static str, name: String },
 }
 
 /// A host and a port; the port may be a name that nobody understands.
@@ -82,6 +84,14 @@ pub fn kubelet(node: &Value) -> Result<Address, Refusal> {
     let port = status.field("daemonEndpoints").field("kubeletEndpoint").int("Port");
     let port = port.filter(|port| *port != 0).unwrap_or(KUBELET_PORT).to_string();
     Ok(Address { host: found.text("address").to_owned(), port })
+}
+
+/// Where the kubelet of a pod's node listens. Upstream looks the node up while it answers for pods,
+/// and says so.
+pub fn kubelet_of_pod(pod: &Value, cluster: &dyn Cluster) -> Result<Address, Refusal> {
+    let name = pod.field("spec").text("nodeName");
+    let node = cluster.get("", "nodes", "", name);
+    kubelet(&node.ok_or_else(|| Refusal::NotFound { resource: "pods", name: name.to_owned() })?)
 }
 
 /// What the id of a proxied object says: `name`, `name:port` or `scheme:name:port`.
@@ -182,6 +192,24 @@ pub fn service_proxy(
     }
     let chosen = choose(ways.len()) % ways.len();
     Ok(ways.swap_remove(chosen))
+}
+
+/// Where a request to a service goes, by way of the endpoints that have its name.
+pub fn way_to_service(namespace: &str, id_text: &str, cluster: &dyn Cluster) -> Result<Address, Refusal> {
+    let id = ProxyId::parse(id_text, "service")?;
+    let of = |plural: &str, name: &str| cluster.get("", plural, namespace, name);
+    // Upstream has the service's name in both errors.
+    let missing = || Refusal::NotFound { resource: "services", name: id.name.to_owned() };
+    let service = match port_number(id) {
+        Some(_) => of("services", id.name).ok_or_else(missing)?,
+        None => Value::Null,
+    };
+    let port = service_port_name(id, &service)?;
+    let endpoints = of("endpoints", id.name).ok_or_else(missing)?;
+    let pod = |name: &str| of("pods", name);
+    // One is as good as another where none is connected to.
+    let mut first = |_| 0;
+    service_proxy(id, id_text, port, &endpoints, &pod, &mut first)
 }
 
 /// The name that a service gives the port of an id. A number has to be one of

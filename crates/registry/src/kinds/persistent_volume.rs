@@ -36,6 +36,12 @@ pub const STRATEGY: Strategy = Strategy {
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
     columns: columns::COLUMNS,
+    stamp_create: |volume, context| stamp_phase(volume, None, &context.cluster.now()),
+    stamp_update: |new, old, context| {
+        if context.subresource == "status" {
+            stamp_phase(new, Some(old), &context.cluster.now());
+        }
+    },
     ..Strategy::of("", "PersistentVolume")
 };
 

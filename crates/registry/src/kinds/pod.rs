@@ -16,11 +16,11 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 use sternpost_meta::field::{Errors, Path};
 
-use super::{pod_annotations, pod_spec, status_subresource};
+use super::{binding, eviction, node_connection, pod_annotations, pod_spec, status_subresource};
 use crate::{
     field_selectors::{NAME, NAMESPACE, SelectableFields, boolean, stored_value},
     object::{Fields, FieldsMut},
-    strategy::{Action, DeleteAnswer, Generation, MetadataCheck, Strategy, Subresource},
+    strategy::{Action, DeleteAnswer, Generation, MetadataCheck, Proxy, Strategy, Stream, Subresource},
 };
 
 pub const STRATEGY: Strategy = Strategy {
@@ -38,6 +38,16 @@ pub const STRATEGY: Strategy = Strategy {
     checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
     reset_fields: &[".status"],
     subresources: &[
+        Subresource::other("attach", Action::Stream(Stream::Attach)),
+        Subresource::other("binding", Action::Change(binding::bind_pod)),
+        Subresource::other("eviction", Action::Delete(eviction::evict_pod)),
+        Subresource::other("exec", Action::Stream(Stream::Exec)),
+        Subresource::other("log", Action::Log),
+        Subresource::other("portforward", Action::Stream(Stream::PortForward)),
+        Subresource::other(
+            "proxy",
+            Action::Proxy(Proxy::Object { called: "pod", address: node_connection::pod_proxy }),
+        ),
         Subresource::status(&[".spec", ".metadata.deletionTimestamp", ".metadata.ownerReferences"]),
         // Upstream names what writers through these may own, and then does not look at it.
         Subresource {
@@ -74,6 +84,7 @@ pub const STRATEGY: Strategy = Strategy {
     }),
     columns: columns::COLUMNS,
     row_condition: columns::row_condition,
+    grace_period: Some(grace_period),
     ..Strategy::of("", "Pod")
 };
 
@@ -87,6 +98,19 @@ fn selectable_value<'a>(field: &str, pod: &'a Value) -> Cow<'a, str> {
         "status.podIPs" => "".into(),
         "spec.hostNetwork" => boolean(field, pod),
         _ => stored_value(field, pod),
+    }
+}
+
+/// Only pods that run somewhere get any.
+fn grace_period(pod: &Value, asked: Option<i64>) -> i64 {
+    let finished = matches!(pod.field("status").text("phase"), "Succeeded" | "Failed");
+    if pod.field("spec").text("nodeName").is_empty() || finished {
+        return 0;
+    }
+    let own = pod.field("spec").int("terminationGracePeriodSeconds").unwrap_or(30);
+    match asked.unwrap_or(own) {
+        negative if negative < 0 => 1,
+        seconds => seconds,
     }
 }
 

@@ -25,7 +25,7 @@ pub const STRATEGY: Strategy = Strategy {
     warnings,
     generation: Generation::Tracks(&["spec"]),
     reset_fields: &[".status"],
-    subresources: &[Subresource::STATUS],
+    subresources: &[Subresource::SCALE, Subresource::STATUS],
     columns: columns::COLUMNS,
     ..Strategy::of("apps", "ReplicaSet")
 };

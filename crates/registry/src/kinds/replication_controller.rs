@@ -28,7 +28,7 @@ pub const STRATEGY: Strategy = Strategy {
     generation: Generation::Tracks(&["spec"]),
     name: dns_subdomain_in_bytes,
     reset_fields: &[".status"],
-    subresources: &[Subresource::STATUS],
+    subresources: &[Subresource::SCALE, Subresource::STATUS],
     selectable_fields: Some(SelectableFields {
         fields: &[NAME, NAMESPACE, ("status.replicas", "status.replicas")],
         value: |field, controller| match field {
@@ -38,6 +38,8 @@ pub const STRATEGY: Strategy = Strategy {
         ..SelectableFields::DEFAULT
     }),
     columns: columns::COLUMNS,
+    storage_prefix: Some("controllers"),
+    orphans_dependents: true,
     ..Strategy::of("", "ReplicationController")
 };
 

@@ -22,6 +22,7 @@ use super::{
     status_subresource::{keep_spec, keep_status, reset_metadata, reset_status},
 };
 use crate::{
+    context::Context,
     object::{Fields, FieldsMut},
     strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
 };
@@ -42,8 +43,22 @@ pub const STRATEGY: Strategy = Strategy {
     reset_fields: &[".status"],
     subresources: &[Subresource::status(&[".metadata", ".spec"])],
     columns: columns::COLUMNS,
+    validate_in_context: |claim, old, context, errors| match old {
+        None => validate_admin_access(claim.field("spec"), &namespace_labels(context), errors),
+        Some(old) if context.subresource == "status" => {
+            let (new, old) = (claim.field("status"), old.field("status"));
+            validate_admin_access_status(new, old, &namespace_labels(context), errors);
+        }
+        Some(_) => {}
+    },
     ..Strategy::of("resource.k8s.io", "ResourceClaim")
 };
+
+/// Of the namespace that is written to.
+pub fn namespace_labels(context: &Context<'_>) -> Value {
+    let namespace = context.cluster.get("", "namespaces", "", context.namespace);
+    namespace.map_or(Value::Null, |namespace| namespace.field("metadata").field("labels").clone())
+}
 
 pub const MAX_REQUESTS: usize = 32;
 pub const MAX_SUBREQUESTS: usize = 8;

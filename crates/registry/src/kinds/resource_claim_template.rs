@@ -26,6 +26,12 @@ pub const STRATEGY: Strategy = Strategy {
     delete_answer: DeleteAnswer::Object,
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
     columns: table::NAME_AND_AGE,
+    validate_in_context: |template, old, context, errors| {
+        if old.is_none() {
+            let labels = resource_claim::namespace_labels(context);
+            resource_claim::validate_admin_access(template.field("spec").field("spec"), &labels, errors);
+        }
+    },
     ..Strategy::of("resource.k8s.io", "ResourceClaimTemplate")
 };
 

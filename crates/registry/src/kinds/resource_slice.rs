@@ -35,6 +35,8 @@ pub const STRATEGY: Strategy = Strategy {
         ..SelectableFields::DEFAULT
     }),
     columns: columns::COLUMNS,
+    stamp_create: |slice, context| stamp_taints(slice, &context.cluster.now()),
+    stamp_update: |slice, _, context| stamp_taints(slice, &context.cluster.now()),
     ..Strategy::of("resource.k8s.io", "ResourceSlice")
 };
 

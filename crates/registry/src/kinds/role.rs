@@ -7,6 +7,7 @@ use sternpost_meta::{
 };
 
 use crate::{
+    escalation,
     object::Fields,
     strategy::{MetadataCheck, Strategy},
 };
@@ -17,6 +18,7 @@ pub const STRATEGY: Strategy = Strategy {
     create_on_update: true,
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
     name: NAME,
+    authorize: escalation::check_role,
     ..Strategy::of("rbac.authorization.k8s.io", "Role")
 };
 

@@ -12,6 +12,7 @@ use super::{
     role::{self, Scope},
 };
 use crate::{
+    escalation,
     object::{Fields, FieldsMut},
     strategy::{MetadataCheck, Strategy},
 };
@@ -24,6 +25,7 @@ pub const STRATEGY: Strategy = Strategy {
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
     name: role::NAME,
     columns: columns::COLUMNS,
+    authorize: escalation::check_binding,
     ..Strategy::of("rbac.authorization.k8s.io", "RoleBinding")
 };
 

@@ -19,6 +19,9 @@ pub const STRATEGY: Strategy = Strategy {
     ..Strategy::of("autoscaling", "Scale")
 };
 
+/// The kind as group, version and kind.
+pub const GROUP_VERSION_KIND: (&str, &str, &str) = ("autoscaling", "v1", "Scale");
+
 fn validate(scale: &Value, errors: &mut Errors) {
     not_negative(scale.field("spec"), "replicas", &Path::new("spec"), errors);
 }

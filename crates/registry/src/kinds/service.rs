@@ -18,12 +18,13 @@ use super::{
     internal_form::{Field, Shape, field, internal},
     ip_ranges::{cidr_warning, family_of_ip, ip_warning, validate_non_special},
     labels::validate_labels,
+    node_connection, service_allocation,
     status_subresource::{keep_spec, keep_status},
 };
 use crate::{
     field_selectors::{NAME as NAME_FIELD, NAMESPACE, SelectableFields},
     object::{Fields, FieldsMut},
-    strategy::{DeleteAnswer, Strategy, Subresource},
+    strategy::{Action, DeleteAnswer, Proxy, Strategy, Subresource},
 };
 
 pub const STRATEGY: Strategy = Strategy {
@@ -42,12 +43,17 @@ pub const STRATEGY: Strategy = Strategy {
     delete_answer: DeleteAnswer::Object,
     name: NAME,
     reset_fields: &[".status"],
-    subresources: &[Subresource::STATUS],
+    subresources: &[
+        Subresource::other("proxy", Action::Proxy(Proxy::Other(node_connection::way_to_service))),
+        Subresource::STATUS,
+    ],
     selectable_fields: Some(SelectableFields {
         fields: &[NAME_FIELD, NAMESPACE, ("spec.clusterIP", "spec.clusterIP"), ("spec.type", "spec.type")],
         ..SelectableFields::DEFAULT
     }),
     columns: columns::COLUMNS,
+    allocation: Some(service_allocation::ALLOCATION),
+    storage_prefix: Some("services/specs"),
     ..Strategy::of("", "Service")
 };
 

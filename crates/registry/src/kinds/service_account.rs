@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     object::{Fields, FieldsMut},
-    strategy::{DeleteAnswer, MetadataCheck, Strategy},
+    strategy::{Action, DeleteAnswer, MetadataCheck, Strategy, Subresource},
     table,
 };
 
@@ -15,6 +15,7 @@ pub const STRATEGY: Strategy = Strategy {
     delete_answer: DeleteAnswer::Object,
     checks_again: &[MetadataCheck::Changed, MetadataCheck::Written],
     columns: table::NAME_AND_AGE,
+    subresources: &[Subresource::other("token", Action::Token)],
     ..Strategy::of("", "ServiceAccount")
 };
 

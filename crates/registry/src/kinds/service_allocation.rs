@@ -11,22 +11,27 @@ use std::{
     ops::RangeInclusive,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
     field::{BadValue, Errors, Path},
     format::parse_ip,
+    status::Status,
 };
 
 use super::{
     form::{named, pointer, same, texts},
-    ip_ranges::{Family, contains},
+    ip_ranges::{Family, contains, parse_cidr},
     service::{
         HEADLESS, allocates_node_ports, has_cluster_ip, has_health_check, has_node_ports, is_headless,
         node_ports, validate_addresses,
     },
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    context::{Cluster, Context},
+    object::{Fields, FieldsMut},
+    strategy::{Allocated, Allocation, Claim, ClaimKey},
+};
 
 /// The range services get their addresses from unless told otherwise.
 pub const DEFAULT_RANGE: &str = "10.0.0.0/24";
@@ -70,6 +75,119 @@ pub enum Refusal {
 
 /// Chooses one of so many candidates: the caller's source of randomness.
 pub type Choose<'a> = &'a mut dyn FnMut(usize) -> usize;
+
+/// What the strategy of services claims beside the service.
+pub const ALLOCATION: Allocation = Allocation {
+    create: |service, context| {
+        claims(service, context, |service, pool, choose| allocate_create(service, pool, choose))
+    },
+    update: |service, old, context| {
+        claims(service, context, |service, pool, choose| allocate_update(service, old, pool, choose))
+    },
+    release: |service| given_back(&held(service)),
+};
+
+/// Of addresses and of the ranges they come from.
+const NETWORKING: &str = "networking.k8s.io";
+const ADDRESSES: &str = "ipaddresses";
+const RANGES: &str = "servicecidrs";
+/// Not a group that is served: claims of ports are nobody's objects.
+const GROUP: &str = "internal.sternpost";
+const PORTS: &str = "serviceports";
+
+fn claims(
+    service: &mut Value,
+    context: &Context<'_>,
+    allocate: impl FnOnce(&mut Value, &Pool<'_>, Choose<'_>) -> Result<Change, Refusal>,
+) -> Result<Allocated, Status> {
+    let cluster = context.cluster;
+    let used_addresses: BTreeSet<IpAddr> = names(cluster, NETWORKING, ADDRESSES);
+    let used_ports: BTreeSet<u16> = names(cluster, GROUP, PORTS);
+    let pool = Pool {
+        ranges: &ranges(cluster),
+        node_ports: &DEFAULT_NODE_PORTS,
+        used_addresses: &used_addresses,
+        used_ports: &used_ports,
+    };
+    let change = allocate(service, &pool, &mut |candidates| cluster.choose(candidates))
+        .map_err(|refusal| refused(service, refusal))?;
+    let metadata = service.field("metadata");
+    let addresses = change
+        .claimed
+        .addresses
+        .iter()
+        .map(|address| Claim { key: address_key(address), object: Some(ip_address(metadata, *address)) });
+    let ports = change.claimed.ports.iter().map(|port| Claim { key: port_key(port), object: None });
+    Ok(Allocated { taken: addresses.chain(ports).collect(), given_back: given_back(&change.released) })
+}
+
+/// The server's own range, and those that were added to it.
+fn ranges(cluster: &dyn Cluster) -> Vec<(IpAddr, u8)> {
+    let mut ranges: Vec<(IpAddr, u8)> = parse_cidr(DEFAULT_RANGE).into_iter().collect();
+    for object in cluster.list(NETWORKING, RANGES, None) {
+        if object.field("metadata").has("deletionTimestamp") {
+            continue;
+        }
+        let texts = object.field("spec").items("cidrs").iter().filter_map(Value::as_str);
+        for range in texts.filter_map(parse_cidr) {
+            // More addresses, but no other family than the server began with.
+            let same = ranges.first().is_none_or(|own| Family::of(own.0) == Family::of(range.0));
+            if same && !ranges.contains(&range) {
+                ranges.push(range);
+            }
+        }
+    }
+    ranges
+}
+
+/// The names of all objects of a resource.
+fn names<T: std::str::FromStr + Ord>(cluster: &dyn Cluster, group: &str, plural: &str) -> BTreeSet<T> {
+    let mut names = BTreeSet::new();
+    cluster.each_name(group, plural, &mut |name| names.extend(name.parse::<T>().ok()));
+    names
+}
+
+/// An `IPAddress` as upstream's allocator makes it, but for what the server adds
+/// to every object. `service` is the metadata of its holder.
+pub fn ip_address(service: &Value, address: IpAddr) -> Value {
+    json!({
+        "metadata": {
+            "name": address.to_string(),
+            "labels": {
+                "ipaddress.kubernetes.io/ip-family": Family::of(address).name(),
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            },
+        },
+        "spec": {"parentRef": {
+            "resource": "services",
+            "namespace": service.field("namespace"),
+            "name": service.field("name"),
+        }},
+    })
+}
+
+fn given_back(claims: &Claims) -> Vec<ClaimKey> {
+    claims.addresses.iter().map(address_key).chain(claims.ports.iter().map(port_key)).collect()
+}
+
+fn address_key(address: &IpAddr) -> ClaimKey {
+    ClaimKey { group: NETWORKING, version: "v1", plural: ADDRESSES, name: address.to_string() }
+}
+
+fn port_key(port: &u16) -> ClaimKey {
+    ClaimKey { group: GROUP, version: "v1", plural: PORTS, name: port.to_string() }
+}
+
+fn refused(service: &Value, refusal: Refusal) -> Status {
+    match refusal {
+        Refusal::Invalid(errors) => {
+            let name = service.field("metadata").text("name");
+            Status::invalid("", "Service", name, errors.into_causes())
+        }
+        Refusal::Internal(why) => Status::internal_error(&why),
+        Refusal::Unexpected(message) => Status::unexpected(message),
+    }
+}
 
 /// Fills in addresses, families and ports of a new service.
 pub fn allocate_create(service: &mut Value, pool: &Pool<'_>, choose: Choose<'_>) -> Result<Change, Refusal> {

@@ -42,7 +42,7 @@ pub const STRATEGY: Strategy = Strategy {
     generation: Generation::Tracks(&["spec"]),
     name: NAME,
     reset_fields: &[".status"],
-    subresources: &[Subresource::STATUS],
+    subresources: &[Subresource::SCALE, Subresource::STATUS],
     columns: columns::COLUMNS,
     ..Strategy::of("apps", "StatefulSet")
 };

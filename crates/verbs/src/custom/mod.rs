@@ -105,6 +105,7 @@ static STRATEGY: Strategy = Strategy {
     generation: Generation::TracksAllBut(&["apiVersion", "kind", "metadata"]),
     status_checks_again: &[],
     qualified_finalizers: false,
+    subresources: &[Subresource::SCALE],
     ..Strategy::of("", "")
 };
 
@@ -116,7 +117,7 @@ static WITH_STATUS: Strategy = Strategy {
     status_checks_again: &[],
     qualified_finalizers: false,
     reset_fields: &[".status"],
-    subresources: &[Subresource::status(&[".metadata", ".spec"])],
+    subresources: &[Subresource::SCALE, Subresource::status(&[".metadata", ".spec"])],
     ..Strategy::of("", "")
 };
 

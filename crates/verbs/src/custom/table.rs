@@ -18,7 +18,7 @@ use sternpost_meta::{
     gvk::{GroupVersion, GroupVersionKind},
     resource::{Resource, Scope, Subresource, Verb},
 };
-use sternpost_registry::object::Fields;
+use sternpost_registry::{kinds::scale, object::Fields};
 use sternpost_store::Revision;
 use tokio::sync::watch;
 
@@ -346,7 +346,8 @@ fn resource(definition: &Definition, version: &Version, storage: &Version) -> Re
         subresources.push(Subresource { name: "status".into(), verbs: verbs.clone(), kind });
     }
     if version.scale.is_some() {
-        let kind = GroupVersionKind::new("autoscaling", "v1", "Scale");
+        let (group, version, kind) = scale::GROUP_VERSION_KIND;
+        let kind = GroupVersionKind::new(group, version, kind);
         subresources.push(Subresource { name: "scale".into(), verbs, kind });
     }
     let all: &[Verb] = if definition.terminating {

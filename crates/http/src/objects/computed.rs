@@ -1,8 +1,4 @@
-//! `componentstatuses`: computed when asked for, and read only.
-//!
-//! The store stands where upstream's etcd stands. The scheduler and the
-//! controller manager are asked for by name, so they are listed; they are not
-//! part of this server, so they are not healthy.
+//! Objects that are not stored but made when they are asked for, and read only.
 
 use std::sync::Arc;
 
@@ -14,38 +10,35 @@ use sternpost_meta::{
 };
 use sternpost_registry::{
     field_selectors,
-    kinds::component_status::{Probe, component_status, item},
-    object::Fields,
+    object::{Fields, FieldsMut},
+    strategy::Computed,
 };
 use sternpost_verbs::{Target, served::Served};
 
 use super::{Answer, options, representation::Shape};
 use crate::request::Request;
 
-const COMPONENTS: [Probe<'static>; 3] = [
-    Probe { component: "controller-manager", outcome: Err("this server has no controller manager") },
-    Probe { component: "scheduler", outcome: Err("this server has no scheduler") },
-    // A store that fails ends the process: whoever answers has a store.
-    Probe { component: "etcd-0", outcome: Ok("ok") },
-];
-
 pub fn respond(
     request: &Request,
     served: &Arc<Served>,
     target: Target<'_>,
+    kind: &Computed,
     verb: Verb,
 ) -> Result<Answer, Status> {
     match verb {
         Verb::Get => {
             let shape = Shape::negotiate(request, served)?;
             options::check_export(request)?;
-            let found = COMPONENTS.iter().find(|probe| probe.component == target.name);
-            let found = found.ok_or_else(|| {
+            let mut items = (kind.items)().into_iter();
+            let found = items.find(|item| item.field("metadata").text("name") == target.name);
+            let mut found = found.ok_or_else(|| {
                 // Upstream calls them by the singular here.
-                let resource = ResourceName { group: "", resource: "componentstatus" };
+                let resource = ResourceName { group: served.group(), resource: kind.called };
                 Status::not_found(resource, target.name)
             })?;
-            Ok(shape.object(request, served, &component_status(found), StatusCode::OK))
+            found.set("apiVersion", served.resource.gv.to_string());
+            found.set("kind", served.kind());
+            Ok(shape.object(request, served, &found, StatusCode::OK))
         }
         Verb::List => {
             let shape = Shape::negotiate_list(request, served)?;
@@ -55,7 +48,7 @@ pub fn respond(
                 selection.labels.matches(object.field("metadata").field("labels"))
                     && field_selectors::matches(&selection.fields, served.strategy, object)
             };
-            let items: Vec<Value> = COMPONENTS.iter().map(item).filter(selects).collect();
+            let items: Vec<Value> = (kind.items)().into_iter().filter(selects).collect();
             Ok(shape.computed(request, served, &items))
         }
         _ => Err(Status::method_not_allowed()),
