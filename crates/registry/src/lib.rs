@@ -8,6 +8,7 @@
 //! [`sternpost_meta::field::Errors`] with upstream's texts.
 //! What they cannot know (who writes, the time, other objects) comes in as a
 //! [`context::Context`].
+//! [`validation`] has what several kinds contain or check alike.
 //! [`field_selectors`] resolves selectors by what strategies offer.
 //! [`table`] shows objects as the rows that `kubectl get` prints.
 //!
@@ -19,7 +20,12 @@
 pub mod context;
 mod escalation;
 pub mod field_selectors;
+pub mod internal_form;
 pub mod kinds;
+pub mod node_connection;
 pub mod object;
+mod status_subresource;
 pub mod strategy;
 pub mod table;
+pub mod unified_diff;
+pub mod validation;

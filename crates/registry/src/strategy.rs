@@ -18,7 +18,7 @@ use sternpost_meta::{
 use crate::{
     context::{Cluster, Context},
     field_selectors::SelectableFields,
-    kinds::node_connection::{Address, ProxyId, Refusal},
+    node_connection::{Address, ProxyId, Refusal},
     object::{Fields, FieldsMut},
     table::{self, Column, RowOrder},
 };

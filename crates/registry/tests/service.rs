@@ -10,14 +10,14 @@ use std::{collections::BTreeSet, net::IpAddr};
 use serde_json::{Value, json};
 use sternpost_meta::field::Errors;
 use sternpost_registry::{
-    kinds::{
-        ip_ranges::parse_cidr,
-        service::STRATEGY,
-        service_allocation::{
+    kinds::service::{
+        STRATEGY,
+        allocation::{
             Change, DEFAULT_NODE_PORTS, DEFAULT_RANGE, Pool, Refusal, allocate_create, allocate_update, held,
         },
     },
     object::{Fields, FieldsMut},
+    validation::ip_ranges::parse_cidr,
 };
 
 const RECORDED: &str = include_str!("service.jsonl");

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use sternpost_meta::field::Errors;
 use sternpost_registry::{
     kinds::{
-        ip_ranges::parse_cidr,
-        service_allocation::{DEFAULT_NODE_PORTS, DEFAULT_RANGE, Pool, allocate_create, allocate_update},
+        service::allocation::{DEFAULT_NODE_PORTS, DEFAULT_RANGE, Pool, allocate_create, allocate_update},
         strategy,
     },
     object::Fields,
     strategy::Strategy,
+    validation::ip_ranges::parse_cidr,
 };
 
 #[test]

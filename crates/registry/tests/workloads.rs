@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use sternpost_registry::{
-    kinds::{horizontal_pod_autoscaler_v1, scale, strategy},
+    kinds::{horizontal_pod_autoscaler::v1, scale, strategy},
     object::Fields,
     strategy::Strategy,
 };
@@ -22,9 +22,9 @@ fn strategy_of(object: &Value) -> &'static Strategy {
 fn autoscalers_read_in_the_other_version_as_recorded() {
     for case in cases(include_str!("workloads/horizontal_pod_autoscaler.jsonl")) {
         let mut found = match case.text("to") {
-            "autoscaling/v1" => horizontal_pod_autoscaler_v1::to_v1(&case["object"]),
+            "autoscaling/v1" => v1::to_v1(&case["object"]),
             _ => {
-                let mut v2 = horizontal_pod_autoscaler_v1::to_v2(&case["object"]);
+                let mut v2 = v1::to_v2(&case["object"]);
                 (strategy_of(&v2).default)(&mut v2);
                 v2
             }
@@ -48,7 +48,7 @@ fn autoscalers_read_in_the_other_version_as_recorded() {
 fn what_v1_shows_of_an_autoscaler_can_be_written_back() {
     for case in cases(include_str!("workloads/horizontal_pod_autoscaler.jsonl")) {
         if case.text("to") == "autoscaling/v1" {
-            let back = horizontal_pod_autoscaler_v1::to_v2(&case["expected"]);
+            let back = v1::to_v2(&case["expected"]);
             let (mut metrics, mut expected) =
                 (back["spec"]["metrics"].clone(), case["object"]["spec"]["metrics"].clone());
             // The metric that v1 knows comes last.

@@ -6,9 +6,9 @@ use sternpost_crd::{
     prepare, validate,
 };
 use sternpost_registry::{
-    kinds::ca_bundle,
     object::{Fields, FieldsMut},
     strategy::{Generation, Strategy, Subresource},
+    validation::ca_bundle,
 };
 
 use crate::{

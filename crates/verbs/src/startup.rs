@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sternpost_cache::{ResourceId, encode, object_key};
 use sternpost_meta::{field::Errors, status::Status};
 use sternpost_registry::{
-    kinds::service_allocation,
+    kinds::service::allocation as service_allocation,
     object::{Fields, FieldsMut},
 };
 use sternpost_store::{CommitError, Compare, Transaction, Write, transaction::MAX_OPERATIONS};

@@ -11,7 +11,7 @@ use sternpost_crd::{
     names::{self, Outline, Taken},
 };
 use sternpost_meta::status::Status;
-use sternpost_registry::kinds::ca_bundle;
+use sternpost_registry::validation::ca_bundle;
 use sternpost_verbs::{Registry, Writer, served::Served};
 use tokio::task::JoinSet;
 

@@ -16,7 +16,7 @@ use sternpost_meta::{
     status::{ResourceName, Status},
 };
 use sternpost_registry::{
-    kinds::node_connection::{self, Address, ProxyId, Refusal},
+    node_connection::{self, Address, ProxyId, Refusal},
     object::{Fields, FieldsMut},
     strategy::{Action, Proxy, Stream},
 };

@@ -7,14 +7,14 @@ use sternpost_meta::{
     format::{Problems, dns_subdomain, dns1035_label, path_segment, port_number},
 };
 
-use super::{
-    admission_rule::default_pointers,
-    form::{must_be, named, not_empty},
-    status_subresource::{keep, keep_spec, keep_status, reset_status},
-};
 use crate::{
     object::{Fields, FieldsMut},
+    status_subresource::{keep, keep_spec, keep_status, reset_status},
     strategy::{Strategy, Subresource},
+    validation::{
+        admission_rule::default_pointers,
+        form::{must_be, named, not_empty},
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

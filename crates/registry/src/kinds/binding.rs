@@ -9,11 +9,12 @@ use sternpost_meta::{
     status::{ResourceName, Status},
 };
 
-use super::{form::named, pod_condition};
+use super::pod::condition;
 use crate::{
     context::Cluster,
     object::{Fields, FieldsMut},
     strategy::{PostedTo, Strategy},
+    validation::form::named,
 };
 
 pub const STRATEGY: Strategy = Strategy {
@@ -87,7 +88,7 @@ pub fn bind(pod: &mut Value, binding: &Value, node: Option<&Value>, now: &str) -
     }
     let status = pod.object_mut("status");
     status.remove("nominatedNodeName");
-    pod_condition::set(status, json!({"type": "PodScheduled", "status": "True"}), now);
+    condition::set(status, json!({"type": "PodScheduled", "status": "True"}), now);
     Ok(())
 }
 

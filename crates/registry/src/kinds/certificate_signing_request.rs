@@ -14,14 +14,12 @@ use sternpost_meta::{
     format::{Problems, dns_label, dns_subdomain, path_segment},
 };
 
-use super::{
-    form::{named, one_of, texts},
-    status_subresource::{keep_spec, keep_status, reset_status},
-};
 use crate::{
     field_selectors::{NAME as NAME_FIELD, SelectableFields},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Action, MetadataCheck, Strategy, Subresource},
+    validation::form::{named, one_of, texts},
 };
 
 pub const STRATEGY: Strategy = Strategy {

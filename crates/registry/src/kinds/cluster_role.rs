@@ -3,14 +3,12 @@
 use serde_json::Value;
 use sternpost_meta::field::{BadValue, Errors, Path};
 
-use super::{
-    label_selector,
-    role::{self, Scope, validate_rules},
-};
+use super::role::{self, Scope, validate_rules};
 use crate::{
     escalation,
     object::Fields,
     strategy::{MetadataCheck, Strategy},
+    validation::label_selector,
 };
 
 pub const STRATEGY: Strategy = Strategy {

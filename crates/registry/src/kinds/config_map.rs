@@ -6,13 +6,11 @@ use sternpost_meta::{
     format::config_key,
 };
 
-use super::{
-    form::{must_be, same},
-    secret::decoded_length,
-};
+use super::secret::decoded_length;
 use crate::{
     object::Fields,
     strategy::{MetadataCheck, Strategy},
+    validation::form::{must_be, same},
 };
 
 pub const STRATEGY: Strategy = Strategy {

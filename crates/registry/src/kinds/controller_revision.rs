@@ -3,10 +3,10 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{bounds::NOT_NEGATIVE, form::immutable};
 use crate::{
     object::Fields,
     strategy::{MetadataCheck, Strategy},
+    validation::{bounds::NOT_NEGATIVE, form::immutable},
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -3,18 +3,18 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{
-    bounds::{none_negative, not_negative},
-    cron_schedule,
-    form::{named, pointer, same},
-    job,
-    status_subresource::{keep_spec, keep_status, reset_status},
-    time_zone,
-    workload::{name_warning, selector_value},
-};
+use super::job;
 use crate::{
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Generation, Strategy, Subresource},
+    validation::{
+        bounds::{none_negative, not_negative},
+        cron_schedule,
+        form::{named, pointer, same},
+        time_zone,
+        workload::{name_warning, selector_value},
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

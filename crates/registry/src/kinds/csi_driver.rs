@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 use sternpost_meta::field::{Errors, Path};
 
-use super::form::{immutable, named, one_of};
 use crate::{
     object::{Fields, FieldsMut},
     strategy::{DeleteAnswer, Generation, Strategy},
+    validation::form::{immutable, named, one_of},
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -8,13 +8,11 @@ use sternpost_meta::{
     format::qualified_name,
 };
 
-use super::{
-    form::{driver_name, not_empty, same, texts},
-    internal_form::{Field, Shape, field, internal},
-};
 use crate::{
+    internal_form::{Field, Shape, field, internal},
     object::{Fields, FieldsMut},
     strategy::{DeleteAnswer, MetadataCheck, Strategy},
+    validation::form::{driver_name, not_empty, same, texts},
 };
 
 pub const STRATEGY: Strategy = Strategy {

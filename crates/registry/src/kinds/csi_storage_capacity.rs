@@ -7,15 +7,11 @@ use sternpost_meta::{
     quantity::Quantity,
 };
 
-use super::{
-    deprecated_label::warn_label_selector,
-    form::must_be,
-    internal_form::{LABEL_SELECTOR, Shape, internal},
-    label_selector,
-};
 use crate::{
+    internal_form::{LABEL_SELECTOR, Shape, internal},
     object::{Fields, FieldsMut},
     strategy::{MetadataCheck, Strategy},
+    validation::{deprecated_label::warn_label_selector, form::must_be, label_selector},
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -6,20 +6,19 @@ use sternpost_meta::{
     selector::LabelSelector,
 };
 
-use super::{
-    bounds::{collisions_not_decremented, none_negative, not_negative},
-    int_or_percent,
-    internal_form::{Field, Shape, field, internal},
-    label_selector, pod_template_spec, pod_warnings,
-    status_subresource::{keep_spec, keep_status, reset_status},
-    workload::{
-        default_template, runs_for_ever, same_template, selector_does_not_match, selector_is_immutable,
-        selector_value,
-    },
-};
 use crate::{
+    internal_form::{Field, Shape, field, internal},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Generation, Strategy, Subresource},
+    validation::{
+        bounds::{collisions_not_decremented, none_negative, not_negative},
+        int_or_percent, label_selector, pod_template_spec, pod_warnings,
+        workload::{
+            default_template, runs_for_ever, same_template, selector_does_not_match, selector_is_immutable,
+            selector_value,
+        },
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -6,23 +6,22 @@ use sternpost_meta::{
     selector::LabelSelector,
 };
 
-use super::{
-    bounds::{
-        available_are_ready, collisions_not_decremented, none_negative, not_above_replicas, not_negative,
-    },
-    form::same,
-    int_or_percent,
-    internal_form::{Field, Shape, field, internal},
-    label_selector, pod_template_spec,
-    status_subresource::{keep_labels, keep_spec, keep_status, reset_status},
-    workload::{
-        default_template, name_warning, runs_for_ever, selector_is_immutable, selector_matches_template,
-        selector_value, template_warnings,
-    },
-};
 use crate::{
+    internal_form::{Field, Shape, field, internal},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_labels, keep_spec, keep_status, reset_status},
     strategy::{Generation, Strategy, Subresource},
+    validation::{
+        bounds::{
+            available_are_ready, collisions_not_decremented, none_negative, not_above_replicas, not_negative,
+        },
+        form::same,
+        int_or_percent, label_selector, pod_template_spec,
+        workload::{
+            default_template, name_warning, runs_for_ever, selector_is_immutable, selector_matches_template,
+            selector_value, template_warnings,
+        },
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -3,15 +3,15 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{
-    device_config::{MAX_CONFIGS, each, validate_configuration, validate_selectors},
-    form::dns_subdomain_in_bytes,
-    resource_name,
-};
 use crate::{
     object::Fields,
     strategy::{DeleteAnswer, Generation, MetadataCheck, Strategy},
     table,
+    validation::{
+        device_config::{MAX_CONFIGS, each, validate_configuration, validate_selectors},
+        form::dns_subdomain_in_bytes,
+        resource_name,
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

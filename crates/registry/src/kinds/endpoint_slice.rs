@@ -8,14 +8,14 @@ use sternpost_meta::{
     format::{Problems, dns_label, dns_subdomain, ip_legacy, ip_strict, label_value, qualified_name},
 };
 
-use super::{
-    endpoints::validate_protocol,
-    form::{must_be, named, same, texts},
-    ip_ranges::{Family, family_of_ip, validate_non_special},
-};
+use super::endpoints::validate_protocol;
 use crate::{
     object::{Fields, FieldsMut},
     strategy::{Generation, MetadataCheck, Strategy},
+    validation::{
+        form::{must_be, named, same, texts},
+        ip_ranges::{Family, family_of_ip, validate_non_special},
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -6,13 +6,13 @@ use sternpost_meta::{
     format::{dns_label, dns_subdomain, ip_legacy, port_number, qualified_name},
 };
 
-use super::{
-    form::{must_be, named, same},
-    ip_ranges::{ip_warning, validate_non_special},
-};
 use crate::{
     object::{Fields, FieldsMut},
     strategy::{MetadataCheck, Strategy},
+    validation::{
+        form::{must_be, named, same},
+        ip_ranges::{ip_warning, validate_non_special},
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -14,14 +14,12 @@ use sternpost_meta::{
     format::{dns_subdomain, path_segment, qualified_name},
 };
 
-use super::{
-    form::{must_be, same},
-    internal_form::{Field, Shape, field, internal},
-};
 use crate::{
     field_selectors::{NAME, NAMESPACE, SelectableFields, stored_value},
+    internal_form::{Field, Shape, field, internal},
     object::{Fields, FieldsMut},
     strategy::{Conversion, Strategy},
+    validation::form::{must_be, same},
 };
 
 pub const STRATEGY: Strategy = Strategy {

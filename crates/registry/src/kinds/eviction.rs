@@ -9,7 +9,7 @@ use sternpost_meta::{
     status::{Cause, CauseReason, ResourceName, Status},
 };
 
-use super::pod_condition;
+use super::pod::condition;
 use crate::{
     context::Cluster,
     object::{Fields, FieldsMut},
@@ -132,7 +132,7 @@ pub fn mark_disrupted(pod: &mut Value, now: &str) {
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
     });
-    pod_condition::set(pod.object_mut("status"), condition, now);
+    condition::set(pod.object_mut("status"), condition, now);
 }
 
 /// Pods that do not run, or not for long, need no budget.
@@ -142,7 +142,7 @@ fn is_protected(pod: &Value) -> bool {
 }
 
 fn is_ready(pod: &Value) -> bool {
-    pod_condition::find(pod, "Ready").is_some_and(|condition| condition.text("status") == "True")
+    condition::find(pod, "Ready").is_some_and(|condition| condition.text("status") == "True")
 }
 
 fn charged(budget: &Value, pod: &str, allowed: i64, now: &str) -> Value {
@@ -159,7 +159,7 @@ fn charged(budget: &Value, pod: &str, allowed: i64, now: &str) -> Value {
             "message": "",
             "observedGeneration": generation,
         });
-        pod_condition::set(status, condition, now);
+        condition::set(status, condition, now);
     }
     budget
 }

@@ -8,14 +8,12 @@ use sternpost_meta::{
     format::{dns_label, dns_subdomain},
 };
 
-use super::{
-    form::{must_be, named, not_empty, one_of, same, texts},
-    internal_form::{Field, Shape, field, internal},
-    status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
-};
 use crate::{
+    internal_form::{Field, Shape, field, internal},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
     strategy::{Generation, MetadataCheck, Strategy, Subresource},
+    validation::form::{must_be, named, not_empty, one_of, same, texts},
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -1,7 +1,8 @@
 //! `HorizontalPodAutoscaler`, which is stored as `autoscaling/v2`. How it looks
-//! as `autoscaling/v1` is in [`super::horizontal_pod_autoscaler_v1`].
+//! as `autoscaling/v1` is in [`v1`].
 
 mod columns;
+pub mod v1;
 
 use serde_json::{Value, json};
 use sternpost_meta::{
@@ -10,15 +11,15 @@ use sternpost_meta::{
     quantity::Quantity,
 };
 
-use super::{
-    bounds::{NOT_NEGATIVE, none_negative},
-    form::{must_be, named, pointer},
-    horizontal_pod_autoscaler_v1, resource_list,
-    status_subresource::{keep_spec, keep_status, reset_status},
-};
 use crate::{
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Strategy, Subresource},
+    validation::{
+        bounds::{NOT_NEGATIVE, none_negative},
+        form::{must_be, named, pointer},
+        resource_list,
+    },
 };
 
 /// For objects in their `v2` form.
@@ -32,7 +33,7 @@ pub const STRATEGY: Strategy = Strategy {
     validate_status_update,
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
-    conversions: &[horizontal_pod_autoscaler_v1::CONVERSION],
+    conversions: &[v1::CONVERSION],
     columns: columns::COLUMNS,
     ..Strategy::of("autoscaling", "HorizontalPodAutoscaler")
 };

@@ -10,14 +10,12 @@ use sternpost_meta::{
     },
 };
 
-use super::{
-    endpoints::validate_port_number,
-    form::{must_be, named, required, texts},
-    status_subresource::{keep_spec, keep_status},
-};
+use super::endpoints::validate_port_number;
 use crate::{
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status},
     strategy::{Generation, MetadataCheck, Strategy, Subresource},
+    validation::form::{must_be, named, required, texts},
 };
 
 pub const STRATEGY: Strategy = Strategy {

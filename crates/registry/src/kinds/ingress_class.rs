@@ -6,13 +6,11 @@ use sternpost_meta::{
     format::{dns_label, dns_subdomain},
 };
 
-use super::{
-    form::{must_be, named},
-    ingress::validate_typed_reference,
-};
+use super::ingress::validate_typed_reference;
 use crate::{
     object::{Fields, FieldsMut},
     strategy::{Generation, MetadataCheck, Strategy},
+    validation::form::{must_be, named},
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -6,11 +6,13 @@ use sternpost_meta::{
     format::{self, Problems, dns_subdomain, path_segment},
 };
 
-use super::{
-    form::{must_be, required, same},
+use crate::{
     internal_form::{Field, Shape, field, internal},
+    object::Fields,
+    strategy::Strategy,
+    table,
+    validation::form::{must_be, required, same},
 };
-use crate::{object::Fields, strategy::Strategy, table};
 
 pub const STRATEGY: Strategy = Strategy {
     validate,

@@ -1,5 +1,8 @@
 //! `Job`. Its policies are in [`super::job_policies`], what its status may say
-//! in [`super::job_status`].
+//! in [`status`].
+
+pub mod policies;
+pub mod status;
 
 use serde_json::Value;
 use sternpost_meta::{
@@ -8,25 +11,27 @@ use sternpost_meta::{
     selector::LabelSelector,
 };
 
-use super::{
-    bounds::none_negative,
-    form::{immutable, named, pointer, same},
-    internal_form::{Field, Shape, internal},
-    job_policies::{POD_FAILURE_POLICY, SUCCESS_POLICY, validate_failure_policy, validate_success_policy},
-    job_status::{self, condition_is_true},
-    label_selector,
-    pod_spec::{internal_spec, internal_template, same_spec},
-    pod_template_spec, pod_warnings,
-    status_subresource::{keep_spec, keep_status, reset_status},
-    workload::{
-        default_template, name_warning, same_template, selector_does_not_match, selector_is_immutable,
-        selector_value,
-    },
+use self::{
+    policies::{POD_FAILURE_POLICY, SUCCESS_POLICY, validate_failure_policy, validate_success_policy},
+    status::condition_is_true,
 };
 use crate::{
     field_selectors::{NAME, NAMESPACE, SelectableFields, number, stored_value},
+    internal_form::{Field, Shape, internal},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Generation, MetadataCheck, Strategy, Subresource},
+    validation::{
+        bounds::none_negative,
+        form::{immutable, named, pointer, same},
+        label_selector,
+        pod_spec::{internal_spec, internal_template, same_spec},
+        pod_template_spec, pod_warnings,
+        workload::{
+            default_template, name_warning, same_template, selector_does_not_match, selector_is_immutable,
+            selector_value,
+        },
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {
@@ -36,7 +41,7 @@ pub const STRATEGY: Strategy = Strategy {
     prepare_status_update: keep_spec,
     validate,
     validate_update,
-    validate_status_update: job_status::validate_update,
+    validate_status_update: status::validate_update,
     warnings,
     generation: Generation::Tracks(&["spec"]),
     checks_again: &[MetadataCheck::Written, MetadataCheck::Changed],
@@ -574,7 +579,7 @@ mod tests {
     use sternpost_meta::status::CauseReason;
 
     use super::{
-        super::job_policies::{
+        policies::{
             MAX_EXIT_CODES, MAX_FAILURE_RULES, MAX_POD_CONDITIONS, MAX_SUCCEEDED_INDEXES_BYTES,
             MAX_SUCCESS_RULES,
         },

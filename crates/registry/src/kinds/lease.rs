@@ -3,10 +3,10 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{bounds::not_negative, form::named};
 use crate::{
     object::{Fields, FieldsMut},
     strategy::Strategy,
+    validation::{bounds::not_negative, form::named},
 };
 
 pub const STRATEGY: Strategy = Strategy {

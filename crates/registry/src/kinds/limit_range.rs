@@ -9,10 +9,10 @@ use sternpost_meta::{
     quantity::{Format, Quantity},
 };
 
-use super::{form::named, resource_list, resource_name};
 use crate::{
     object::{Fields, FieldsMut},
     strategy::{MetadataCheck, Strategy},
+    validation::{form::named, resource_list, resource_name},
 };
 
 pub const STRATEGY: Strategy = Strategy {

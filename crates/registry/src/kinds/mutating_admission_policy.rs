@@ -6,14 +6,14 @@ use sternpost_meta::{
     field::{Errors, Path},
 };
 
-use super::{
-    admission_policy::{Expressions, Unchecked, default_policy, note, validate_policy},
-    admission_rule::validate_no_delete,
-    form::one_of,
-};
 use crate::{
     object::Fields,
     strategy::{Generation, MetadataCheck, Strategy},
+    validation::{
+        admission_policy::{Expressions, Unchecked, default_policy, note, validate_policy},
+        admission_rule::validate_no_delete,
+        form::one_of,
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

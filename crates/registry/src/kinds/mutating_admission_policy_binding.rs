@@ -3,14 +3,14 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{
-    admission_policy::{default_binding, validate_binding},
-    admission_rule::validate_no_delete,
-    validating_admission_policy_binding,
-};
+use super::validating_admission_policy_binding;
 use crate::{
     object::Fields,
     strategy::{Generation, MetadataCheck, Strategy},
+    validation::{
+        admission_policy::{default_binding, validate_binding},
+        admission_rule::validate_no_delete,
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

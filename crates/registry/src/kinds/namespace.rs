@@ -6,14 +6,12 @@ use sternpost_meta::{
     format::{self, Problems, qualified_name},
 };
 
-use super::{
-    form::{must_be, named, texts},
-    status_subresource::{keep_spec, keep_status},
-};
 use crate::{
     field_selectors::{NAME as NAME_FIELD, SelectableFields},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status},
     strategy::{Action, DeleteAnswer, MetadataCheck, Strategy, Subresource},
+    validation::form::{must_be, named, texts},
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -8,15 +8,15 @@ use sternpost_meta::{
     format::{cidr_legacy, port_name},
 };
 
-use super::{
-    endpoints::validate_port_number,
-    form::{must_be, named, one_of, texts},
-    ip_ranges::{cidr_warning, contains, parse_cidr},
-    label_selector::{self, ExpressionValues},
-};
+use super::endpoints::validate_port_number;
 use crate::{
     object::{Fields, FieldsMut},
     strategy::{Generation, Strategy},
+    validation::{
+        form::{must_be, named, one_of, texts},
+        ip_ranges::{cidr_warning, contains, parse_cidr},
+        label_selector::{self, ExpressionValues},
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

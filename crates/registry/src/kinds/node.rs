@@ -10,17 +10,18 @@ use sternpost_meta::{
     status::CauseReason,
 };
 
-use super::{
-    form::{must_be, named, same, texts},
-    internal_form::{Field, Shape, field, internal},
-    ip_ranges::{Family, cidr_warning, family_of_cidr},
-    node_connection, resource_list,
-    status_subresource::{keep_spec, keep_status},
-};
 use crate::{
     field_selectors::{NAME, SelectableFields, boolean, stored_value},
+    internal_form::{Field, Shape, field, internal},
+    node_connection,
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status},
     strategy::{Action, MetadataCheck, Proxy, Strategy, Subresource},
+    validation::{
+        form::{must_be, named, same, texts},
+        ip_ranges::{Family, cidr_warning, family_of_cidr},
+        resource_list,
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

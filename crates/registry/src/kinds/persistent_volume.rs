@@ -1,5 +1,7 @@
 //! PersistentVolume: storage the cluster has, and who may claim it.
 
+pub mod source;
+
 use serde_json::{Value, json};
 use sternpost_meta::{
     field::{BadValue, Errors, Path},
@@ -7,20 +9,19 @@ use sternpost_meta::{
     quantity::Quantity,
 };
 
-use super::{
-    deprecated_label::{DEPRECATED, warn_node_selector},
-    form::{must_be, one_of, pointer, same, texts},
-    internal_form::{Field, NODE_SELECTOR, Shape, embedded, field, indented, internal, same_form},
-    label_selector::ExpressionValues,
-    node_selector,
-    persistent_volume_source::{self as source, INTERNAL as SOURCE, OBJECT_REFERENCE, Volume},
-    resource_list,
-    status_subresource::{keep_spec, keep_status},
-    unified_diff::unified_diff,
-};
+use self::source::{INTERNAL as SOURCE, OBJECT_REFERENCE, Volume};
 use crate::{
+    internal_form::{Field, NODE_SELECTOR, Shape, embedded, field, indented, internal, same_form},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status},
     strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
+    unified_diff::unified_diff,
+    validation::{
+        deprecated_label::{DEPRECATED, warn_node_selector},
+        form::{must_be, one_of, pointer, same, texts},
+        label_selector::ExpressionValues,
+        node_selector, resource_list,
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

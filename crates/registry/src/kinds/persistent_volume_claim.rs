@@ -12,18 +12,17 @@ use sternpost_meta::{
     quantity::Quantity,
 };
 
-use super::{
-    form::{must_be, not_empty, one_of, pointer, same},
-    internal_form::{Field, LABEL_SELECTOR, Shape, field, indented, same_form},
-    label_selector,
-    persistent_volume::{CLASS_ANNOTATION, VOLUME_MODES, validate_access_modes},
-    resource_list,
-    status_subresource::{keep_spec, keep_status},
-    unified_diff::unified_diff,
-};
+use super::persistent_volume::{CLASS_ANNOTATION, VOLUME_MODES, validate_access_modes};
 use crate::{
+    internal_form::{Field, LABEL_SELECTOR, Shape, field, indented, same_form},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status},
     strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
+    unified_diff::unified_diff,
+    validation::{
+        form::{must_be, not_empty, one_of, pointer, same},
+        label_selector, resource_list,
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

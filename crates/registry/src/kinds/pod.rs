@@ -5,6 +5,7 @@
 //! ([`ephemeral_containers`], [`resize`]), the node through a [`binding`](super::binding).
 
 mod columns;
+pub mod condition;
 pub mod ephemeral_containers;
 pub mod resize;
 mod status;
@@ -16,11 +17,14 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 use sternpost_meta::field::{Errors, Path};
 
-use super::{binding, eviction, node_connection, pod_annotations, pod_spec, status_subresource};
+use super::{binding, eviction};
 use crate::{
     field_selectors::{NAME, NAMESPACE, SelectableFields, boolean, stored_value},
+    node_connection,
     object::{Fields, FieldsMut},
+    status_subresource,
     strategy::{Action, DeleteAnswer, Generation, MetadataCheck, Proxy, Strategy, Stream, Subresource},
+    validation::{pod_annotations, pod_spec},
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -6,18 +6,12 @@ use sternpost_meta::{
     format::path_segment,
 };
 
-use super::{
-    bounds::none_negative,
-    conditions,
-    form::named,
-    int_or_percent,
-    internal_form::{Field, LABEL_SELECTOR, Shape, field, internal},
-    label_selector,
-    status_subresource::{keep_spec, keep_status, reset_status},
-};
 use crate::{
+    internal_form::{Field, LABEL_SELECTOR, Shape, field, internal},
     object::Fields,
+    status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Generation, Strategy, Subresource},
+    validation::{bounds::none_negative, conditions, form::named, int_or_percent, label_selector},
 };
 
 pub const STRATEGY: Strategy = Strategy {

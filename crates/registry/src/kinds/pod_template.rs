@@ -3,10 +3,10 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{form::same, pod_template_spec, pod_warnings};
 use crate::{
     object::{Fields, FieldsMut},
     strategy::{DeleteAnswer, Generation, Strategy},
+    validation::{form::same, pod_template_spec, pod_warnings},
 };
 
 pub const STRATEGY: Strategy = Strategy {

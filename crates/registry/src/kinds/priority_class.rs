@@ -3,10 +3,10 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::form::{immutable, named};
 use crate::{
     object::{Fields, FieldsMut},
     strategy::{Generation, Strategy},
+    validation::form::{immutable, named},
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -3,15 +3,13 @@
 use serde_json::{Value, json};
 use sternpost_meta::field::{Errors, Path};
 
-use super::{
-    flow_schema::validate_conditions,
-    form::{named, one_of, same},
-    internal_form::{Field, Shape, field, internal},
-    status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
-};
+use super::flow_schema::validate_conditions;
 use crate::{
+    internal_form::{Field, Shape, field, internal},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
     strategy::{Generation, MetadataCheck, Strategy, Subresource},
+    validation::form::{named, one_of, same},
 };
 
 pub const STRATEGY: Strategy = Strategy {

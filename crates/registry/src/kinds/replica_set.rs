@@ -3,15 +3,15 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{
-    bounds::{available_are_ready, none_negative, not_above_replicas},
-    deployment::validate_selector_and_template,
-    status_subresource::{keep_spec, keep_status, reset_status},
-    workload::{default_template, name_warning, selector_is_immutable, template_warnings},
-};
+use super::deployment::validate_selector_and_template;
 use crate::{
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Generation, Strategy, Subresource},
+    validation::{
+        bounds::{available_are_ready, none_negative, not_above_replicas},
+        workload::{default_template, name_warning, selector_is_immutable, template_warnings},
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -3,17 +3,19 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{
-    bounds::{available_are_ready, none_negative, not_above_replicas, not_negative},
-    form::dns_subdomain_in_bytes,
-    pod_template_spec,
-    status_subresource::{keep_spec, keep_status, reset_status},
-    workload::{default_template, name_warning, runs_for_ever, selector_does_not_match, template_warnings},
-};
 use crate::{
     field_selectors::{NAME, NAMESPACE, SelectableFields, number, stored_value},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Generation, Strategy, Subresource},
+    validation::{
+        bounds::{available_are_ready, none_negative, not_above_replicas, not_negative},
+        form::dns_subdomain_in_bytes,
+        pod_template_spec,
+        workload::{
+            default_template, name_warning, runs_for_ever, selector_does_not_match, template_warnings,
+        },
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

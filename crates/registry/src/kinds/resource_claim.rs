@@ -8,23 +8,23 @@ use sternpost_meta::{
     format::{dns_label, dns_subdomain, label_value, qualified_name},
 };
 
-use super::{
-    conditions,
-    device_config::{
-        MAX_CONFIGS, MAX_PARAMETERS_BYTES, OPAQUE, SELECTOR, each, each_once, validate_configuration,
-        validate_fully_qualified, validate_raw, validate_selectors,
-    },
-    form::{driver_name, must_be, not_empty, one_of, required, same},
-    internal_form::{Field, NODE_SELECTOR, Shape, field, internal, same_form},
-    label_selector::ExpressionValues,
-    node_selector,
-    resource_slice::validate_pool_name,
-    status_subresource::{keep_spec, keep_status, reset_metadata, reset_status},
-};
+use super::resource_slice::validate_pool_name;
 use crate::{
     context::Context,
+    internal_form::{Field, NODE_SELECTOR, Shape, field, internal, same_form},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status, reset_metadata, reset_status},
     strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
+    validation::{
+        conditions,
+        device_config::{
+            MAX_CONFIGS, MAX_PARAMETERS_BYTES, OPAQUE, SELECTOR, each, each_once, validate_configuration,
+            validate_fully_qualified, validate_raw, validate_selectors,
+        },
+        form::{driver_name, must_be, not_empty, one_of, required, same},
+        label_selector::ExpressionValues,
+        node_selector,
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -3,15 +3,13 @@
 use serde_json::{Value, json};
 use sternpost_meta::field::{Errors, Path};
 
-use super::{
-    internal_form::{Field, Shape, field, internal, optional, same_form},
-    labels::{validate_annotations, validate_labels},
-    resource_claim::{self, default_spec, validate_spec},
-};
+use super::resource_claim::{self, default_spec, validate_spec};
 use crate::{
+    internal_form::{Field, Shape, field, internal, optional, same_form},
     object::{Fields, FieldsMut},
     strategy::{DeleteAnswer, MetadataCheck, Strategy},
     table,
+    validation::labels::{validate_annotations, validate_labels},
 };
 
 pub const STRATEGY: Strategy = Strategy {

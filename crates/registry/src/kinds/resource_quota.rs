@@ -5,15 +5,15 @@ use std::{cell::LazyCell, collections::BTreeSet};
 use serde_json::Value;
 use sternpost_meta::field::{BadValue, Errors, Path};
 
-use super::{
-    form::{named, pointer, texts},
-    internal_form::{Field, Shape, field, internal},
-    resource_list, resource_name,
-    status_subresource::{keep_spec, keep_status, reset_status},
-};
 use crate::{
+    internal_form::{Field, Shape, field, internal},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{DeleteAnswer, Strategy, Subresource},
+    validation::{
+        form::{named, pointer, texts},
+        resource_list, resource_name,
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

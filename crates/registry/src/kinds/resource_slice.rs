@@ -8,17 +8,17 @@ use sternpost_meta::{
     format::{dns_label, dns_subdomain, label_value, qualified_name},
 };
 
-use super::{
-    device_config::{each_once, validate_qualified},
-    form::{driver_name, immutable, must_be, one_of, required},
-    internal_form::{Field, NODE_SELECTOR, Shape, field, internal},
-    label_selector::ExpressionValues,
-    node_selector,
-};
 use crate::{
     field_selectors::{NAME, SelectableFields},
+    internal_form::{Field, NODE_SELECTOR, Shape, field, internal},
     object::{Fields, FieldsMut},
     strategy::{DeleteAnswer, Generation, Strategy},
+    validation::{
+        device_config::{each_once, validate_qualified},
+        form::{driver_name, immutable, must_be, one_of, required},
+        label_selector::ExpressionValues,
+        node_selector,
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

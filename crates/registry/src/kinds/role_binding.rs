@@ -6,15 +6,13 @@ use sternpost_meta::{
     format::{dns_subdomain, path_segment},
 };
 
-use super::{
-    form::{must_be, not_empty, required},
-    internal_form::{Field, Shape, field, internal},
-    role::{self, Scope},
-};
+use super::role::{self, Scope};
 use crate::{
     escalation,
+    internal_form::{Field, Shape, field, internal},
     object::{Fields, FieldsMut},
     strategy::{MetadataCheck, Strategy},
+    validation::form::{must_be, not_empty, required},
 };
 
 pub const STRATEGY: Strategy = Strategy {

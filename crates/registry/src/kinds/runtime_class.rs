@@ -9,17 +9,17 @@ use sternpost_meta::{
     quantity::Quantity,
 };
 
-use super::{
-    deprecated_label::advice,
-    form::{immutable, required},
-    internal_form::{Field, Shape, field, internal},
-    labels::validate_labels,
-    pod_spec::validate_tolerations,
-    resource_list,
-};
 use crate::{
+    internal_form::{Field, Shape, field, internal},
     object::Fields,
     strategy::{MetadataCheck, Strategy},
+    validation::{
+        deprecated_label::advice,
+        form::{immutable, required},
+        labels::validate_labels,
+        pod_spec::validate_tolerations,
+        resource_list,
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -6,10 +6,10 @@ use sternpost_meta::{
     selector::LabelSelector,
 };
 
-use super::bounds::not_negative;
 use crate::{
     object::{Fields, FieldsMut},
     strategy::Strategy,
+    validation::bounds::not_negative,
 };
 
 pub const STRATEGY: Strategy = Strategy {

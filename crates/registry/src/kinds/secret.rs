@@ -8,11 +8,12 @@ use sternpost_meta::{
     format::config_key,
 };
 
-use super::{config_map::validate_immutable, form::immutable, form::must_be};
+use super::config_map::validate_immutable;
 use crate::{
     field_selectors::{NAME, NAMESPACE, SelectableFields},
     object::{Fields, FieldsMut},
     strategy::{MetadataCheck, Strategy},
+    validation::form::{immutable, must_be},
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -1,7 +1,9 @@
 //! `Service`
 //!
-//! Addresses and ports come from [`service_allocation`](super::service_allocation),
+//! Addresses and ports come from [`allocation`],
 //! which runs between the preparation and the validation of a write.
+
+pub mod allocation;
 
 use std::collections::BTreeSet;
 
@@ -13,18 +15,20 @@ use sternpost_meta::{
 
 use super::{
     endpoints::{validate_port_number, validate_protocol},
-    form::{must_be, named, one_of, pointer, same, texts},
     ingress::validate_load_balancer_hostname,
-    internal_form::{Field, Shape, field, internal},
-    ip_ranges::{cidr_warning, family_of_ip, ip_warning, validate_non_special},
-    labels::validate_labels,
-    node_connection, service_allocation,
-    status_subresource::{keep_spec, keep_status},
 };
 use crate::{
     field_selectors::{NAME as NAME_FIELD, NAMESPACE, SelectableFields},
+    internal_form::{Field, Shape, field, internal},
+    node_connection,
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status},
     strategy::{Action, DeleteAnswer, Proxy, Strategy, Subresource},
+    validation::{
+        form::{must_be, named, one_of, pointer, same, texts},
+        ip_ranges::{Family, cidr_warning, family_of_ip, ip_warning, validate_non_special},
+        labels::validate_labels,
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {
@@ -52,7 +56,7 @@ pub const STRATEGY: Strategy = Strategy {
         ..SelectableFields::DEFAULT
     }),
     columns: columns::COLUMNS,
-    allocation: Some(service_allocation::ALLOCATION),
+    allocation: Some(allocation::ALLOCATION),
     storage_prefix: Some("services/specs"),
     ..Strategy::of("", "Service")
 };
@@ -472,7 +476,7 @@ pub(super) fn validate_addresses(spec: &Value, old: Option<&Value>, errors: &mut
         }
     }
     for (index, (ip, family)) in texts(spec, "clusterIPs").zip(texts(spec, "ipFamilies")).enumerate() {
-        let found = family_of_ip(ip).map(super::ip_ranges::Family::name);
+        let found = family_of_ip(ip).map(Family::name);
         if FAMILIES.contains(&family) && found != Some(family) {
             let problem = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
             errors.invalid(list.index(index), ip, &problem);

@@ -8,15 +8,15 @@ use sternpost_meta::{
     format::cidr_strict,
 };
 
-use super::{
-    form::{must_be, texts},
-    internal_form::{Field, Shape, field, internal},
-    ip_ranges::family_of_cidr,
-    status_subresource::{keep_spec, keep_status, reset_metadata},
-};
 use crate::{
+    internal_form::{Field, Shape, field, internal},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status, reset_metadata},
     strategy::{Strategy, Subresource},
+    validation::{
+        form::{must_be, texts},
+        ip_ranges::family_of_cidr,
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

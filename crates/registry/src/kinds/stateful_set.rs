@@ -9,25 +9,25 @@ use sternpost_meta::{
     selector::LabelSelector,
 };
 
-use super::{
-    bounds::{
-        NOT_NEGATIVE, available_are_ready, collisions_not_decremented, none_negative, not_above_replicas,
-        not_negative,
-    },
-    form::{named, same},
-    int_or_percent,
-    internal_form::{Field, Shape, field, internal},
-    label_selector,
-    labels::{validate_annotations, validate_labels},
-    persistent_volume_claim, pod_template_spec, resource_list,
-    status_subresource::{keep_spec, keep_status, reset_status},
-    workload::{
-        default_template, runs_for_ever, selector_matches_template, selector_value, template_warnings,
-    },
-};
+use super::persistent_volume_claim;
 use crate::{
+    internal_form::{Field, Shape, field, internal},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Generation, Strategy, Subresource},
+    validation::{
+        bounds::{
+            NOT_NEGATIVE, available_are_ready, collisions_not_decremented, none_negative, not_above_replicas,
+            not_negative,
+        },
+        form::{named, same},
+        int_or_percent, label_selector,
+        labels::{validate_annotations, validate_labels},
+        pod_template_spec, resource_list,
+        workload::{
+            default_template, runs_for_ever, selector_matches_template, selector_value, template_warnings,
+        },
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

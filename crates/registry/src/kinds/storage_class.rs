@@ -8,13 +8,13 @@ use sternpost_meta::{
     format::qualified_name,
 };
 
-use super::{
-    deprecated_label::advice,
-    form::{immutable, named, one_of, texts},
-};
 use crate::{
     object::{Fields, FieldsMut},
     strategy::{DeleteAnswer, MetadataCheck, Strategy},
+    validation::{
+        deprecated_label::advice,
+        form::{immutable, named, one_of, texts},
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -6,11 +6,12 @@ use sternpost_meta::{
     format::qualified_name,
 };
 
-use super::{
-    form::must_be,
+use crate::{
     internal_form::{Shape, field, internal},
+    object::Fields,
+    strategy::Strategy,
+    validation::form::must_be,
 };
-use crate::{object::Fields, strategy::Strategy};
 
 pub const SUBJECT: Strategy = Strategy {
     validate: |review, errors| {

@@ -9,16 +9,16 @@ use sternpost_meta::{
     format::qualified_name,
 };
 
-use super::{
-    admission_policy::{Expressions, Unchecked, default_policy, note, validate_policy},
-    conditions,
-    form::{not_empty, one_of},
-    internal_form::{Field, Shape, field, internal},
-    status_subresource::{keep_spec, keep_status, reset_metadata, reset_status},
-};
 use crate::{
+    internal_form::{Field, Shape, field, internal},
     object::Fields,
+    status_subresource::{keep_spec, keep_status, reset_metadata, reset_status},
     strategy::{Generation, MetadataCheck, Strategy, Subresource},
+    validation::{
+        admission_policy::{Expressions, Unchecked, default_policy, note, validate_policy},
+        conditions,
+        form::{not_empty, one_of},
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use serde_json::Value;
 use sternpost_meta::field::{BadValue, Errors, Path};
 
-use super::{
-    admission_policy::{default_binding, validate_binding},
-    form::{named, one_of, texts},
-};
 use crate::{
     object::Fields,
     strategy::{Generation, MetadataCheck, Strategy},
+    validation::{
+        admission_policy::{default_binding, validate_binding},
+        form::{named, one_of, texts},
+    },
 };
 
 pub const STRATEGY: Strategy = Strategy {

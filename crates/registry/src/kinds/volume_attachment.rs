@@ -6,16 +6,13 @@ use sternpost_meta::{
     format::dns_subdomain,
 };
 
-use super::{
-    form::{driver_name, must_be},
-    internal_form::{Field, Shape, field, internal, same_form},
-    persistent_volume::{self, Use, validate_spec_at},
-    persistent_volume_source,
-    status_subresource::{keep_spec, keep_status, reset_metadata},
-};
+use super::persistent_volume::{self, Use, source, validate_spec_at};
 use crate::{
+    internal_form::{Field, Shape, field, internal, same_form},
     object::{Fields, FieldsMut},
+    status_subresource::{keep_spec, keep_status, reset_metadata},
     strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
+    validation::form::{driver_name, must_be},
 };
 
 pub const STRATEGY: Strategy = Strategy {
@@ -60,7 +57,7 @@ const SPEC: &[Field] = &[
 fn default(attachment: &mut Value) {
     let source = attachment.object_mut("spec").object_mut("source");
     if source.has("inlineVolumeSpec") {
-        persistent_volume_source::default(source.object_mut("inlineVolumeSpec"));
+        source::default(source.object_mut("inlineVolumeSpec"));
     }
 }
 

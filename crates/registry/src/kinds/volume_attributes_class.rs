@@ -3,13 +3,11 @@
 use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{
-    form::same,
-    storage_class::{validate_parameters, validate_provisioner},
-};
+use super::storage_class::{validate_parameters, validate_provisioner};
 use crate::{
     object::Fields,
     strategy::{DeleteAnswer, MetadataCheck, Strategy},
+    validation::form::same,
 };
 
 pub const STRATEGY: Strategy = Strategy {

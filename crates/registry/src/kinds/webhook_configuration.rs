@@ -8,16 +8,16 @@ use sternpost_meta::{
     format::{dns1035_label, fully_qualified_name},
 };
 
-use super::{
-    admission_rule::{FAILURE_POLICIES, MATCH_POLICIES, default_pointers, default_rules, validate_rule},
-    form::{one_of, texts},
-    label_selector::{self, ExpressionValues, has_bad_value},
-    match_condition::{self, ProblemOf},
-    webhook_client_config,
-};
 use crate::{
     object::{Fields, FieldsMut},
     strategy::{Generation, MetadataCheck, Strategy},
+    validation::{
+        admission_rule::{FAILURE_POLICIES, MATCH_POLICIES, default_pointers, default_rules, validate_rule},
+        form::{one_of, texts},
+        label_selector::{self, ExpressionValues, has_bad_value},
+        match_condition::{self, ProblemOf},
+        webhook_client_config,
+    },
 };
 
 pub const VALIDATING: Strategy = Strategy {

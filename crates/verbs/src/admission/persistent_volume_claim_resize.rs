@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sternpost_meta::{quantity::Quantity, status::Status};
-use sternpost_registry::{kinds::resource_list, object::Fields};
+use sternpost_registry::{object::Fields, validation::resource_list};
 
 use super::{Operation, Plugin, Request, default_storage_class::CLASS_ANNOTATION};
 

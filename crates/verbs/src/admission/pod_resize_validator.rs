@@ -5,7 +5,7 @@ use sternpost_meta::{
     quantity::Quantity,
     status::{Cause, CauseReason, Status},
 };
-use sternpost_registry::{kinds::resource_list, object::Fields};
+use sternpost_registry::{object::Fields, validation::resource_list};
 
 use super::{
     Operation, Plugin, Request,

@@ -4,12 +4,10 @@ use serde_json::Value;
 use sternpost_admission::policy::compile::{Compiler, Params};
 use sternpost_meta::expression::{Problem, Purpose};
 use sternpost_registry::{
-    kinds::{
-        admission_policy::Expressions, mutating_admission_policy as mutating,
-        validating_admission_policy as validating,
-    },
+    kinds::{mutating_admission_policy as mutating, validating_admission_policy as validating},
     object::Fields,
     strategy::Strategy,
+    validation::admission_policy::Expressions,
 };
 
 pub(crate) const VALIDATING: Strategy = Strategy {

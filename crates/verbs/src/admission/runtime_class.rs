@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde_json::Value;
 use sternpost_meta::status::Status;
 use sternpost_registry::{
-    kinds::resource_list,
     object::{Fields, FieldsMut},
+    validation::resource_list,
 };
 
 use super::{Operation, Plugin, Request};

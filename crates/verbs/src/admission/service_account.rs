@@ -7,8 +7,8 @@ use sternpost_cache::ResourceId;
 use sternpost_golang::strconv::go_quote;
 use sternpost_meta::status::Status;
 use sternpost_registry::{
-    kinds::pod_annotations::MIRROR,
     object::{Fields, FieldsMut},
+    validation::pod_annotations::MIRROR,
 };
 use tokio::time::{Instant, timeout_at};
 

@@ -7,14 +7,11 @@ use sternpost_meta::field::{Errors, Path};
 
 use super::validate_metadata_and_spec;
 use crate::{
-    kinds::{
-        internal_form::{Shape, indented, same_form},
-        pod_annotations::MIRROR,
-        pod_spec::EPHEMERAL_CONTAINER,
-        status_subresource::reset_metadata,
-        unified_diff::unified_diff,
-    },
+    internal_form::{Shape, indented, same_form},
     object::{Fields, FieldsMut},
+    status_subresource::reset_metadata,
+    unified_diff::unified_diff,
+    validation::{pod_annotations::MIRROR, pod_spec::EPHEMERAL_CONTAINER},
 };
 
 /// The stored pod with the ephemeral containers of the request.

@@ -7,8 +7,8 @@ use sternpost_meta::field::{BadValue, Errors, Path};
 
 use super::{ephemeral_containers::with_request_metadata, update::put_back, validate_metadata_and_spec};
 use crate::{
-    kinds::{pod_annotations::MIRROR, pod_spec},
     object::{Fields, FieldsMut},
+    validation::{pod_annotations::MIRROR, pod_spec},
 };
 
 /// What a resize may change.
@@ -112,7 +112,7 @@ fn validate_pod_level(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut E
     put_back_mutable(&mut rest, old);
     let same = ["limits", "requests"].iter().all(|list| {
         let (rest, old) = (rest.field("resources").field(list), old_resources.field(list));
-        crate::kinds::form::same(rest, old)
+        crate::validation::form::same(rest, old)
     });
     if !same {
         errors.forbidden(path, "only cpu and memory resources are mutable at pod-level");

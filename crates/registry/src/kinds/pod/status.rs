@@ -13,11 +13,12 @@ use sternpost_meta::{
 };
 
 use crate::{
-    kinds::{
-        form::{must_be, named, one_of},
-        pod_annotations, status_subresource,
-    },
     object::{Fields, FieldsMut},
+    status_subresource,
+    validation::{
+        form::{must_be, named, one_of},
+        pod_annotations,
+    },
 };
 
 /// `podIP` and `podIPs` say the same in two ways; where they differ `podIP` counts.

@@ -7,13 +7,10 @@ use sternpost_meta::field::{BadValue, Errors, Path};
 
 use super::validate_metadata_and_spec;
 use crate::{
-    kinds::{
-        form::same,
-        internal_form::{Shape, compact, internal},
-        pod_annotations, pod_spec,
-        unified_diff::unified_diff,
-    },
+    internal_form::{Shape, compact, internal},
     object::{Fields, FieldsMut},
+    unified_diff::unified_diff,
+    validation::{form::same, pod_annotations, pod_spec},
 };
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sternpost_meta::format::dns_label;
 
-use crate::{kinds::pod_warnings, object::Fields};
+use crate::{object::Fields, validation::pod_warnings};
 
 /// Only on creation: later it is mostly controllers that write to pods.
 pub fn warnings(pod: &Value, old: Option<&Value>) -> Vec<String> {

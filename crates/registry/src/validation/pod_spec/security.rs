@@ -12,11 +12,9 @@ use super::{
     Context, Privileged, each_container, paths::validate_descending, windows::validate_windows_options,
 };
 use crate::{
-    kinds::{
-        form::{named, one_of},
-        internal_form::{Field, Shape, field, internal},
-    },
+    internal_form::{Field, Shape, field, internal},
     object::Fields,
+    validation::form::{named, one_of},
 };
 
 const MAX_SYSCTL_NAME: usize = 253;

@@ -1,9 +1,9 @@
 //! The internal form of volumes.
 
 use super::{FIELD_REF, LOCAL_OBJECT_REFERENCE, RESOURCE_FIELD_REF};
-use crate::kinds::{
+use crate::{
     internal_form::{Field, Shape, field, optional},
-    persistent_volume_claim,
+    kinds::persistent_volume_claim,
 };
 
 pub const VOLUME: &[Field] = &[

@@ -7,14 +7,14 @@ use sternpost_meta::field::{Errors, Path};
 
 use super::Volume;
 use crate::{
-    kinds::{
+    object::Fields,
+    validation::{
         form::not_empty,
         pod_spec::{
             field_ref::{Reader, validate_field_ref, validate_resource_ref},
             paths::{validate_file_mode, validate_non_reserved},
         },
     },
-    object::Fields,
 };
 
 const MIN_TOKEN_SECONDS: i64 = 600;

@@ -9,11 +9,11 @@ use sternpost_meta::{
     format::{c_identifier, dns_subdomain},
 };
 
-use super::{
-    form::{driver_name, must_be},
+use super::form::{driver_name, must_be};
+use crate::{
     internal_form::{Field, Shape, field},
+    object::Fields,
 };
-use crate::object::Fields;
 
 pub const MAX_SELECTORS: usize = 32;
 pub const MAX_CONFIGS: usize = 32;

@@ -5,14 +5,14 @@ use sternpost_meta::field::{Errors, Path};
 
 use super::Volume;
 use crate::{
-    kinds::{
+    object::Fields,
+    validation::{
         form::not_empty,
         volume_source::{
             ISCSI_INTERFACE_TOO_LONG, is_iscsi_name, iscsi_interface_is_too_long, validate_iscsi_access,
             validate_secret, validate_storage_os,
         },
     },
-    object::Fields,
 };
 
 pub fn iscsi(source: &Value, path: Path<'_>, volume: &Volume<'_>, errors: &mut Errors) {

@@ -10,10 +10,9 @@ use sternpost_meta::{field::Path, format::label_value, quantity::Quantity};
 use super::{
     deprecated_label::{advice, warn_node_selector},
     ip_ranges::ip_warning,
-    persistent_volume_claim,
     pod_annotations::APP_ARMOR_PREFIX,
 };
-use crate::object::Fields;
+use crate::{kinds::persistent_volume_claim, object::Fields};
 
 /// Warnings for a template at `path`.
 pub fn of_template(template: &Value, path: &Path<'_>) -> Vec<String> {

@@ -20,17 +20,17 @@ use sternpost_meta::{
 };
 
 use super::{
-    form::{named, pointer, same, texts},
-    ip_ranges::{Family, contains, parse_cidr},
-    service::{
-        HEADLESS, allocates_node_ports, has_cluster_ip, has_health_check, has_node_ports, is_headless,
-        node_ports, validate_addresses,
-    },
+    HEADLESS, allocates_node_ports, has_cluster_ip, has_health_check, has_node_ports, is_headless,
+    node_ports, validate_addresses,
 };
 use crate::{
     context::{Cluster, Context},
     object::{Fields, FieldsMut},
     strategy::{Allocated, Allocation, Claim, ClaimKey},
+    validation::{
+        form::{named, pointer, same, texts},
+        ip_ranges::{Family, contains, parse_cidr},
+    },
 };
 
 /// The range services get their addresses from unless told otherwise.
@@ -656,7 +656,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::kinds::{ip_ranges::parse_cidr, service::STRATEGY};
+    use crate::{kinds::service::STRATEGY, validation::ip_ranges::parse_cidr};
 
     fn create(spec: &Value, range: &str, used: &[&str], ports: &[u16]) -> Result<Value, Refusal> {
         let mut service = json!({"metadata": {"name": "s"}, "spec": spec});

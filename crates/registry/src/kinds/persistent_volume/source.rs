@@ -6,17 +6,19 @@ use sternpost_meta::{
     format::{dns_label, dns_subdomain},
 };
 
-use super::{
-    form::{driver_name, must_be, one_of, required},
+use crate::{
     internal_form::{Field, Shape, field},
-    volume_source::{
-        self, ISCSI_INTERFACE_TOO_LONG, aws_elastic_block_store, azure_disk, cephfs, fc, flex_volume,
-        flocker, gce_persistent_disk, is_iscsi_name, iscsi_interface_is_too_long, nfs,
-        photon_persistent_disk, portworx, quobyte, rbd, scale_io, validate_iscsi_access, validate_secret,
-        validate_storage_os, vsphere,
+    object::{Fields, FieldsMut},
+    validation::{
+        form::{driver_name, must_be, one_of, required},
+        volume_source::{
+            self, ISCSI_INTERFACE_TOO_LONG, aws_elastic_block_store, azure_disk, cephfs, fc, flex_volume,
+            flocker, gce_persistent_disk, is_iscsi_name, iscsi_interface_is_too_long, nfs,
+            photon_persistent_disk, portworx, quobyte, rbd, scale_io, validate_iscsi_access, validate_secret,
+            validate_storage_os, vsphere,
+        },
     },
 };
-use crate::object::{Fields, FieldsMut};
 
 /// Fills in what sources leave open.
 pub fn default(spec: &mut Value) {

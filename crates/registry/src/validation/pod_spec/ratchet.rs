@@ -10,12 +10,12 @@ use super::{
     security::is_host_sysctl,
 };
 use crate::{
-    kinds::{
+    object::Fields,
+    validation::{
         label_selector::{self, ExpressionValues},
         node_selector,
         resource_name::is_huge_pages,
     },
-    object::Fields,
 };
 
 /// True where a check is off because the stored spec would not pass it.

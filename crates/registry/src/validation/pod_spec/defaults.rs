@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::{image::default_pull_policy, resources};
 use crate::{
-    kinds::{persistent_volume_claim, resource_list},
+    kinds::persistent_volume_claim,
     object::{Fields, FieldsMut},
+    validation::resource_list,
 };
 
 /// Mode of files from secrets, config maps, downward API and projections: 0644.

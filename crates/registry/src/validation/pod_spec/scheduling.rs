@@ -10,8 +10,8 @@ use sternpost_meta::{
 
 use super::Context;
 use crate::{
-    kinds::{label_selector, labels::validate_label_key},
     object::{Fields, FieldsMut},
+    validation::{label_selector, labels::validate_label_key},
 };
 
 /// `spec.readinessGates` and `spec.schedulingGates`.

@@ -18,8 +18,8 @@ use super::{
     security::validate_container_security,
 };
 use crate::{
-    kinds::form::{must_be, named, one_of, required},
     object::Fields,
+    validation::form::{must_be, named, one_of, required},
 };
 
 pub fn validate_containers(context: &Context<'_>, path: &Path<'_>, errors: &mut Errors) {

@@ -6,11 +6,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    horizontal_pod_autoscaler::cpu_metric,
-    internal_form::{Field, LABEL_SELECTOR, Shape, compact, field, optional},
-};
+use super::cpu_metric;
 use crate::{
+    internal_form::{Field, LABEL_SELECTOR, Shape, compact, field, optional},
     object::{Fields, FieldsMut},
     strategy::Conversion,
 };

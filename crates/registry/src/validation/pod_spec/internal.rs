@@ -15,7 +15,7 @@ use super::{
     security::{SE_LINUX_OPTIONS, SECCOMP_PROFILE, SECURITY_CONTEXT, WINDOWS_OPTIONS},
 };
 use crate::{
-    kinds::internal_form::{
+    internal_form::{
         Field, LABEL_SELECTOR, NODE_SELECTOR, Shape, field, indented, internal, optional, same_form,
     },
     object::{Fields, FieldsMut},

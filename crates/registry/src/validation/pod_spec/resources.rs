@@ -10,12 +10,12 @@ use sternpost_meta::{
 
 use super::{Context, resource_claims::validate_claims};
 use crate::{
-    kinds::{
+    object::{Fields, FieldsMut},
+    validation::{
         form::named,
         resource_list,
         resource_name::{is_huge_pages, is_overcommit_allowed},
     },
-    object::{Fields, FieldsMut},
 };
 
 const COMPUTE: &[&str] = &["cpu", "memory"];

@@ -7,7 +7,7 @@ use sternpost_meta::{
 };
 
 use super::{Context, Privileged, each_container};
-use crate::{kinds::form::named, object::Fields};
+use crate::{object::Fields, validation::form::named};
 
 const MAX_CREDENTIAL_SPEC: usize = 64 * 1024;
 const MAX_DOMAIN: usize = 255;

@@ -11,13 +11,15 @@ use sternpost_meta::{
     status::CauseReason,
 };
 
-use super::{
-    bounds::not_negative,
-    form::{named, pointer},
+use super::status::count_indexes;
+use crate::{
     internal_form::{Field, Shape, field},
-    job_status::count_indexes,
+    object::Fields,
+    validation::{
+        bounds::not_negative,
+        form::{named, pointer},
+    },
 };
-use crate::object::Fields;
 
 pub const MAX_FAILURE_RULES: usize = 20;
 pub const MAX_EXIT_CODES: usize = 255;

@@ -13,12 +13,12 @@ use super::{
     scheduling::{validate_label_keys, validate_label_keys_asked_once},
 };
 use crate::{
-    kinds::{
+    object::Fields,
+    validation::{
         label_selector::{self, ExpressionValues},
         labels::validate_label_key,
         node_selector,
     },
-    object::Fields,
 };
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";

@@ -7,13 +7,15 @@ use serde_json::Value;
 use sternpost_golang::strconv::go_quote;
 use sternpost_meta::field::{Errors, Path};
 
-use super::{
-    bounds::none_negative,
-    form::{named, pointer, same, texts},
+use super::policies::invalid_without_value;
+use crate::{
     internal_form::{Field, Shape, field, internal},
-    job_policies::invalid_without_value,
+    object::Fields,
+    validation::{
+        bounds::none_negative,
+        form::{named, pointer, same, texts},
+    },
 };
-use crate::object::Fields;
 
 const UNCOUNTED: &[Field] =
     &[field("Succeeded", "succeeded", Shape::Raw), field("Failed", "failed", Shape::Raw)];

@@ -9,7 +9,7 @@ use sternpost_meta::{
 };
 
 use crate::{
-    kinds::internal_form::{Field, Shape, field, internal},
+    internal_form::{Field, Shape, field, internal},
     object::Fields,
 };
 

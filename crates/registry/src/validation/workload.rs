@@ -9,11 +9,13 @@ use sternpost_meta::{
 
 use super::{
     form::{named, same},
-    internal_form::{LABEL_SELECTOR, Shape, internal},
     pod_spec::same_spec,
     pod_template_spec, pod_warnings,
 };
-use crate::object::{Fields, FieldsMut};
+use crate::{
+    internal_form::{LABEL_SELECTOR, Shape, internal},
+    object::{Fields, FieldsMut},
+};
 
 pub fn default_template(spec: &mut Value) {
     pod_template_spec::default(spec.object_mut("template"));

@@ -22,17 +22,17 @@ use super::{
     resources::quantity,
 };
 use crate::{
-    kinds::{
+    kinds::persistent_volume_claim,
+    object::Fields,
+    validation::{
         form::{driver_name, must_be, not_empty, one_of, required},
         labels::{validate_annotations, validate_labels},
-        persistent_volume_claim,
         volume_source::{
             self, aws_elastic_block_store, azure_disk, azure_file, cephfs, fc, flex_volume, flocker,
             gce_persistent_disk, glusterfs, nfs, photon_persistent_disk, portworx, quobyte, rbd, scale_io,
             vsphere,
         },
     },
-    object::Fields,
 };
 
 /// The volumes without faults, by name: only these can be mounted.
