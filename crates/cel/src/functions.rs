@@ -36,6 +36,10 @@ pub(crate) struct Function {
     pub takes_pattern: bool,
     /// Whether there is such a function in mutations alone.
     pub is_of_mutations: bool,
+    /// What literals among the operands are asked, before anything runs.
+    pub literals: Option<Literals>,
+    /// Whether lists and maps anywhere in its arguments may hold values of several types.
+    pub takes_mixed: bool,
 }
 
 pub(crate) enum Body {
@@ -53,6 +57,9 @@ pub(crate) type Cost = for<'a> fn(&Call<'_, 'a>, Option<&Value<'a>>) -> u64;
 /// The most that a call can cost, its operands included.
 pub(crate) type Estimate = fn(&Operands<'_>) -> Price;
 pub(crate) type Form = fn(&mut Planner<'_>, &[&Expr]) -> Planned<Plan>;
+/// What is wrong with an operand, or with the call as a whole.
+pub(crate) type Literals =
+    for<'e> fn(&[&'e Expr], &dyn Fn(&Expr) -> Type) -> Option<(Option<&'e Expr>, String)>;
 type Mismatch = fn(&'static str, &[Value<'_>]) -> EvalError;
 
 pub(crate) const fn function(
@@ -84,6 +91,8 @@ const fn row(name: &'static str, signatures: &'static str, body: Body, estimate:
         is_folded: false,
         takes_pattern: false,
         is_of_mutations: false,
+        literals: None,
+        takes_mixed: false,
     }
 }
 
@@ -105,6 +114,16 @@ impl Function {
 
     pub const fn of_mutations(mut self) -> Self {
         self.is_of_mutations = true;
+        self
+    }
+
+    pub const fn literals(mut self, literals: Literals) -> Self {
+        self.literals = Some(literals);
+        self
+    }
+
+    pub const fn mixed(mut self) -> Self {
+        self.takes_mixed = true;
         self
     }
 

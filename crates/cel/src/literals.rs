@@ -1,11 +1,9 @@
-//! Checks of literals after types are known.
-
-use sternpost_golang::duration;
+//! Checks of literals after types are known: those of functions, and that lists and maps are of one type.
 
 use crate::{
-    ast::{Expr, Kind, Literal},
+    ast::{Expr, Kind},
     check::Checked,
-    library::{regex, string_format, time},
+    functions,
     parse::MAX_ERRORS,
     source::{Error, Source},
     types::Type,
@@ -46,45 +44,13 @@ fn node(source: &Source, expr: &Expr, checked: &Checked, exempt: bool, errors: &
             same(source, values, errors);
         }
         Kind::Call { function, target, args } => {
-            match (function.as_ref(), target.as_deref(), args.as_slice()) {
-                ("duration", None, [arg]) => {
-                    let fine = match &arg.kind {
-                        Kind::Literal(Literal::String(text)) => duration::parse(text).is_ok(),
-                        Kind::Literal(_) => false,
-                        _ => true,
-                    };
-                    if !fine {
-                        errors.push(source.error(arg.at, "invalid duration argument"));
-                    }
+            if let Some(listed) = functions::named(function) {
+                let operands: Vec<&Expr> = target.as_deref().into_iter().chain(args).collect();
+                let wrong = listed.function.literals.and_then(|check| check(&operands, &plain));
+                if let Some((place, message)) = wrong {
+                    errors.push(source.error(place.map_or(expr.at, |place| place.at), message));
                 }
-                ("timestamp", None, [arg]) => {
-                    let fine = match &arg.kind {
-                        Kind::Literal(Literal::String(text)) => time::Timestamp::parse(text).is_some(),
-                        Kind::Literal(Literal::Int(seconds)) => {
-                            time::Timestamp::from_seconds(*seconds).is_some()
-                        }
-                        Kind::Literal(_) => false,
-                        _ => true,
-                    };
-                    if !fine {
-                        errors.push(source.error(arg.at, "invalid timestamp argument"));
-                    }
-                }
-                ("matches", Some(_), [arg]) | ("matches", None, [_, arg]) => {
-                    if let Kind::Literal(Literal::String(pattern)) = &arg.kind
-                        && regex::compile(pattern).is_err()
-                    {
-                        errors.push(source.error(arg.at, "invalid matches argument"));
-                    }
-                }
-                ("format", Some(Expr { kind: Kind::Literal(Literal::String(format)), .. }), [list]) => {
-                    inner_exempt = true;
-                    if let Some((place, message)) = string_format::check(format, list, &plain) {
-                        errors.push(source.error(place.map_or(expr.at, |place| place.at), message));
-                    }
-                }
-                ("format", Some(_), [_]) => inner_exempt = true,
-                _ => {}
+                inner_exempt |= listed.function.takes_mixed;
             }
         }
         _ => {}

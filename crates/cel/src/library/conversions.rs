@@ -3,6 +3,7 @@
 use sternpost_golang::duration;
 
 use crate::{
+    ast::{Expr, Kind, Literal},
     estimate,
     evaluate::EvalError,
     functions::{Call, Function, function, named_mismatch},
@@ -109,7 +110,13 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         estimate::one,
         cost::one,
     )
-    .folded(),
+    .folded()
+    .literals(|operands, _| {
+        literal(operands, "invalid duration argument", |literal| match literal {
+            Literal::String(text) => duration::parse(text).is_ok(),
+            _ => false,
+        })
+    }),
     function(
         "timestamp",
         "23 (timestamp):timestamp (string):timestamp (int):timestamp",
@@ -130,7 +137,14 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         estimate::one,
         cost::one,
     )
-    .folded(),
+    .folded()
+    .literals(|operands, _| {
+        literal(operands, "invalid timestamp argument", |literal| match literal {
+            Literal::String(text) => time::Timestamp::parse(text).is_some(),
+            Literal::Int(seconds) => time::Timestamp::from_seconds(*seconds).is_some(),
+            _ => false,
+        })
+    }),
     function(
         "type",
         "23 (A):type(A)",
@@ -171,6 +185,20 @@ pub(crate) const FUNCTIONS: &[Function] = &[
 fn one<'a>(call: &Call<'_, 'a>, convert: fn(&Value<'a>) -> Option<Outcome<'a>>) -> Option<Outcome<'a>> {
     match call.operands {
         [value] => convert(value),
+        _ => None,
+    }
+}
+
+/// Of functions of one literal.
+fn literal<'e>(
+    operands: &[&'e Expr],
+    message: &str,
+    is_fine: fn(&Literal) -> bool,
+) -> Option<(Option<&'e Expr>, String)> {
+    match operands {
+        [operand @ Expr { kind: Kind::Literal(literal), .. }] if !is_fine(literal) => {
+            Some((Some(operand), message.to_owned()))
+        }
         _ => None,
     }
 }

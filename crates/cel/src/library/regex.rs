@@ -4,6 +4,7 @@ use regex::Regex;
 use sternpost_golang::regexp;
 
 use crate::{
+    ast::{Expr, Kind, Literal},
     estimate,
     evaluate::EvalError,
     functions::{Call, Function, function, plain_mismatch},
@@ -30,6 +31,14 @@ pub(crate) const FUNCTIONS: &[Function] =
             |call, result| if call.method { cost::pattern(call, result) } else { 1 },
         )
         .with_pattern()
+        .literals(|operands, _| match operands {
+            [_, operand @ Expr { kind: Kind::Literal(Literal::String(pattern)), .. }]
+                if compile(pattern).is_err() =>
+            {
+                Some((Some(operand), "invalid matches argument".to_owned()))
+            }
+            _ => None,
+        })
         .mismatch(plain_mismatch),
         function(
             "find",

@@ -1,6 +1,7 @@
 //! Functions on text. Indexes count code points.
 
 use crate::{
+    ast::{Expr, Kind, Literal},
     estimate::{self, Operands, Price, Size, scaled},
     evaluate::{EvalError, Meter},
     functions::{Call, Function, function, plain_mismatch},
@@ -173,7 +174,14 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         },
         estimate::tenth,
         cost::tenth,
-    ),
+    )
+    .literals(|operands, ty| match operands {
+        [Expr { kind: Kind::Literal(Literal::String(format)), .. }, list] => {
+            string_format::check(format, list, ty)
+        }
+        _ => None,
+    })
+    .mixed(),
     function(
         "strings.quote",
         "29 (string):string",
