@@ -260,6 +260,7 @@ async fn an_old_remote_is_listed_whatever_its_v2_lacks() {
             true,
         ),
     ];
+    let begun = Instant::now();
     let mut extensions = Vec::new();
     for (group, document, _) in documents.clone() {
         let extension = Extension::start(move |call| match call.target.as_str() {
@@ -283,6 +284,12 @@ async fn an_old_remote_is_listed_whatever_its_v2_lacks() {
         assert_eq!(merged["paths"].get(&path).is_some(), *is_there, "{group}");
     }
     assert_eq!(merged["paths"].get("/apis/elsewhere.example/v1/things"), None);
+    // All that from the first look, which comes at once: none had to wait for the next, a minute later.
+    let minutes = usize::try_from(begun.elapsed().as_secs() / 60).unwrap();
+    for (extension, (group, ..)) in extensions.iter().zip(&documents) {
+        let looks = extension.calls().iter().filter(|call| call.target == "/openapi/v2").count();
+        assert!((1..=1 + minutes).contains(&looks), "{group} was asked {looks} times");
+    }
     server.stop();
 }
 
