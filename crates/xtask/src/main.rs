@@ -1,7 +1,7 @@
-//! `cargo xtask ci`: what CI checks, in order, stopping at the first failure.
-//! `cargo xtask bench`: what objects cost, beside a kube-apiserver if there is one.
+//! The one door for developers. Every command is a program of the repository that also runs by itself:
+//! `cargo xtask ci` is `.ci/run`, which has the list of what CI checks.
+//! `cargo xtask bench NAME` is `benches/NAME.py` on a release that it builds.
 //! `cargo xtask campaign NAME`: fuzzing, kills or hostile load for hours, with a report.
-//! `cargo xtask bench kustomize`: what builds cost, beside a kustomize if there is one.
 //! `cargo xtask complexity`: whether anything takes more than linear time in what a client sends.
 
 mod complexity;
@@ -9,36 +9,27 @@ mod complexity;
 use std::{
     env,
     ffi::OsStr,
+    fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
 
-/// Name, and the arguments to cargo.
-const CHECKS: [(&str, &[&str]); 5] = [
-    ("format", &["fmt", "--all", "--check"]),
-    ("lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]),
-    ("licences", &["deny", "--locked", "check", "--hide-inclusion-graph", "licenses", "bans", "sources"]),
-    ("tests", &["test", "--workspace", "--locked"]),
-    ("documentation", &["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"]),
-];
+const CI: &str = ".ci/run";
+
+const BENCHES: &str = "benches";
 
 const CAMPAIGN: &str = "tests/campaigns/campaign.py";
 
-const USAGE: &str = "usage: cargo xtask ci
-       cargo xtask bench [OPTIONS OF benches/objects.py]
-       cargo xtask bench kustomize [OPTIONS OF benches/kustomize.py]
+const USAGE: &str = "usage: cargo xtask ci [--list]
+       cargo xtask bench [NAME [OPTIONS OF benches/NAME.py]]
        cargo xtask campaign fuzz|kills|load [OPTIONS OF tests/campaigns/campaign.py]
        cargo xtask complexity [WORD...]
 
-ci checks format, lints, licences (if cargo-deny is installed), tests (layering among
-them) and documentation. The real-client suites are started by .ci/run.
+ci is .ci/run: all that CI checks. Steps that need more than a Rust toolchain are skipped
+where it is missing, and say what. --list names the steps and what each needs.
 
-bench builds a release and measures it with one client; with --peer-kubeconfig FILE
-[--peer-store-pid N] also the kube-apiserver that FILE leads to, in the same run, and
-prints the ratios. Needs Linux and Python 3.9.
-
-bench kustomize does the same for builds, beside the kustomize that --kustomize PATH or
-the environment variable KUSTOMIZE names.
+bench builds a release and measures it, most beside a kube-apiserver or kustomize if there
+is one; without a name it lists the benches. Needs Linux and Python 3.9.
 
 campaign runs for hours and writes a report (--report FILE): every fuzz target, the crash
 test of the whole server, or friendly and hostile clients on a release that it builds.
@@ -54,13 +45,12 @@ and it says so.
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["ci"] => ci(),
-        ["bench", "kustomize", ref options @ ..] => measure("benches/kustomize.py", options),
-        ["bench", ref options @ ..] => bench(options),
+        ["ci", ref options @ ..] => run(Command::new(workspace().join(CI)).args(options)),
+        ["bench"] => list_benches(),
+        ["bench", name, ref options @ ..] => bench(name, options),
         ["campaign", "load", ref options @ ..] => measure(CAMPAIGN, &[&["load"], options].concat()),
         ["campaign", name @ ("fuzz" | "kills"), ref options @ ..] => {
-            let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(CAMPAIGN);
-            run(Command::new(program).arg(name).args(options))
+            run(Command::new(workspace().join(CAMPAIGN)).arg(name).args(options))
         }
         ["complexity", ref words @ ..] => complexity::check(words),
         _ => {
@@ -77,36 +67,49 @@ fn main() -> ExitCode {
     }
 }
 
-fn ci() -> Result<(), String> {
-    for (name, arguments) in CHECKS {
-        if name == "licences" && !has_cargo_deny() {
-            say(&format!("xtask: {name}: SKIPPED: cargo-deny is not installed\n"));
-            continue;
-        }
-        say(&format!("xtask: {name}: cargo {}\n", arguments.join(" ")));
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(arguments);
-        if name == "documentation" {
-            cargo.env("RUSTDOCFLAGS", "--deny warnings");
-        }
-        run(&mut cargo).map_err(|why| format!("{name}: {why}"))?;
+fn list_benches() -> Result<(), String> {
+    say("cargo xtask bench NAME [OPTIONS], where NAME is one of\n");
+    for name in benches()? {
+        let text = fs::read_to_string(bench_file(&name)).map_err(|error| format!("{name}: {error}"))?;
+        say(&format!("  {name:<12} {}\n", first_sentence(&text)));
     }
     Ok(())
 }
 
-fn bench(options: &[&str]) -> Result<(), String> {
-    if !options.iter().any(|option| option.starts_with("--peer-kubeconfig")) {
-        say("xtask: bench: no --peer-kubeconfig: own figures only, without ratios\n");
+fn bench(name: &str, options: &[&str]) -> Result<(), String> {
+    let known = benches()?;
+    if !known.iter().any(|bench| bench == name) {
+        return Err(format!("there is no bench `{name}`, but {}", known.join(", ")));
     }
-    measure("benches/objects.py", options)
+    measure(&format!("{BENCHES}/{name}.py"), options)
+}
+
+/// The programs in `benches`.
+fn benches() -> Result<Vec<String>, String> {
+    let folder = fs::read_dir(workspace().join(BENCHES)).map_err(|error| format!("{BENCHES}: {error}"))?;
+    let mut names: Vec<String> = folder
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_suffix(".py").map(str::to_owned))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+fn bench_file(name: &str) -> PathBuf {
+    workspace().join(BENCHES).join(format!("{name}.py"))
+}
+
+/// What a program says of itself first: the beginning of its docstring, on one line.
+fn first_sentence(program: &str) -> String {
+    let docstring = program.split("\"\"\"").nth(1).unwrap_or_default();
+    let beginning = docstring.split([':', ';']).next().unwrap_or_default().split(".\n").next().unwrap_or_default();
+    beginning.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Builds a release and gives it to a program that measures.
 fn measure(program: &str, options: &[&str]) -> Result<(), String> {
     run(Command::new(env!("CARGO")).args(["build", "--release", "--package", "sternpost"]))?;
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut client = Command::new(workspace.join(program));
-    run(client.arg("--sternpost").arg(release(&workspace)?).args(options))
+    let mut client = Command::new(workspace().join(program));
+    run(client.arg("--sternpost").arg(release(&workspace())?).args(options))
 }
 
 /// The binary: beside this one, which is in the same target directory.
@@ -125,8 +128,8 @@ fn run(command: &mut Command) -> Result<(), String> {
     }
 }
 
-fn has_cargo_deny() -> bool {
-    Command::new(env!("CARGO")).args(["deny", "--version"]).output().is_ok_and(|out| out.status.success())
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 #[expect(clippy::print_stderr, reason = "a command-line tool for developers")]
