@@ -1,6 +1,7 @@
 //! The one door for developers. Every command is a program of the repository that also runs by itself:
 //! `cargo xtask ci` is `.ci/run`, which has the list of what CI checks.
 //! `cargo xtask bench NAME` is `benches/NAME.py` on a release that it builds.
+//! `cargo xtask record SUITE` is `tests/record.py`: recorded answers anew, from the real programs.
 //! `cargo xtask campaign NAME`: fuzzing, kills or hostile load for hours, with a report.
 //! `cargo xtask complexity`: whether anything takes more than linear time in what a client sends.
 
@@ -16,12 +17,15 @@ use std::{
 
 const CI: &str = ".ci/run";
 
+const RECORD: &str = "tests/record.py";
+
 const BENCHES: &str = "benches";
 
 const CAMPAIGN: &str = "tests/campaigns/campaign.py";
 
 const USAGE: &str = "usage: cargo xtask ci [--list]
        cargo xtask bench [NAME [OPTIONS OF benches/NAME.py]]
+       cargo xtask record [SUITE --peer DIR [--check] [NAME...]]
        cargo xtask campaign fuzz|kills|load [OPTIONS OF tests/campaigns/campaign.py]
        cargo xtask complexity [WORD...]
 
@@ -30,6 +34,9 @@ where it is missing, and say what. --list names the steps and what each needs.
 
 bench builds a release and measures it, most beside a kube-apiserver or kustomize if there
 is one; without a name it lists the benches. Needs Linux and Python 3.9.
+
+record records a suite anew from the real programs (kube-apiserver and etcd, kustomize) in
+DIR, or compares them with what is recorded; without a name it lists the suites.
 
 campaign runs for hours and writes a report (--report FILE): every fuzz target, the crash
 test of the whole server, or friendly and hostile clients on a release that it builds.
@@ -48,6 +55,7 @@ fn main() -> ExitCode {
         ["ci", ref options @ ..] => run(Command::new(workspace().join(CI)).args(options)),
         ["bench"] => list_benches(),
         ["bench", name, ref options @ ..] => bench(name, options),
+        ["record", ref options @ ..] => run(Command::new(workspace().join(RECORD)).args(options)),
         ["campaign", "load", ref options @ ..] => measure(CAMPAIGN, &[&["load"], options].concat()),
         ["campaign", name @ ("fuzz" | "kills"), ref options @ ..] => {
             run(Command::new(workspace().join(CAMPAIGN)).arg(name).args(options))
@@ -101,7 +109,8 @@ fn bench_file(name: &str) -> PathBuf {
 /// What a program says of itself first: the beginning of its docstring, on one line.
 fn first_sentence(program: &str) -> String {
     let docstring = program.split("\"\"\"").nth(1).unwrap_or_default();
-    let beginning = docstring.split([':', ';']).next().unwrap_or_default().split(".\n").next().unwrap_or_default();
+    let beginning =
+        docstring.split([':', ';']).next().unwrap_or_default().split(".\n").next().unwrap_or_default();
     beginning.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Records suites anew from the real programs, or compares them with what is recorded.
+
+    tests/record.py                                        the suites
+    tests/record.py SUITE --peer DIR [--check] [NAME...]   the same as cargo xtask record
+
+DIR holds the programs: kube-apiserver and etcd, kustomize. Every recording has a fresh etcd and
+kube-apiserver, which end with it. --check records nothing and fails if an answer is another one.
+NAMEs are beginnings of scenarios (corpus) or words that the suite's own recorder takes.
+Needs Linux, Python 3.9 and openssl.
+"""
+import argparse
+import os
+import pathlib
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+CORPUS = ROOT / "crates/sternpost/tests/corpus"
+CRD = ROOT / "crates/crd/tests/recorded"
+PATCH = ROOT / "crates/patch/tests/recorded"
+# A hang-guard.
+READY_SECONDS = 120
+TOKEN = "admin"
+# What tests/corpus.rs starts sternpost with for the same scenario.
+OPTIONAL = "AlwaysAdmit,AlwaysPullImages,DenyServiceExternalIPs,NamespaceExists,OwnerReferencesPermissionEnforcement"
+
+
+class Peer:
+    """A fresh kube-apiserver with a fresh etcd, on free ports of this machine."""
+
+    def __init__(self, programs, flags):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sternpost-peer-"))
+        self.processes = []
+        store, peers, port = free_port(), free_port(), free_port()
+        self.url = "https://127.0.0.1:%d" % port
+        self.start(
+            programs / "etcd", "--data-dir", self.folder / "etcd", "--unsafe-no-fsync",
+            "--listen-client-urls", "http://127.0.0.1:%d" % store,
+            "--advertise-client-urls", "http://127.0.0.1:%d" % store,
+            "--listen-peer-urls", "http://127.0.0.1:%d" % peers,
+            "--initial-advertise-peer-urls", "http://127.0.0.1:%d" % peers,
+            "--initial-cluster", "default=http://127.0.0.1:%d" % peers,
+        )
+        key = self.folder / "sa.key"
+        subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
+        users = self.folder / "users.csv"
+        users.write_text('%s,admin,admin-uid,"system:masters"\n%s' % (TOKEN, (CORPUS / "users.csv").read_text()))
+        self.start(
+            programs / "kube-apiserver", "--etcd-servers=http://127.0.0.1:%d" % store,
+            "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=%d" % port,
+            "--cert-dir=%s" % (self.folder / "certs"), "--service-cluster-ip-range=10.0.0.0/24",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-account-key-file=%s" % key, "--service-account-signing-key-file=%s" % key,
+            "--token-auth-file=%s" % users, "--authorization-mode=RBAC", *flags,
+        )
+
+    def start(self, program, *arguments):
+        with open(self.folder / (program.name + ".log"), "w") as log:
+            self.processes.append(
+                subprocess.Popen([program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            )
+
+    def wait(self):
+        request = urllib.request.Request(self.url + "/readyz", headers={"Authorization": "Bearer " + TOKEN})
+        end = time.monotonic() + READY_SECONDS
+        while time.monotonic() < end and all(process.poll() is None for process in self.processes):
+            try:
+                if urllib.request.urlopen(request, context=ssl._create_unverified_context(), timeout=5).status == 200:
+                    return
+            except OSError:
+                time.sleep(0.2)
+        raise SystemExit("kube-apiserver is not ready:\n" + (self.folder / "kube-apiserver.log").read_text()[-2000:])
+
+    def __enter__(self):
+        try:
+            self.wait()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for process in reversed(self.processes):
+            process.kill()
+            process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def without_accounts():
+    """No controller makes the accounts that pods would need."""
+    return ["--disable-admission-plugins=ServiceAccount"]
+
+
+def pauses(name):
+    """What record.py says of caches that follow."""
+    if name.startswith("admission_mutations") or "_policies" in name:
+        return ["--pause", "0.1", "--settle", "1.2"]
+    if name.startswith(("custom_", "definitions_")):
+        return ["--settle", "0.7"]
+    if name.startswith(("admission_", "authorization_")):
+        return ["--pause", "0.15"]
+    return []
+
+
+def corpus(options):
+    scenarios = [path for path in sorted(CORPUS.glob("*.jsonl")) if path.name.startswith(tuple(options.names or [""]))]
+    if not scenarios:
+        raise SystemExit("no scenario begins with " + " or ".join(options.names))
+    failed = 0
+    for path in scenarios:
+        flags = [] if path.stem.startswith("admission_service_account") else without_accounts()
+        if path.stem == "admission_optional":
+            flags.append("--enable-admission-plugins=" + OPTIONAL)
+        with Peer(options.peer, flags) as peer:
+            command = [CORPUS / "record.py", "--server", peer.url, "--token", TOKEN, *pauses(path.stem)]
+            command += ["--check"] if options.check else []
+            print("%s: " % path.stem, end="", flush=True)
+            failed += subprocess.run([sys.executable, *command, path]).returncode != 0
+    return failed
+
+
+def crd(options):
+    refuse_check(options)
+    failed = 0
+    for part in options.names or ["definitions", "objects", "names", "rule-definitions", "rule-objects"]:
+        with Peer(options.peer, without_accounts()) as peer:
+            environment = {**os.environ, "SERVER": peer.url, "TOKEN": TOKEN}
+            failed += subprocess.run([sys.executable, CRD / "record.py", part], env=environment).returncode != 0
+    return failed
+
+
+def patch(options):
+    refuse_check(options)
+    with Peer(options.peer, without_accounts()) as peer:
+        command = [sys.executable, PATCH / "server.py", "--server", peer.url, "--token", TOKEN]
+        recorded = subprocess.run(command, stdout=subprocess.PIPE)
+    if recorded.returncode == 0:
+        (PATCH / "server.jsonl").write_bytes(recorded.stdout)
+    return recorded.returncode
+
+
+def kustomize(options):
+    command = [sys.executable, ROOT / "tests/kustomize/record.py", *(["--check"] if options.check else [])]
+    for name in options.names[:1]:
+        command += ["--only", name]
+    return subprocess.run(command, env={**os.environ, "KUSTOMIZE": str(options.peer / "kustomize")}).returncode
+
+
+def refuse_check(options):
+    if options.check:
+        raise SystemExit("this suite's recorder cannot compare: record, and look at `git diff`")
+
+
+SUITES = {
+    "corpus": (corpus, "crates/sternpost/tests/corpus: requests and answers, a server a scenario"),
+    "crd": (crd, "crates/crd/tests/recorded: definitions, objects, names, rules"),
+    "patch": (patch, "crates/patch/tests/recorded/server.jsonl: strategic merge patches"),
+    "kustomize": (kustomize, "crates/kustomize/tests/cases: builds and commands"),
+}
+
+
+def main():
+    if len(sys.argv) == 1:
+        for name, (_, what) in SUITES.items():
+            print("%-10s %s" % (name, what))
+        return
+    parser = argparse.ArgumentParser()
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("--peer", required=True, type=pathlib.Path, metavar="DIR", help="where the real programs are")
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    options = parser.parse_intermixed_args()
+    sys.exit(1 if SUITES[options.suite][0](options) else 0)
+
+
+main()
