@@ -3,7 +3,7 @@
 
     tests/docs/run.py BINARY [PAGE...]
 
-Every ```console block of README.md and docs/**/*.md is run, pages in a folder of their own with
+Every ```console block of README.md, the pages beside it and docs/**/*.md is run, pages in a folder of their own with
 the files of tests/docs/files, the blocks of a page one after the other in one environment:
 
   $ COMMAND       is run by bash; a backslash at its end continues it. What it prints, on stdout
@@ -15,6 +15,8 @@ the files of tests/docs/files, the blocks of a page one after the other in one e
 in the background until the page ends; only its ready line is compared, and it gets a free port.
 A page that uses kubectl without a server of its own has one in memory. Ports, durations and the
 home directory are masked on both sides.
+
+Links to files of the repository must lead somewhere.
 
 A block that is not run says why in the line before it: <!-- not run: REASON -->
 
@@ -71,6 +73,13 @@ def blocks(path):
             raise SystemExit("%s:%d: what prints this?" % (path, number))
         before = line
     return found
+
+
+def broken_links(path):
+    """Relative links that lead nowhere."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.S | re.M)
+    targets = (link[1] for link in re.finditer(r"\]\(([^)#\s]+)", text))
+    return [target for target in targets if "://" not in target and not (path.parent / target).exists()]
 
 
 class Page:
@@ -213,7 +222,7 @@ def main():
         raise SystemExit("usage: tests/docs/run.py BINARY [PAGE...]")
     binary = pathlib.Path(sys.argv[1]).resolve()
     pages = [pathlib.Path(page).resolve() for page in sys.argv[2:]]
-    pages = pages or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = pages or [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
     start = time.monotonic()
     kubectl = reason = None
     asked = False
@@ -221,6 +230,9 @@ def main():
     for path in pages:
         name = path.relative_to(ROOT)
         found = blocks(path)
+        for target in broken_links(path):
+            wrong += 1
+            print("%s: there is no %s" % (name, target))
         run = [block for block in found if block.reason is None]
         skips += ["%s:%d: %s" % (name, block.line, block.reason) for block in found if block.reason]
         if not run:
