@@ -9,7 +9,7 @@ use sternpost_meta::{
 };
 
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
     strategy::{DeleteAnswer, MetadataCheck, Strategy},
     validation::form::{driver_name, not_empty, same, texts},
@@ -28,13 +28,7 @@ pub const STRATEGY: Strategy = Strategy {
 /// The most bytes in a driver's name for the node.
 pub const MAX_NODE_ID_BYTES: usize = 256;
 
-const DRIVER: &[Field] = &[
-    field("Name", "name", Shape::Text),
-    field("NodeID", "nodeID", Shape::Text),
-    field("TopologyKeys", "topologyKeys", Shape::Raw),
-    // Printed after it was taken out of the comparison.
-    field("Allocatable", "allocatable", Shape::Raw),
-];
+const DRIVER: Form = Form::Message("io.k8s.api.storage.v1.CSINodeDriver");
 
 fn validate(node: &Value, errors: &mut Errors) {
     let spec = Path::new("spec");

@@ -7,7 +7,7 @@ use sternpost_meta::{
 };
 
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
     status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Generation, Strategy, Subresource},
@@ -41,17 +41,7 @@ pub const STRATEGY: Strategy = Strategy {
 /// Counts the templates a set has had. Users may choose only where it starts.
 pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-const UPDATE_STRATEGY: &[Field] = &[
-    field("Type", "type", Shape::Text),
-    field(
-        "RollingUpdate",
-        "rollingUpdate",
-        Shape::Ptr(&[
-            field("MaxUnavailable", "maxUnavailable", Shape::Int),
-            field("MaxSurge", "maxSurge", Shape::Int),
-        ]),
-    ),
-];
+const UPDATE_STRATEGY: Form = Form::Message("io.k8s.api.apps.v1.DaemonSetUpdateStrategy");
 
 fn default(set: &mut Value) {
     let spec = set.object_mut("spec");

@@ -7,7 +7,7 @@ use sternpost_meta::{
 };
 
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
     status_subresource::{keep_labels, keep_spec, keep_status, reset_status},
     strategy::{Generation, Strategy, Subresource},
@@ -40,17 +40,7 @@ pub const STRATEGY: Strategy = Strategy {
     ..Strategy::of("apps", "Deployment")
 };
 
-const DEPLOYMENT_STRATEGY: &[Field] = &[
-    field("Type", "type", Shape::Text),
-    field(
-        "RollingUpdate",
-        "rollingUpdate",
-        Shape::Ptr(&[
-            field("MaxUnavailable", "maxUnavailable", Shape::Int),
-            field("MaxSurge", "maxSurge", Shape::Int),
-        ]),
-    ),
-];
+const DEPLOYMENT_STRATEGY: Form = Form::Message("io.k8s.api.apps.v1.DeploymentStrategy");
 
 fn default(deployment: &mut Value) {
     let spec = deployment.object_mut("spec");

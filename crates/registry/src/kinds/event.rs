@@ -16,7 +16,7 @@ use sternpost_meta::{
 
 use crate::{
     field_selectors::{NAME, NAMESPACE, SelectableFields, stored_value},
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
     strategy::{Conversion, Strategy},
     validation::form::{must_be, same},
@@ -106,16 +106,8 @@ const RENAMED: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-const OBJECT_REFERENCE: &[Field] = &[
-    field("Kind", "kind", Shape::Text),
-    field("Namespace", "namespace", Shape::Text),
-    field("Name", "name", Shape::Text),
-    field("UID", "uid", Shape::Text),
-    field("APIVersion", "apiVersion", Shape::Text),
-    field("ResourceVersion", "resourceVersion", Shape::Text),
-    field("FieldPath", "fieldPath", Shape::Text),
-];
-const SOURCE: &[Field] = &[field("Component", "component", Shape::Text), field("Host", "host", Shape::Text)];
+const OBJECT_REFERENCE: Form = Form::Message("io.k8s.api.core.v1.ObjectReference");
+const SOURCE: Form = Form::Message("io.k8s.api.core.v1.EventSource");
 
 /// An event in core's form, from either.
 pub fn to_core(event: &Value) -> Value {

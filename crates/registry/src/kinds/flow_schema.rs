@@ -9,7 +9,7 @@ use sternpost_meta::{
 };
 
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
     status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
     strategy::{Generation, MetadataCheck, Strategy, Subresource},
@@ -278,61 +278,10 @@ pub fn mandatory(name: &str) -> Option<Value> {
     Some(spec)
 }
 
-const DISTINGUISHER: &[Field] = &[field("Type", "type", Shape::Text)];
-const NAMED: Shape = Shape::Ptr(&[field("Name", "name", Shape::Text)]);
+const DISTINGUISHER: Form = Form::Message("io.k8s.api.flowcontrol.v1.FlowDistinguisherMethod");
 
 /// `flowcontrol.FlowSchemaSpec`
-const SPEC: &[Field] = &[
-    field(
-        "PriorityLevelConfiguration",
-        "priorityLevelConfiguration",
-        Shape::Struct(&[field("Name", "name", Shape::Text)]),
-    ),
-    field("MatchingPrecedence", "matchingPrecedence", Shape::Int),
-    field("DistinguisherMethod", "distinguisherMethod", Shape::Ptr(DISTINGUISHER)),
-    field(
-        "Rules",
-        "rules",
-        Shape::List(&[
-            field(
-                "Subjects",
-                "subjects",
-                Shape::List(&[
-                    field("Kind", "kind", Shape::Text),
-                    field("User", "user", NAMED),
-                    field("Group", "group", NAMED),
-                    field(
-                        "ServiceAccount",
-                        "serviceAccount",
-                        Shape::Ptr(&[
-                            field("Namespace", "namespace", Shape::Text),
-                            field("Name", "name", Shape::Text),
-                        ]),
-                    ),
-                ]),
-            ),
-            field(
-                "ResourceRules",
-                "resourceRules",
-                Shape::List(&[
-                    field("Verbs", "verbs", Shape::Raw),
-                    field("APIGroups", "apiGroups", Shape::Raw),
-                    field("Resources", "resources", Shape::Raw),
-                    field("ClusterScope", "clusterScope", Shape::Bool),
-                    field("Namespaces", "namespaces", Shape::Raw),
-                ]),
-            ),
-            field(
-                "NonResourceRules",
-                "nonResourceRules",
-                Shape::List(&[
-                    field("Verbs", "verbs", Shape::Raw),
-                    field("NonResourceURLs", "nonResourceURLs", Shape::Raw),
-                ]),
-            ),
-        ]),
-    ),
-];
+const SPEC: Form = Form::Message("io.k8s.api.flowcontrol.v1.FlowSchemaSpec");
 
 /// What `kubectl get` shows.
 mod columns {

@@ -7,7 +7,7 @@ use sternpost_meta::{
 };
 
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::Fields,
     strategy::Strategy,
     table,
@@ -27,12 +27,7 @@ pub const STRATEGY: Strategy = Strategy {
 /// The name is the address, in its one form.
 pub const NAME: fn(&str) -> Problems = format::ip_strict;
 
-const PARENT_REFERENCE: &[Field] = &[
-    field("Group", "group", Shape::Text),
-    field("Resource", "resource", Shape::Text),
-    field("Namespace", "namespace", Shape::Text),
-    field("Name", "name", Shape::Text),
-];
+const PARENT_REFERENCE: Form = Form::Message("io.k8s.api.networking.v1.ParentReference");
 
 fn validate(object: &Value, errors: &mut Errors) {
     let spec = Path::new("spec");

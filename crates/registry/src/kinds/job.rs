@@ -17,7 +17,7 @@ use self::{
 };
 use crate::{
     field_selectors::{NAME, NAMESPACE, SelectableFields, number, stored_value},
-    internal_form::{Field, Shape, internal},
+    internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
     status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Generation, MetadataCheck, Strategy, Subresource},
@@ -164,17 +164,10 @@ fn validate_update(job: &Value, old: &Value, errors: &mut Errors) {
     immutable_policy(spec, old_spec, "successPolicy", SUCCESS_POLICY, &path, errors);
 }
 
-fn immutable_policy(
-    spec: &Value,
-    old: &Value,
-    name: &str,
-    fields: &'static [Field],
-    path: &Path<'_>,
-    errors: &mut Errors,
-) {
+fn immutable_policy(spec: &Value, old: &Value, name: &str, form: Form, path: &Path<'_>, errors: &mut Errors) {
     let policy = spec.field(name);
     if !same(policy, old.field(name)) {
-        errors.invalid(path.child(name), internal(Shape::Ptr(fields), policy), IMMUTABLE);
+        errors.invalid(path.child(name), internal(Shape::Ptr(form), policy), IMMUTABLE);
     }
 }
 

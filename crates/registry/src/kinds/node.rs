@@ -12,7 +12,7 @@ use sternpost_meta::{
 
 use crate::{
     field_selectors::{NAME, SelectableFields, boolean, stored_value},
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     node_connection,
     object::{Fields, FieldsMut},
     status_subresource::{keep_spec, keep_status},
@@ -60,13 +60,8 @@ pub const STRATEGY: Strategy = Strategy {
 
 const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-const ADDRESS: &[Field] = &[field("Type", "type", Shape::Text), field("Address", "address", Shape::Text)];
-const TAINT: &[Field] = &[
-    field("Key", "key", Shape::Text),
-    field("Value", "value", Shape::Text),
-    field("Effect", "effect", Shape::Text),
-    field("TimeAdded", "timeAdded", Shape::Raw),
-];
+const ADDRESS: Form = Form::Message("io.k8s.api.core.v1.NodeAddress");
+const TAINT: Form = Form::Message("io.k8s.api.core.v1.Taint");
 
 fn default(object: &mut Value) {
     if object.has("status") {

@@ -9,9 +9,9 @@ use sternpost_meta::{
     quantity::Quantity,
 };
 
-use self::source::{INTERNAL as SOURCE, OBJECT_REFERENCE, Volume};
+use self::source::{INTERNAL as SOURCE, Volume};
 use crate::{
-    internal_form::{Field, NODE_SELECTOR, Shape, embedded, field, indented, internal, same_form},
+    internal_form::{Form, Shape, indented, internal, same_form},
     object::{Fields, FieldsMut},
     status_subresource::{keep_spec, keep_status},
     strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
@@ -346,21 +346,7 @@ fn is_same_affinity(new: &Value, old: &Value) -> bool {
     same(&renamed, new)
 }
 
-const NODE_AFFINITY: &[Field] = &[field("Required", "required", Shape::Ptr(NODE_SELECTOR))];
-
-/// `core.PersistentVolumeSpec`
-pub const SPEC: &[Field] = &[
-    field("Capacity", "capacity", Shape::Raw),
-    embedded(SOURCE),
-    field("AccessModes", "accessModes", Shape::Raw),
-    field("ClaimRef", "claimRef", Shape::Ptr(OBJECT_REFERENCE)),
-    field("PersistentVolumeReclaimPolicy", "persistentVolumeReclaimPolicy", Shape::Text),
-    field("StorageClassName", "storageClassName", Shape::Text),
-    field("MountOptions", "mountOptions", Shape::Raw),
-    field("VolumeMode", "volumeMode", Shape::Raw),
-    field("NodeAffinity", "nodeAffinity", Shape::Ptr(NODE_AFFINITY)),
-    field("VolumeAttributesClassName", "volumeAttributesClassName", Shape::Raw),
-];
+const NODE_AFFINITY: Form = Form::Message("io.k8s.api.core.v1.VolumeNodeAffinity");
 
 /// What `kubectl get` shows.
 mod columns {

@@ -14,7 +14,7 @@ use sternpost_meta::{
 
 use super::persistent_volume::{CLASS_ANNOTATION, VOLUME_MODES, validate_access_modes};
 use crate::{
-    internal_form::{Field, LABEL_SELECTOR, Shape, field, indented, same_form},
+    internal_form::{Form, Shape, indented, same_form},
     object::{Fields, FieldsMut},
     status_subresource::{keep_spec, keep_status},
     strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
@@ -51,34 +51,7 @@ const RESIZE_STATUSES: [&str; 5] = [
 ];
 
 /// `core.PersistentVolumeClaimSpec`
-pub const SPEC: &[Field] = &[
-    field("AccessModes", "accessModes", Shape::Raw),
-    field("Selector", "selector", Shape::Ptr(LABEL_SELECTOR)),
-    field(
-        "Resources",
-        "resources",
-        Shape::Struct(&[field("Limits", "limits", Shape::Raw), field("Requests", "requests", Shape::Raw)]),
-    ),
-    field("VolumeName", "volumeName", Shape::Text),
-    field("StorageClassName", "storageClassName", Shape::Raw),
-    field("VolumeMode", "volumeMode", Shape::Raw),
-    field("DataSource", "dataSource", Shape::Ptr(DATA_SOURCE)),
-    field("DataSourceRef", "dataSourceRef", Shape::Ptr(DATA_SOURCE_REF)),
-    field("VolumeAttributesClassName", "volumeAttributesClassName", Shape::Raw),
-];
-
-const DATA_SOURCE: &[Field] = &[
-    field("APIGroup", "apiGroup", Shape::Raw),
-    field("Kind", "kind", Shape::Text),
-    field("Name", "name", Shape::Text),
-];
-
-const DATA_SOURCE_REF: &[Field] = &[
-    field("APIGroup", "apiGroup", Shape::Raw),
-    field("Kind", "kind", Shape::Text),
-    field("Name", "name", Shape::Text),
-    field("Namespace", "namespace", Shape::Raw),
-];
+pub const SPEC: Form = Form::Message("io.k8s.api.core.v1.PersistentVolumeClaimSpec");
 
 fn default(claim: &mut Value) {
     let status = claim.object_mut("status");

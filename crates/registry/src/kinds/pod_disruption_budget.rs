@@ -7,7 +7,7 @@ use sternpost_meta::{
 };
 
 use crate::{
-    internal_form::{Field, LABEL_SELECTOR, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::Fields,
     status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Generation, Strategy, Subresource},
@@ -33,12 +33,7 @@ pub const STRATEGY: Strategy = Strategy {
     ..Strategy::of("policy", "PodDisruptionBudget")
 };
 
-const SPEC: &[Field] = &[
-    field("MinAvailable", "minAvailable", Shape::Raw),
-    field("Selector", "selector", Shape::Ptr(LABEL_SELECTOR)),
-    field("MaxUnavailable", "maxUnavailable", Shape::Raw),
-    field("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", Shape::Raw),
-];
+const SPEC: Form = Form::Message("io.k8s.api.policy.v1.PodDisruptionBudgetSpec");
 
 fn validate(budget: &Value, errors: &mut Errors) {
     validate_update(budget, &Value::Null, errors);

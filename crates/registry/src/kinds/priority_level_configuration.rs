@@ -5,7 +5,7 @@ use sternpost_meta::field::{Errors, Path};
 
 use super::flow_schema::validate_conditions;
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
     status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
     strategy::{Generation, MetadataCheck, Strategy, Subresource},
@@ -205,42 +205,7 @@ fn catch_all() -> Value {
 }
 
 /// `flowcontrol.PriorityLevelConfigurationSpec`
-const SPEC: &[Field] = &[
-    field("Type", "type", Shape::Text),
-    field(
-        "Limited",
-        "limited",
-        Shape::Ptr(&[
-            field("NominalConcurrencyShares", "nominalConcurrencyShares", Shape::Int),
-            field(
-                "LimitResponse",
-                "limitResponse",
-                Shape::Struct(&[
-                    field("Type", "type", Shape::Text),
-                    field(
-                        "Queuing",
-                        "queuing",
-                        Shape::Ptr(&[
-                            field("Queues", "queues", Shape::Int),
-                            field("HandSize", "handSize", Shape::Int),
-                            field("QueueLengthLimit", "queueLengthLimit", Shape::Int),
-                        ]),
-                    ),
-                ]),
-            ),
-            field("LendablePercent", "lendablePercent", Shape::Raw),
-            field("BorrowingLimitPercent", "borrowingLimitPercent", Shape::Raw),
-        ]),
-    ),
-    field(
-        "Exempt",
-        "exempt",
-        Shape::Ptr(&[
-            field("NominalConcurrencyShares", "nominalConcurrencyShares", Shape::Raw),
-            field("LendablePercent", "lendablePercent", Shape::Raw),
-        ]),
-    ),
-];
+const SPEC: Form = Form::Message("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec");
 
 /// What `kubectl get` shows.
 mod columns {

@@ -11,14 +11,14 @@ use sternpost_meta::{
 use super::resource_slice::validate_pool_name;
 use crate::{
     context::Context,
-    internal_form::{Field, NODE_SELECTOR, Shape, field, internal, same_form},
+    internal_form::{Form, Shape, field, internal, same_form},
     object::{Fields, FieldsMut},
     status_subresource::{keep_spec, keep_status, reset_metadata, reset_status},
     strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
     validation::{
         conditions,
         device_config::{
-            MAX_CONFIGS, MAX_PARAMETERS_BYTES, OPAQUE, SELECTOR, each, each_once, validate_configuration,
+            MAX_CONFIGS, MAX_PARAMETERS_BYTES, each, each_once, validate_configuration,
             validate_fully_qualified, validate_raw, validate_selectors,
         },
         form::{driver_name, must_be, not_empty, one_of, required, same},
@@ -418,114 +418,18 @@ fn validate_device_statuses(status: &Value, path: &Path<'_>, errors: &mut Errors
     errors.extend(repeated);
 }
 
-const DEVICE_ID: &[Field] = &[
+const DEVICE_ID: Form = Form::Written(&[
     field("Driver", "driver", Shape::Text),
     field("Pool", "pool", Shape::Text),
     field("Device", "device", Shape::Text),
     field("ShareID", "shareID", Shape::Text),
-];
-
-const TOLERATIONS: Shape = Shape::List(&[
-    field("Key", "key", Shape::Text),
-    field("Operator", "operator", Shape::Text),
-    field("Value", "value", Shape::Text),
-    field("Effect", "effect", Shape::Text),
-    field("TolerationSeconds", "tolerationSeconds", Shape::Raw),
 ]);
 
-const CAPACITY: Shape = Shape::Ptr(&[field("Requests", "requests", Shape::Raw)]);
-
 /// `resource.ResourceClaimSpec`
-pub const SPEC: &[Field] = &[field(
-    "Devices",
-    "devices",
-    Shape::Struct(&[
-        field(
-            "Requests",
-            "requests",
-            Shape::List(&[
-                field("Name", "name", Shape::Text),
-                field(
-                    "Exactly",
-                    "exactly",
-                    Shape::Ptr(&[
-                        field("DeviceClassName", "deviceClassName", Shape::Text),
-                        field("Selectors", "selectors", Shape::List(SELECTOR)),
-                        field("AllocationMode", "allocationMode", Shape::Text),
-                        field("Count", "count", Shape::Int),
-                        field("AdminAccess", "adminAccess", Shape::Raw),
-                        field("Tolerations", "tolerations", TOLERATIONS),
-                        field("Capacity", "capacity", CAPACITY),
-                    ]),
-                ),
-                field(
-                    "FirstAvailable",
-                    "firstAvailable",
-                    Shape::List(&[
-                        field("Name", "name", Shape::Text),
-                        field("DeviceClassName", "deviceClassName", Shape::Text),
-                        field("Selectors", "selectors", Shape::List(SELECTOR)),
-                        field("AllocationMode", "allocationMode", Shape::Text),
-                        field("Count", "count", Shape::Int),
-                        field("Tolerations", "tolerations", TOLERATIONS),
-                        field("Capacity", "capacity", CAPACITY),
-                    ]),
-                ),
-            ]),
-        ),
-        field(
-            "Constraints",
-            "constraints",
-            Shape::List(&[
-                field("Requests", "requests", Shape::Raw),
-                field("MatchAttribute", "matchAttribute", Shape::Raw),
-                field("DistinctAttribute", "distinctAttribute", Shape::Raw),
-            ]),
-        ),
-        field(
-            "Config",
-            "config",
-            Shape::List(&[field("Requests", "requests", Shape::Raw), field("Opaque", "opaque", OPAQUE)]),
-        ),
-    ]),
-)];
+pub const SPEC: Form = Form::Message("io.k8s.api.resource.v1.ResourceClaimSpec");
 
 /// `resource.AllocationResult`
-const ALLOCATION: &[Field] = &[
-    field(
-        "Devices",
-        "devices",
-        Shape::Struct(&[
-            field(
-                "Results",
-                "results",
-                Shape::List(&[
-                    field("Request", "request", Shape::Text),
-                    field("Driver", "driver", Shape::Text),
-                    field("Pool", "pool", Shape::Text),
-                    field("Device", "device", Shape::Text),
-                    field("AdminAccess", "adminAccess", Shape::Raw),
-                    field("Tolerations", "tolerations", TOLERATIONS),
-                    field("BindingConditions", "bindingConditions", Shape::Raw),
-                    field("BindingFailureConditions", "bindingFailureConditions", Shape::Raw),
-                    field("ShareID", "shareID", Shape::Raw),
-                    field("ConsumedCapacity", "consumedCapacity", Shape::Raw),
-                ]),
-            ),
-            field(
-                "Config",
-                "config",
-                Shape::List(&[
-                    field("Source", "source", Shape::Text),
-                    field("Requests", "requests", Shape::Raw),
-                    field("Opaque", "opaque", OPAQUE),
-                ]),
-            ),
-        ]),
-    ),
-    field("NodeSelector", "nodeSelector", Shape::Ptr(NODE_SELECTOR)),
-    field("AllocationTimestamp", "allocationTimestamp", Shape::Raw),
-];
+const ALLOCATION: Form = Form::Message("io.k8s.api.resource.v1.AllocationResult");
 
 /// What `kubectl get` shows.
 mod columns {

@@ -5,7 +5,7 @@ use sternpost_meta::field::{Errors, Path};
 
 use super::resource_claim::{self, default_spec, validate_spec};
 use crate::{
-    internal_form::{Field, Shape, field, internal, optional, same_form},
+    internal_form::{Form, Shape, internal, same_form},
     object::{Fields, FieldsMut},
     strategy::{DeleteAnswer, MetadataCheck, Strategy},
     table,
@@ -77,15 +77,7 @@ fn is_set(value: &Value) -> bool {
 }
 
 /// `resource.ResourceClaimTemplateSpec`: what is in `metadata` stands beside the spec.
-const SPEC: &[Field] = &[
-    optional("name", Shape::Raw),
-    optional("generateName", Shape::Raw),
-    optional("namespace", Shape::Raw),
-    optional("labels", Shape::Raw),
-    optional("annotations", Shape::Raw),
-    optional("finalizers", Shape::Raw),
-    field("Spec", "spec", Shape::Struct(resource_claim::SPEC)),
-];
+const SPEC: Form = Form::Message("io.k8s.api.resource.v1.ResourceClaimTemplateSpec");
 
 fn flat(template: &Value) -> Value {
     let mut flat = template.field("spec").field("metadata").clone();

@@ -6,7 +6,7 @@ use serde_json::Value;
 use sternpost_meta::field::{BadValue, Errors, Path};
 
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
     status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{DeleteAnswer, Strategy, Subresource},
@@ -32,15 +32,7 @@ pub const STRATEGY: Strategy = Strategy {
     ..Strategy::of("", "ResourceQuota")
 };
 
-const SCOPE_SELECTOR: &[Field] = &[field(
-    "MatchExpressions",
-    "matchExpressions",
-    Shape::List(&[
-        field("ScopeName", "scopeName", Shape::Text),
-        field("Operator", "operator", Shape::Text),
-        field("Values", "values", Shape::Raw),
-    ]),
-)];
+const SCOPE_SELECTOR: Form = Form::Message("io.k8s.api.core.v1.ScopeSelector");
 
 /// Scopes that no object is in both of.
 const OPPOSITES: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];

@@ -10,7 +10,7 @@ use sternpost_meta::{
 
 use crate::{
     field_selectors::{NAME, SelectableFields},
-    internal_form::{Field, NODE_SELECTOR, Shape, field, internal},
+    internal_form::{Form, NODE_SELECTOR, Shape, internal},
     object::{Fields, FieldsMut},
     strategy::{DeleteAnswer, Generation, Strategy},
     validation::{
@@ -269,16 +269,7 @@ fn validate_counters(holder: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// `resource.DeviceAttribute`
-const ATTRIBUTE: &[Field] = &[
-    field("IntValue", "int", Shape::Raw),
-    field("BoolValue", "bool", Shape::Raw),
-    field("StringValue", "string", Shape::Raw),
-    field("VersionValue", "version", Shape::Raw),
-    field("IntValues", "ints", Shape::Raw),
-    field("BoolValues", "bools", Shape::Raw),
-    field("StringValues", "strings", Shape::Raw),
-    field("VersionValues", "versions", Shape::Raw),
-];
+const ATTRIBUTE: Form = Form::Message("io.k8s.api.resource.v1.DeviceAttribute");
 
 fn validate_attribute(attribute: &Value, path: &Path<'_>, errors: &mut Errors) {
     let mut set = HashSet::new();

@@ -9,7 +9,7 @@ use sternpost_meta::{
 use super::role::{self, Scope};
 use crate::{
     escalation,
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
     strategy::{MetadataCheck, Strategy},
     validation::form::{must_be, not_empty, required},
@@ -29,11 +29,7 @@ pub const STRATEGY: Strategy = Strategy {
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-const ROLE_REF: &[Field] = &[
-    field("APIGroup", "apiGroup", Shape::Text),
-    field("Kind", "kind", Shape::Text),
-    field("Name", "name", Shape::Text),
-];
+const ROLE_REF: Form = Form::Message("io.k8s.api.rbac.v1.RoleRef");
 
 pub fn default(binding: &mut Value) {
     binding.object_mut("roleRef").default_field("apiGroup", GROUP);

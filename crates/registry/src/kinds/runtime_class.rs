@@ -10,7 +10,7 @@ use sternpost_meta::{
 };
 
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::Fields,
     strategy::{MetadataCheck, Strategy},
     validation::{
@@ -34,13 +34,7 @@ pub const STRATEGY: Strategy = Strategy {
     ..Strategy::of("node.k8s.io", "RuntimeClass")
 };
 
-const TOLERATION: &[Field] = &[
-    field("Key", "key", Shape::Text),
-    field("Operator", "operator", Shape::Text),
-    field("Value", "value", Shape::Text),
-    field("Effect", "effect", Shape::Text),
-    field("TolerationSeconds", "tolerationSeconds", Shape::Raw),
-];
+const TOLERATION: Form = Form::Message("io.k8s.api.core.v1.Toleration");
 
 fn validate(class: &Value, errors: &mut Errors) {
     required(format::dns_label, class.text("handler"), Path::new("handler"), errors);

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     field_selectors::{NAME as NAME_FIELD, NAMESPACE, SelectableFields},
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     node_connection,
     object::{Fields, FieldsMut},
     status_subresource::{keep_spec, keep_status},
@@ -84,14 +84,7 @@ const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNo
 const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 const MAY_NOT_CHANGE: &str = "may not change once set";
 
-const PORT: &[Field] = &[
-    field("Name", "name", Shape::Text),
-    field("Protocol", "protocol", Shape::Text),
-    field("AppProtocol", "appProtocol", Shape::Raw),
-    field("Port", "port", Shape::Int),
-    field("TargetPort", "targetPort", Shape::Int),
-    field("NodePort", "nodePort", Shape::Int),
-];
+const PORT: Form = Form::Message("io.k8s.api.core.v1.ServicePort");
 
 fn default(service: &mut Value) {
     let spec = service.object_mut("spec");

@@ -9,7 +9,7 @@ use sternpost_meta::{
 };
 
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
     status_subresource::{keep_spec, keep_status, reset_metadata},
     strategy::{Strategy, Subresource},
@@ -37,7 +37,7 @@ pub const STRATEGY: Strategy = Strategy {
 /// One of each family.
 pub const MAX_CIDRS: usize = 2;
 
-const SPEC: &[Field] = &[field("CIDRs", "cidrs", Shape::Raw)];
+const SPEC: Form = Form::Message("io.k8s.api.networking.v1.ServiceCIDRSpec");
 
 fn validate(object: &Value, errors: &mut Errors) {
     let spec = object.field("spec");

@@ -11,7 +11,7 @@ use sternpost_meta::{
 
 use super::persistent_volume_claim;
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
     status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Generation, Strategy, Subresource},
@@ -50,13 +50,9 @@ pub const STRATEGY: Strategy = Strategy {
 /// The name goes into host names of pods.
 pub const NAME: fn(&str) -> format::Problems = format::dns_label;
 
-const ROLLING_UPDATE: &[Field] =
-    &[field("Partition", "partition", Shape::Int), field("MaxUnavailable", "maxUnavailable", Shape::Raw)];
+const ROLLING_UPDATE: Form = Form::Message("io.k8s.api.apps.v1.RollingUpdateStatefulSetStrategy");
 
-const UPDATE_STRATEGY: &[Field] = &[
-    field("Type", "type", Shape::Text),
-    field("RollingUpdate", "rollingUpdate", Shape::Ptr(ROLLING_UPDATE)),
-];
+const UPDATE_STRATEGY: Form = Form::Message("io.k8s.api.apps.v1.StatefulSetUpdateStrategy");
 
 /// What an update may change in the spec.
 const MUTABLE: [&str; 7] = [

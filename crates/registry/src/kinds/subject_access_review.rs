@@ -7,7 +7,7 @@ use sternpost_meta::{
 };
 
 use crate::{
-    internal_form::{Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::Fields,
     strategy::Strategy,
     validation::form::must_be,
@@ -160,7 +160,7 @@ fn non_resource(spec: &Value) -> BadValue {
 }
 
 const NON_RESOURCE_ATTRIBUTES: Shape =
-    Shape::Ptr(&[field("Path", "path", Shape::Text), field("Verb", "verb", Shape::Text)]);
+    Shape::Ptr(Form::Message("io.k8s.api.authorization.v1.NonResourceAttributes"));
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use sternpost_meta::{
 };
 
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::Fields,
     status_subresource::{keep_spec, keep_status, reset_metadata, reset_status},
     strategy::{Generation, MetadataCheck, Strategy, Subresource},
@@ -48,8 +48,7 @@ pub const MAX_AUDIT_ANNOTATIONS: usize = 20;
 /// The most bytes of an expression for an audit annotation.
 pub const MAX_VALUE_EXPRESSION_BYTES: usize = 5 * 1024;
 
-const AUDIT_ANNOTATION: &[Field] =
-    &[field("Key", "key", Shape::Text), field("ValueExpression", "valueExpression", Shape::Text)];
+const AUDIT_ANNOTATION: Form = Form::Message("io.k8s.api.admissionregistration.v1.AuditAnnotation");
 
 /// Checks a policy; whether its expressions compile is asked of the caller.
 pub fn validate(policy: &Value, old: Option<&Value>, expressions: &mut dyn Expressions, errors: &mut Errors) {

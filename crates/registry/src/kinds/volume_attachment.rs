@@ -6,9 +6,9 @@ use sternpost_meta::{
     format::dns_subdomain,
 };
 
-use super::persistent_volume::{self, Use, source, validate_spec_at};
+use super::persistent_volume::{Use, source, validate_spec_at};
 use crate::{
-    internal_form::{Field, Shape, field, internal, same_form},
+    internal_form::{Form, Shape, internal, same_form},
     object::{Fields, FieldsMut},
     status_subresource::{keep_spec, keep_status, reset_metadata},
     strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
@@ -41,18 +41,7 @@ pub const MAX_METADATA_BYTES: usize = 256 * 1024;
 /// The most bytes of an error; the text upstream gives names another number.
 pub const MAX_ERROR_BYTES: usize = 1024;
 
-const SPEC: &[Field] = &[
-    field("Attacher", "attacher", Shape::Text),
-    field(
-        "Source",
-        "source",
-        Shape::Struct(&[
-            field("PersistentVolumeName", "persistentVolumeName", Shape::Raw),
-            field("InlineVolumeSpec", "inlineVolumeSpec", Shape::Ptr(persistent_volume::SPEC)),
-        ]),
-    ),
-    field("NodeName", "nodeName", Shape::Text),
-];
+const SPEC: Form = Form::Message("io.k8s.api.storage.v1.VolumeAttachmentSpec");
 
 fn default(attachment: &mut Value) {
     let source = attachment.object_mut("spec").object_mut("source");

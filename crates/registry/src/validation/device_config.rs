@@ -10,10 +10,7 @@ use sternpost_meta::{
 };
 
 use super::form::{driver_name, must_be};
-use crate::{
-    internal_form::{Field, Shape, field},
-    object::Fields,
-};
+use crate::object::Fields;
 
 pub const MAX_SELECTORS: usize = 32;
 pub const MAX_CONFIGS: usize = 32;
@@ -25,14 +22,6 @@ pub const MAX_PARAMETERS_BYTES: usize = 10 * 1024;
 pub const MAX_DOMAIN_BYTES: usize = 63;
 /// The most bytes of the name within its domain.
 pub const MAX_IDENTIFIER_BYTES: usize = 32;
-
-/// `resource.OpaqueDeviceConfiguration`, behind a pointer
-pub const OPAQUE: Shape =
-    Shape::Ptr(&[field("Driver", "driver", Shape::Text), field("Parameters", "parameters", Shape::Raw)]);
-
-/// `resource.DeviceSelector`
-pub const SELECTOR: &[Field] =
-    &[field("CEL", "cel", Shape::Ptr(&[field("Expression", "expression", Shape::Text)]))];
 
 /// Checks each item, unless there are too many, which is an error that ends the check.
 pub fn each(

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::cpu_metric;
 use crate::{
-    internal_form::{Field, LABEL_SELECTOR, Shape, compact, field, optional},
+    internal_form::{Form, LABEL_SELECTOR, Shape, compact, field, optional},
     object::{Fields, FieldsMut},
     strategy::Conversion,
 };
@@ -301,132 +301,116 @@ fn external_names(value: &Value) -> Value {
     }
 }
 
-const REFERENCE: Shape = Shape::Struct(&[
+const REFERENCE: Shape = Shape::Struct(Form::Written(&[
     field("kind", "kind", Shape::Text),
     field("name", "name", Shape::Text),
     optional("apiVersion", Shape::Text),
-]);
+]));
 
 const SELECTOR: Shape = Shape::Ptr(LABEL_SELECTOR);
 
-const V1_METRIC: &[Field] = &[
+const V1_METRIC: Form = Form::Written(&[
     field("type", "type", Shape::Text),
     optional(
         "object",
-        Shape::Ptr(&[
+        Shape::Ptr(Form::Written(&[
             field("target", "target", REFERENCE),
             field("metricName", "metricName", Shape::Text),
             field("targetValue", "targetValue", Shape::Text),
             optional("selector", SELECTOR),
             optional("averageValue", Shape::Raw),
-        ]),
+        ])),
     ),
     optional(
         "pods",
-        Shape::Ptr(&[
+        Shape::Ptr(Form::Written(&[
             field("metricName", "metricName", Shape::Text),
             field("targetAverageValue", "targetAverageValue", Shape::Text),
             optional("selector", SELECTOR),
-        ]),
+        ])),
     ),
     optional(
         "resource",
-        Shape::Ptr(&[
+        Shape::Ptr(Form::Written(&[
             field("name", "name", Shape::Text),
             optional("targetAverageUtilization", Shape::Raw),
             optional("targetAverageValue", Shape::Raw),
-        ]),
+        ])),
     ),
     optional(
         "containerResource",
-        Shape::Ptr(&[
+        Shape::Ptr(Form::Written(&[
             field("name", "name", Shape::Text),
             optional("targetAverageUtilization", Shape::Raw),
             optional("targetAverageValue", Shape::Raw),
             field("container", "container", Shape::Text),
-        ]),
+        ])),
     ),
     optional(
         "external",
-        Shape::Ptr(&[
+        Shape::Ptr(Form::Written(&[
             field("metricName", "metricName", Shape::Text),
             optional("metricSelector", SELECTOR),
             optional("targetValue", Shape::Raw),
             optional("targetAverageValue", Shape::Raw),
-        ]),
+        ])),
     ),
-];
+]);
 
-const V1_CURRENT_METRIC: &[Field] = &[
+const V1_CURRENT_METRIC: Form = Form::Written(&[
     field("type", "type", Shape::Text),
     optional(
         "object",
-        Shape::Ptr(&[
+        Shape::Ptr(Form::Written(&[
             field("target", "target", REFERENCE),
             field("metricName", "metricName", Shape::Text),
             field("currentValue", "currentValue", Shape::Text),
             optional("selector", SELECTOR),
             optional("averageValue", Shape::Raw),
-        ]),
+        ])),
     ),
     optional(
         "pods",
-        Shape::Ptr(&[
+        Shape::Ptr(Form::Written(&[
             field("metricName", "metricName", Shape::Text),
             field("currentAverageValue", "currentAverageValue", Shape::Text),
             optional("selector", SELECTOR),
-        ]),
+        ])),
     ),
     optional(
         "resource",
-        Shape::Ptr(&[
+        Shape::Ptr(Form::Written(&[
             field("name", "name", Shape::Text),
             optional("currentAverageUtilization", Shape::Raw),
             field("currentAverageValue", "currentAverageValue", Shape::Text),
-        ]),
+        ])),
     ),
     optional(
         "containerResource",
-        Shape::Ptr(&[
+        Shape::Ptr(Form::Written(&[
             field("name", "name", Shape::Text),
             optional("currentAverageUtilization", Shape::Raw),
             field("currentAverageValue", "currentAverageValue", Shape::Text),
             field("container", "container", Shape::Text),
-        ]),
+        ])),
     ),
     optional(
         "external",
-        Shape::Ptr(&[
+        Shape::Ptr(Form::Written(&[
             field("metricName", "metricName", Shape::Text),
             optional("metricSelector", SELECTOR),
             field("currentValue", "currentValue", Shape::Text),
             optional("currentAverageValue", Shape::Raw),
-        ]),
+        ])),
     ),
-];
+]);
 
-const CONDITION: &[Field] = &[
+const CONDITION: Form = Form::Written(&[
     field("type", "type", Shape::Text),
     field("status", "status", Shape::Text),
     field("lastTransitionTime", "lastTransitionTime", Shape::Raw),
     optional("reason", Shape::Text),
     optional("message", Shape::Text),
-];
-
-const SCALING: Shape = Shape::Ptr(&[
-    field("StabilizationWindowSeconds", "stabilizationWindowSeconds", Shape::Raw),
-    field("SelectPolicy", "selectPolicy", Shape::Raw),
-    field(
-        "Policies",
-        "policies",
-        Shape::List(&[
-            field("Type", "type", Shape::Text),
-            field("Value", "value", Shape::Int),
-            field("PeriodSeconds", "periodSeconds", Shape::Int),
-        ]),
-    ),
-    field("Tolerance", "tolerance", Shape::Raw),
 ]);
 
-const BEHAVIOR_FORM: &[Field] =
-    &[field("ScaleUp", "scaleUp", SCALING), field("ScaleDown", "scaleDown", SCALING)];
+const BEHAVIOR_FORM: Form = Form::Message("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior");

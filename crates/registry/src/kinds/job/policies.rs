@@ -13,7 +13,7 @@ use sternpost_meta::{
 
 use super::status::count_indexes;
 use crate::{
-    internal_form::{Field, Shape, field},
+    internal_form::Form,
     object::Fields,
     validation::{
         bounds::not_negative,
@@ -28,37 +28,10 @@ pub const MAX_SUCCESS_RULES: usize = 20;
 pub const MAX_SUCCEEDED_INDEXES_BYTES: usize = 64 * 1024;
 
 /// How messages print a success policy.
-pub const SUCCESS_POLICY: &[Field] = &[field(
-    "Rules",
-    "rules",
-    Shape::List(&[
-        field("SucceededIndexes", "succeededIndexes", Shape::Raw),
-        field("SucceededCount", "succeededCount", Shape::Raw),
-    ]),
-)];
+pub const SUCCESS_POLICY: Form = Form::Message("io.k8s.api.batch.v1.SuccessPolicy");
 
 /// How messages print a failure policy.
-pub const POD_FAILURE_POLICY: &[Field] = &[field(
-    "Rules",
-    "rules",
-    Shape::List(&[
-        field("Action", "action", Shape::Text),
-        field(
-            "OnExitCodes",
-            "onExitCodes",
-            Shape::Ptr(&[
-                field("ContainerName", "containerName", Shape::Raw),
-                field("Operator", "operator", Shape::Text),
-                field("Values", "values", Shape::Raw),
-            ]),
-        ),
-        field(
-            "OnPodConditions",
-            "onPodConditions",
-            Shape::List(&[field("Type", "type", Shape::Text), field("Status", "status", Shape::Text)]),
-        ),
-    ]),
-)];
+pub const POD_FAILURE_POLICY: Form = Form::Message("io.k8s.api.batch.v1.PodFailurePolicy");
 
 pub fn validate_failure_policy(spec: &Value, policy: &Value, path: &Path<'_>, errors: &mut Errors) {
     let path = path.child("rules");

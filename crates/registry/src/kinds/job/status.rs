@@ -9,7 +9,7 @@ use sternpost_meta::field::{Errors, Path};
 
 use super::policies::invalid_without_value;
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::Fields,
     validation::{
         bounds::none_negative,
@@ -17,8 +17,7 @@ use crate::{
     },
 };
 
-const UNCOUNTED: &[Field] =
-    &[field("Succeeded", "succeeded", Shape::Raw), field("Failed", "failed", Shape::Raw)];
+const UNCOUNTED: Form = Form::Message("io.k8s.api.batch.v1.UncountedTerminatedPods");
 
 pub fn condition_is_true(status: &Value, name: &str) -> bool {
     condition_is(status, name, "True")

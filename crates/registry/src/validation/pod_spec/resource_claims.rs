@@ -9,15 +9,11 @@ use sternpost_meta::{
 };
 
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::Fields,
 };
 
-pub const POD_RESOURCE_CLAIM: &[Field] = &[
-    field("Name", "name", Shape::Text),
-    field("ResourceClaimName", "resourceClaimName", Shape::Raw),
-    field("ResourceClaimTemplateName", "resourceClaimTemplateName", Shape::Raw),
-];
+pub const POD_RESOURCE_CLAIM: Form = Form::Message("io.k8s.api.core.v1.PodResourceClaim");
 
 /// The claims of the pod, as written.
 pub fn claim_names(spec: &Value) -> BTreeSet<&str> {

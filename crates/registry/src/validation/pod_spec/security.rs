@@ -12,7 +12,7 @@ use super::{
     Context, Privileged, each_container, paths::validate_descending, windows::validate_windows_options,
 };
 use crate::{
-    internal_form::{Field, Shape, field, internal},
+    internal_form::{Form, Shape, internal},
     object::Fields,
     validation::form::{named, one_of},
 };
@@ -22,41 +22,9 @@ const MAX_APPARMOR_PROFILE: usize = 4095;
 
 const PROFILE_TYPES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 
-pub const SECCOMP_PROFILE: &[Field] =
-    &[field("Type", "type", Shape::Text), field("LocalhostProfile", "localhostProfile", Shape::Raw)];
+pub const SECCOMP_PROFILE: Form = Form::Message("io.k8s.api.core.v1.SeccompProfile");
 
-pub const SE_LINUX_OPTIONS: &[Field] = &[
-    field("User", "user", Shape::Text),
-    field("Role", "role", Shape::Text),
-    field("Type", "type", Shape::Text),
-    field("Level", "level", Shape::Text),
-];
-
-pub const WINDOWS_OPTIONS: &[Field] = &[
-    field("GMSACredentialSpecName", "gmsaCredentialSpecName", Shape::Raw),
-    field("GMSACredentialSpec", "gmsaCredentialSpec", Shape::Raw),
-    field("RunAsUserName", "runAsUserName", Shape::Raw),
-    field("HostProcess", "hostProcess", Shape::Raw),
-];
-
-pub const SECURITY_CONTEXT: &[Field] = &[
-    field(
-        "Capabilities",
-        "capabilities",
-        Shape::Ptr(&[field("Add", "add", Shape::Raw), field("Drop", "drop", Shape::Raw)]),
-    ),
-    field("Privileged", "privileged", Shape::Raw),
-    field("SELinuxOptions", "seLinuxOptions", Shape::Ptr(SE_LINUX_OPTIONS)),
-    field("WindowsOptions", "windowsOptions", Shape::Ptr(WINDOWS_OPTIONS)),
-    field("RunAsUser", "runAsUser", Shape::Raw),
-    field("RunAsGroup", "runAsGroup", Shape::Raw),
-    field("RunAsNonRoot", "runAsNonRoot", Shape::Raw),
-    field("ReadOnlyRootFilesystem", "readOnlyRootFilesystem", Shape::Raw),
-    field("AllowPrivilegeEscalation", "allowPrivilegeEscalation", Shape::Raw),
-    field("ProcMount", "procMount", Shape::Raw),
-    field("SeccompProfile", "seccompProfile", Shape::Ptr(SECCOMP_PROFILE)),
-    field("AppArmorProfile", "appArmorProfile", Shape::Ptr(SECCOMP_PROFILE)),
-];
+pub const SECURITY_CONTEXT: Form = Form::Message("io.k8s.api.core.v1.SecurityContext");
 
 /// `securityContext` of a container.
 pub fn validate_container_security(
