@@ -128,7 +128,7 @@ pub fn all(health: &Health, endpoint: Endpoint, request: &Request) -> Response {
         }
     }
     if !excluded.is_empty() {
-        let names: Vec<String> = excluded.iter().map(|name| format!("{}", go_quote(name))).collect();
+        let names: Vec<String> = excluded.iter().map(|name| go_quote(name).to_string()).collect();
         lines +=
             &format!("warn: some health checks cannot be excluded: no matches for {}\n", names.join(","));
     }

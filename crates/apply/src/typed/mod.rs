@@ -177,7 +177,7 @@ impl ItemError {
             Self::Null => "associative list with keys may not have a null element",
             Self::NoMap => "associative list with keys may not have non-map elements",
             Self::NoKeys(keys) => {
-                let keys: Vec<_> = keys.iter().map(|key| format!("{}", go_quote(key))).collect();
+                let keys: Vec<_> = keys.iter().map(|key| go_quote(key).to_string()).collect();
                 return format!(
                     "element {index}: associative list with keys has an element that omits all key fields \
                      [{}] (and doesn't have default values for any key fields)",

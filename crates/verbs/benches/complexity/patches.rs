@@ -480,7 +480,7 @@ const GROWING_SCHEMAS: &[(&str, Sent, Sent)] = &[
     (
         "numbers among as many values",
         |size| {
-            let values = list(size, |index| index.into());
+            let values = list(size, Into::into);
             json!({"type": "object", "properties": {
                 "map": {"type": "object", "additionalProperties": {"type": "integer", "enum": values}},
             }})

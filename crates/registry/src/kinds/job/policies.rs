@@ -80,7 +80,7 @@ fn validate_failure_rule(spec: &Value, rule: &Value, path: &Path<'_>, errors: &m
 /// `supported` is sorted.
 fn known_or_required(text: &str, supported: &[&str], path: &Path<'_>, errors: &mut Errors) {
     if text.is_empty() {
-        let quoted: Vec<String> = supported.iter().map(|value| format!("{}", go_quote(value))).collect();
+        let quoted: Vec<String> = supported.iter().map(|value| go_quote(value).to_string()).collect();
         errors.required(path, &format!("valid values: [{}]", quoted.join(" ")));
     } else if !supported.contains(&text) {
         errors.not_supported(path, named(text), supported);
