@@ -429,7 +429,7 @@ pub(crate) fn number_text(number: &Number) -> String {
 /// Outside of these a float is written with its exponent.
 const SHORT_EXPONENTS: std::ops::Range<i32> = -4..6;
 
-/// The members of an object in the order in which [`write`] has them: go-yaml's,
+/// The members of an object in the order in which [`write()`] has them: go-yaml's,
 /// which need not be a total one, so that the library's sorts, which may panic
 /// on such, are not for it.
 pub fn sorted(object: &Map<String, Value>) -> Vec<(&String, &Value)> {

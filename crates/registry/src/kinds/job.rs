@@ -1,4 +1,4 @@
-//! `Job`. Its policies are in [`super::job_policies`], what its status may say
+//! `Job`. Its policies are in [`policies`], what its status may say
 //! in [`status`].
 
 pub mod policies;

@@ -2,7 +2,7 @@
 //!
 //! The object itself takes only few changes (`update`); ephemeral containers
 //! and resources change through subresources of their own
-//! ([`ephemeral_containers`], [`resize`]), the node through a [`binding`](super::binding).
+//! ([`ephemeral_containers`], [`resize`]), the node through a [`binding`].
 
 mod columns;
 pub mod condition;
