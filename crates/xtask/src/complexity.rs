@@ -31,7 +31,7 @@ const MIN_INSTRUCTIONS: u64 = 200_000;
 
 /// How many times as many elements each further measurement of a case has, and how many there are.
 const ENLARGED: usize = 4;
-const MAX_ROUNDS: usize = 3;
+const MAX_ROUNDS: usize = 4;
 
 /// The cases that show that the measuring works, and whether they are superlinear.
 const KNOWN: [(&str, bool); 2] = [("known to be linear", false), ("known to be quadratic", true)];
