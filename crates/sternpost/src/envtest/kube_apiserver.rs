@@ -68,7 +68,7 @@ fn read(words: &[String]) -> Result<Asked, String> {
     }
     if !line.arguments.is_empty() {
         let quoted: Vec<String> =
-            line.arguments.iter().map(|argument| format!("{}", go_quote(argument))).collect();
+            line.arguments.iter().map(|argument| go_quote(argument).to_string()).collect();
         return Err(format!("\"kube-apiserver\" does not take any arguments, got [{}]", quoted.join(" ")));
     }
     Ok(if set(flags::VERSION) { Asked::Version } else { Asked::Serve(line) })
