@@ -19,6 +19,7 @@ use sternpost_registry::{
     object::Fields,
 };
 use sternpost_store::BoxFuture;
+use sternpost_tasks::Tasks;
 use sternpost_verbs::{Part, Registry, Target, Writer, served::Served};
 use tokio::{
     sync::Semaphore,
@@ -62,8 +63,8 @@ pub trait Servers: Send + Sync {
     fn check(&self, name: &str) -> BoxFuture<'static, Result<(), String>>;
 }
 
-/// Starts with all servers that are registered already in the table. The tasks end with the runtime.
-pub async fn start(registry: Arc<Registry>, servers: Arc<dyn Servers>) {
+/// Starts with all servers that are registered already in the table.
+pub async fn start(registry: Arc<Registry>, tasks: &Tasks, servers: Arc<dyn Servers>) {
     let Some(served) = registry.served.get(GROUP, "v1", "apiservices") else { return };
     let (objects, follow) = Follow::start(registry.clone(), served.clone()).await;
     let checker = Arc::new(Checker { registry, servers, served, room: Arc::new(Semaphore::new(MAX_CHECKS)) });
@@ -75,7 +76,7 @@ pub async fn start(registry: Arc<Registry>, servers: Arc<dyn Servers>) {
         begun: 0,
     };
     checking.all(&objects);
-    tokio::spawn(checking.run(follow));
+    tasks.essential("api-services", checking.run(follow));
 }
 
 /// What is known, and what is to be done when.

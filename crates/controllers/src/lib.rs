@@ -32,9 +32,10 @@ mod token_secrets;
 
 use std::{sync::Arc, time::Duration};
 
+use sternpost_tasks::Tasks;
 use sternpost_verbs::Registry;
 
-use switches::Switches;
+use switches::{Controller, Switches};
 pub use token_secrets::{SecretToken, Sign};
 
 /// For how long events are kept, as upstream.
@@ -59,44 +60,41 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// Starts the controllers that are on. They end with the runtime.
-pub fn start(registry: &Arc<Registry>, options: Options) {
+/// Starts the controllers that are on.
+pub fn start(registry: &Arc<Registry>, tasks: &Tasks, options: Options) {
     let Options { switches, namespace_delay, authority, event_lifetime, sign } = options;
-    let registry = || registry.clone();
-    if switches.is_on(switches::NAMESPACE) {
-        tokio::spawn(namespaces::run(registry(), namespace_delay));
-    }
-    if switches.is_on(switches::GARBAGE) {
-        tokio::spawn(garbage::run(registry()));
-    }
-    if switches.is_on(switches::SERVICE_ACCOUNT) {
-        tokio::spawn(per_namespace::service_accounts(registry()));
-    }
-    if switches.is_on(switches::ROOT_CA) {
-        tokio::spawn(per_namespace::root_certificates(registry(), authority.clone()));
-    }
-    if switches.is_on(switches::TOKEN) {
-        tokio::spawn(token_secrets::run(registry(), authority, sign));
-    }
-    if switches.is_on(switches::QUOTA) {
-        tokio::spawn(quotas::run(registry()));
-    }
-    if switches.is_on(switches::AGGREGATION) {
-        tokio::spawn(aggregation::run(registry()));
-    }
-    if switches.is_on(switches::POLICY_STATUS) {
-        tokio::spawn(policies_status::run(registry()));
-    }
-    if switches.is_on(switches::CLAIM_PROTECTION) {
-        tokio::spawn(protection::claims(registry()));
-    }
-    if switches.is_on(switches::VOLUME_PROTECTION) {
-        tokio::spawn(protection::volumes(registry()));
-    }
-    if switches.is_on(switches::ATTRIBUTES_CLASS_PROTECTION) {
-        tokio::spawn(protection::attributes_classes(registry()));
-    }
-    if switches.is_on(switches::EVENT_TTL) {
-        tokio::spawn(event_ttl::run(registry(), event_lifetime));
+    let start = Start { registry, tasks, switches: &switches };
+    start.run(switches::NAMESPACE, move |registry| namespaces::run(registry, namespace_delay));
+    let events = tasks.clone();
+    start.run(switches::GARBAGE, move |registry| garbage::run(registry, events.clone()));
+    start.run(switches::SERVICE_ACCOUNT, per_namespace::service_accounts);
+    let shown = authority.clone();
+    start.run(switches::ROOT_CA, move |registry| per_namespace::root_certificates(registry, shown.clone()));
+    start.run(switches::TOKEN, move |registry| token_secrets::run(registry, authority.clone(), sign.clone()));
+    start.run(switches::QUOTA, quotas::run);
+    start.run(switches::AGGREGATION, aggregation::run);
+    start.run(switches::POLICY_STATUS, policies_status::run);
+    start.run(switches::CLAIM_PROTECTION, protection::claims);
+    start.run(switches::VOLUME_PROTECTION, protection::volumes);
+    start.run(switches::ATTRIBUTES_CLASS_PROTECTION, protection::attributes_classes);
+    start.run(switches::EVENT_TTL, move |registry| event_ttl::run(registry, event_lifetime));
+}
+
+struct Start<'a> {
+    registry: &'a Arc<Registry>,
+    tasks: &'a Tasks,
+    switches: &'a Switches,
+}
+
+impl Start<'_> {
+    /// A controller learns all it needs when it begins, so that it can begin again.
+    fn run<Work>(&self, which: Controller, controller: impl Fn(Arc<Registry>) -> Work + Send + 'static)
+    where
+        Work: Future<Output = ()> + Send + 'static,
+    {
+        if self.switches.is_on(which) {
+            let registry = self.registry.clone();
+            self.tasks.forever(which.name, move || controller(registry.clone()));
+        }
     }
 }

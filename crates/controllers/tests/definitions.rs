@@ -18,6 +18,7 @@ use sternpost_store::{
     BoxFuture, Bytes, CommitError, Committed, Follower, Found, KeyRange, Page, ReadError, Revision, Stopped,
     Store, Transaction, Watch, memory::MemoryStore,
 };
+use sternpost_tasks::Tasks;
 use sternpost_verbs::{
     DeleteOptions, Part, Registry, Selection, Target, Told, WatchQuery, Writer,
     custom::Change,
@@ -99,7 +100,7 @@ async fn run(store: &Arc<dyn Store>) -> Running {
     let published = Arc::new(Mutex::new(Vec::new()));
     let seen = published.clone();
     let publish = Arc::new(move |name: &str, _: &str, _: Change| seen.lock().unwrap().push(name.to_owned()));
-    definitions::start(registry.clone(), publish).await;
+    definitions::start(registry.clone(), &Tasks::default(), publish).await;
     Running { registry, published }
 }
 

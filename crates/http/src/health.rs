@@ -51,6 +51,10 @@ impl Hook {
     pub fn done(&self) {
         self.0.store(true, Ordering::Release);
     }
+
+    pub fn is_done(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 /// `Err` says why, to those who ask for the check by name. Must be quick: it
@@ -74,8 +78,7 @@ impl Health {
     /// A check that fails until the step is done.
     pub fn add_hook(&mut self, name: &'static str, on: On, hook: &Hook) {
         let hook = hook.clone();
-        let run =
-            move || if hook.0.load(Ordering::Acquire) { Ok(()) } else { Err("not finished".to_owned()) };
+        let run = move || if hook.is_done() { Ok(()) } else { Err("not finished".to_owned()) };
         self.add(name, on, Box::new(run));
     }
 

@@ -26,6 +26,7 @@ use sternpost_controllers::api_services;
 use sternpost_http::Api;
 use sternpost_meta::{gvk::GroupVersion, status::Status};
 use sternpost_store::BoxFuture;
+use sternpost_tasks::Tasks;
 use sternpost_verbs::{Part, Registry, Target, Writer};
 use sternpost_webhook::Egress;
 use tokio::sync::watch;
@@ -129,8 +130,9 @@ impl Aggregation {
 
     /// Follows APIServices and publishes whom other servers may believe. When this is ready, all that
     /// are registered are known. What is started ends with the runtime.
-    pub async fn start(&self, api: &Arc<Api>) {
+    pub async fn start(&self, api: &Arc<Api>, tasks: &Tasks) {
         let servers = Servers {
+            tasks: tasks.clone(),
             remotes: self.remotes.clone(),
             built_in: sternpost_builtin::groups()
                 .iter()
@@ -142,9 +144,11 @@ impl Aggregation {
                 })
                 .collect(),
         };
-        tokio::spawn(api.clone().show_remotes(self.remotes.clone()));
-        api_services::start(api.registry.clone(), Arc::new(servers)).await;
-        tokio::spawn(self.clone().keep_published(api.registry.clone()));
+        let (shown, remotes) = (api.clone(), self.remotes.clone());
+        tasks.forever("remotes-shown", move || shown.clone().show_remotes(remotes.clone()));
+        api_services::start(api.registry.clone(), tasks, Arc::new(servers)).await;
+        let (this, registry) = (self.clone(), api.registry.clone());
+        tasks.forever("remotes-told", move || this.clone().keep_published(registry.clone()));
     }
 
     /// An authority was read again.
@@ -208,6 +212,7 @@ fn front_proxy(dir: Option<&DataDir>, now: SystemTime) -> anyhow::Result<FrontPr
 
 /// The table of other servers, for whoever follows APIServices.
 struct Servers {
+    tasks: Tasks,
     remotes: Arc<Remotes>,
     /// Never anybody else's.
     built_in: HashSet<GroupVersion>,
@@ -236,8 +241,11 @@ impl api_services::Servers for Servers {
         let Some(remote) = self.remote(name) else { return };
         if before.is_none_or(|before| !Arc::ptr_eq(&before, &remote)) {
             // These end when the remote is gone.
-            tokio::spawn(discovery::follow(remote.clone(), self.remotes.clone()));
-            tokio::spawn(openapi::follow(remote, self.remotes.clone()));
+            let (followed, remotes) = (remote.clone(), self.remotes.clone());
+            self.tasks
+                .until_done("remote-discovery", move || discovery::follow(followed.clone(), remotes.clone()));
+            let remotes = self.remotes.clone();
+            self.tasks.until_done("remote-openapi", move || openapi::follow(remote.clone(), remotes.clone()));
         }
     }
 

@@ -13,6 +13,7 @@ use sternpost_controllers::{
     switches::{SERVER_LEASE, Switches, UnknownController},
 };
 use sternpost_http::Api;
+use sternpost_tasks::Tasks;
 use sternpost_verbs::environment;
 use tokio::sync::oneshot;
 
@@ -60,6 +61,7 @@ pub fn start(
     namespace_delay: Duration,
     api: &Arc<Api>,
     authority: String,
+    tasks: &Tasks,
 ) -> anyhow::Result<Running> {
     let accounts = api.clone();
     let sign = move |wanted: &SecretToken<'_>| {
@@ -78,14 +80,14 @@ pub fn start(
     let has_lease = options.switches.is_on(SERVER_LEASE);
     let lease = if has_lease { Some((identity(&api.server_address)?, stopped)) } else { None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let registry = api.registry.clone();
+    let (registry, tasks) = (api.registry.clone(), tasks.clone());
     let work = move || {
         yield_to_requests();
         runtime.block_on(async {
             if let Some((identity, stopped)) = lease {
-                tokio::spawn(server_lease::run(registry.clone(), identity, stopped));
+                tasks.once(SERVER_LEASE.name, server_lease::run(registry.clone(), identity, stopped));
             }
-            sternpost_controllers::start(&registry, options);
+            sternpost_controllers::start(&registry, &tasks, options);
             std::future::pending::<()>().await;
         });
     };

@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use clap::Args;
 use serde_json::Value;
-use sternpost_cache::{Cache, ResourceId, Snapshot};
+use sternpost_cache::{Cache, ResourceCache, ResourceId, Snapshot};
 use sternpost_flow::{Control, Limits};
+use sternpost_tasks::Tasks;
 
 use crate::serve;
 
@@ -31,7 +32,7 @@ const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Starts following the schemas and levels. `None` if there is to be no flow control.
-pub fn start(args: &FlowArgs, cache: &Arc<Cache>) -> Option<Arc<Control>> {
+pub fn start(args: &FlowArgs, cache: &Arc<Cache>, tasks: &Tasks) -> Option<Arc<Control>> {
     if !args.enable_priority_and_fairness {
         return None;
     }
@@ -44,18 +45,20 @@ pub fn start(args: &FlowArgs, cache: &Arc<Cache>) -> Option<Arc<Control>> {
     let [schemas, levels] = ["flowschemas", "prioritylevelconfigurations"]
         .map(|plural| cache.resource(&ResourceId::new(GROUP, plural)));
     let follower = control.clone();
-    tokio::spawn(async move {
-        let (new_schemas, new_levels) = (schemas.waiter(), levels.waiter());
-        loop {
-            let (now, levels) = (schemas.snapshot(), levels.snapshot());
-            follower.configure(&values(&now), &values(&levels));
-            tokio::select! {
-                () = new_schemas.changed(now.revision) => {}
-                () = new_levels.changed(levels.revision) => {}
-            }
-        }
-    });
+    tasks.forever("flow-control", move || follow(follower.clone(), schemas.clone(), levels.clone()));
     Some(control)
+}
+
+async fn follow(control: Arc<Control>, schemas: Arc<ResourceCache>, levels: Arc<ResourceCache>) {
+    let (new_schemas, new_levels) = (schemas.waiter(), levels.waiter());
+    loop {
+        let (now, levels) = (schemas.snapshot(), levels.snapshot());
+        control.configure(&values(&now), &values(&levels));
+        tokio::select! {
+            () = new_schemas.changed(now.revision) => {}
+            () = new_levels.changed(levels.revision) => {}
+        }
+    }
 }
 
 fn values(snapshot: &Snapshot) -> Vec<Value> {

@@ -12,6 +12,7 @@ use std::{
 use sternpost_controllers::switches::{SERVER_LEASE, Switches};
 use sternpost_http::health::{Health, Hook, On};
 use sternpost_store::Store;
+use sternpost_tasks::Tasks;
 
 use crate::{
     cli::{AuthorizationMode, ServeArgs},
@@ -34,7 +35,12 @@ pub struct Start {
     pub lease: Hook,
 }
 
-pub fn checks(args: &ServeArgs, store: Arc<dyn Store>, refusing: Box<Refusing>) -> (Health, Start) {
+pub fn checks(
+    args: &ServeArgs,
+    store: Arc<dyn Store>,
+    refusing: Box<Refusing>,
+    tasks: &Tasks,
+) -> (Health, Start) {
     let start = Start::default();
     let mut health = Health::default();
     health.add("log", On::All, Box::new(logging::check));
@@ -42,7 +48,14 @@ pub fn checks(args: &ServeArgs, store: Arc<dyn Store>, refusing: Box<Refusing>) 
     // A server that cannot write is not ready, though it answers reads.
     let writable = move || refusing().map_or(Ok(()), |reason| Err(format!("writes are refused: {reason}")));
     health.add("etcd-readiness", On::ReadyzOnly, Box::new(writable));
-    health.add_hook("informer-sync", On::ReadyzOnly, &start.objects);
+    // Without the tasks that follow objects, what is answered grows old.
+    let (synced, tasks) = (start.objects.clone(), tasks.clone());
+    let in_sync = move || match tasks.broken().as_slice() {
+        [] if synced.is_done() => Ok(()),
+        [] => Err("not finished".to_owned()),
+        broken => Err(format!("no longer running: {}", broken.join(", "))),
+    };
+    health.add("informer-sync", On::ReadyzOnly, Box::new(in_sync));
 
     let flow = args.flow.enable_priority_and_fairness;
     let roles = args.authorization_mode == AuthorizationMode::Rbac;

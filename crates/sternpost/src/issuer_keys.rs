@@ -15,6 +15,7 @@ use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use sternpost_auth::oidc::Issuer;
 use sternpost_http::IssuerKeys;
+use sternpost_tasks::Tasks;
 use sternpost_webhook::{Egress, Via, connect::dial};
 use tokio::{sync::watch, time::timeout};
 use tokio_rustls::{
@@ -36,6 +37,7 @@ const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
 #[derive(Debug, Clone)]
 pub struct KeyFetcher {
     egress: Egress,
+    tasks: Tasks,
     /// Issuers that are being asked, by URL. What is received is that it is over.
     asking: Arc<Mutex<HashMap<String, watch::Receiver<()>>>>,
 }
@@ -51,8 +53,8 @@ impl IssuerKeys for KeyFetcher {
 }
 
 impl KeyFetcher {
-    pub fn new(egress: Egress) -> Self {
-        Self { egress, asking: Arc::default() }
+    pub fn new(egress: Egress, tasks: Tasks) -> Self {
+        Self { egress, tasks, asking: Arc::default() }
     }
 
     /// Asks in a task of its own, which ends within its time: a caller who goes
@@ -64,25 +66,38 @@ impl KeyFetcher {
         }
         let (sender, over) = watch::channel(());
         asking.insert(issuer.url().to_owned(), over.clone());
-        let this = self.clone();
-        tokio::spawn(async move {
-            let asked = timeout(TIMEOUT, keys(&issuer, &this.egress)).await;
-            let asked = asked.unwrap_or_else(|_| Err(anyhow!("no answer within {} s", TIMEOUT.as_secs())));
+        let egress = self.egress.clone();
+        let asked = Asked { keys: self.clone(), url: issuer.url().to_owned(), _over: sender };
+        self.tasks.once("issuer-keys", async move {
+            let _asked = asked;
+            let answer = timeout(TIMEOUT, keys(&issuer, &egress)).await;
+            let answer = answer.unwrap_or_else(|_| Err(anyhow!("no answer within {} s", TIMEOUT.as_secs())));
             let now = SystemTime::now();
-            let taken = asked.and_then(|document| Ok(issuer.fetched(&document, now)?));
+            let taken = answer.and_then(|document| Ok(issuer.fetched(&document, now)?));
             if let Err(error) = taken {
                 issuer.not_fetched(now);
                 let error = format!("{error:#}");
                 tracing::warn!(issuer = issuer.url(), error, "cannot get the keys of a token issuer");
             }
-            this.asking().remove(issuer.url());
-            drop(sender);
         });
         over
     }
 
     fn asking(&self) -> MutexGuard<'_, HashMap<String, watch::Receiver<()>>> {
         self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One question. Nobody waits for it any more when it is dropped, and the next may ask again.
+struct Asked {
+    keys: KeyFetcher,
+    url: String,
+    _over: watch::Sender<()>,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.keys.asking().remove(&self.url);
     }
 }
 

@@ -14,6 +14,7 @@ use sternpost_http::Rbac;
 use sternpost_meta::authorize::{AlwaysAllow, Authorizer};
 use sternpost_store::{Stopped, Store, WatchError, memory::MemoryStore};
 use sternpost_store_redb::{OpenError, Options, RedbStore};
+use sternpost_tasks::Tasks;
 use sternpost_verbs::{
     ObjectSize, Registry, admission::Chain, environment::Environment, index::Selectable,
     served::ServedResources, startup,
@@ -48,6 +49,7 @@ pub async fn open(
     object_size: ObjectSizeLimit,
     routing: Routing,
     egress: Egress,
+    tasks: &Tasks,
 ) -> anyhow::Result<Objects> {
     let (store, refusing): (Arc<dyn Store>, Box<Refusing>) = match dir {
         Some(dir) => {
@@ -62,7 +64,7 @@ pub async fn open(
     };
     let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await?;
     let stopped = store.stopped();
-    tokio::spawn(async move {
+    tasks.essential("watch-cache", async move {
         let why = tokio::select! {
             stopped = stopped => stopped.to_string(),
             error = feeder.run() => match error {

@@ -28,6 +28,7 @@ use sternpost_openapi::{
     names::Naming,
     publisher::{Options, Publisher},
 };
+use sternpost_tasks::Tasks;
 use sternpost_verbs::admission::Chain;
 use sternpost_webhook::Egress;
 use tokio::net::TcpListener;
@@ -171,6 +172,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         authenticator.add_token_file(&csv).with_context(|| format!("cannot use `{}`", path.display()))?;
     }
 
+    let tasks = Tasks::default();
     let objects = dir.as_ref().map(|dir| dir.file("objects"));
     let Objects { registry, refusing, store } = objects::open(
         objects.as_deref(),
@@ -180,6 +182,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
         args.object_size_limit,
         args.aggregation.routing(),
         egress.clone(),
+        &tasks,
     )
     .await?;
 
@@ -196,7 +199,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     let reachable = reachable(address);
     let mut counters = Registry::default();
     let openapi = openapi(args, &mut counters, now);
-    let (health, start) = health::checks(args, store.clone(), refusing);
+    let (health, start) = health::checks(args, store.clone(), refusing, &tasks);
     start.objects.done();
     let mut api = Api::new(
         authenticator,
@@ -211,7 +214,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     if args.authorization_mode == AuthorizationMode::Rbac {
         api.anonymous = Anonymous::AsAnyUser;
     }
-    api.issuer_keys = Some(Arc::new(KeyFetcher::new(egress.clone())));
+    api.issuer_keys = Some(Arc::new(KeyFetcher::new(egress.clone(), tasks.clone())));
     let origins: Vec<&str> =
         args.cors_allowed_origins.iter().flat_map(|origins| &origins.0).map(String::as_str).collect();
     if !origins.is_empty() {
@@ -227,7 +230,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     api.remotes = aggregation.remotes();
     let (audit_log, audit) = audit::open(&args.audit)?.unzip();
     api.audit = audit;
-    api.flow = flow::start(&args.flow, &api.registry.cache);
+    api.flow = flow::start(&args.flow, &api.registry.cache, &tasks);
     start.flow.done();
     api.zpages.flags = args.flags.clone();
 
@@ -235,12 +238,12 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     let published = api.clone();
     let publish =
         Arc::new(move |name: &str, group: &str, change| published.publish_definition(name, group, change));
-    sternpost_controllers::definitions::start(api.registry.clone(), publish).await;
+    sternpost_controllers::definitions::start(api.registry.clone(), &tasks, publish).await;
     start.definitions.done();
     let namespace_delay = if args.stand_in { envtest::NAMESPACE_DELAY } else { Duration::ZERO };
-    let controllers = controllers::start(&args.controllers, namespace_delay, &api, trusted.clone())?;
+    let controllers = controllers::start(&args.controllers, namespace_delay, &api, trusted.clone(), &tasks)?;
     start.lease.done();
-    aggregation.start(&api).await;
+    aggregation.start(&api, &tasks).await;
     start.aggregation.done();
 
     let url = format!("https://{reachable}");

@@ -11,11 +11,15 @@ mod ending;
 mod naming;
 mod registering;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use sternpost_cache::Object;
+use sternpost_tasks::Tasks;
 use sternpost_verbs::{Registry, custom::Change, definitions, served::Served};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
 use crate::follow::{Follow, News, Seen};
 
@@ -24,17 +28,19 @@ use crate::follow::{Follow, News, Seen};
 pub type Publish = dyn Fn(&str, &str, Change) + Send + Sync;
 
 /// Starts with everything that is defined already in the table and published.
-/// The tasks end with the runtime.
-pub async fn start(registry: Arc<Registry>, publish: Arc<Publish>) {
+pub async fn start(registry: Arc<Registry>, tasks: &Tasks, publish: Arc<Publish>) {
     let Some(served) = registry.served.get(definitions::GROUP, "v1", definitions::PLURAL) else { return };
     let (objects, follow) = Follow::start(registry.clone(), served.clone()).await;
-    let (changed, groups) = mpsc::unbounded_channel();
+    let changed = Arc::new(ChangedGroups::default());
+    let groups = changed.clone();
     let mut serving = Serving { registry: registry.clone(), publish, changed, known: BTreeSet::new() };
     serving.all(&objects);
     registry.served.customs.applied(follow.revision());
-    tokio::spawn(serving.run(follow));
-    tokio::spawn(registering::run(registry.clone(), groups));
-    tokio::spawn(naming::run(registry, served));
+    tasks.essential("definitions", serving.run(follow));
+    let apart = registry.clone();
+    tasks.forever("definitions-registering", move || registering::run(apart.clone(), groups.clone()));
+    let ends = tasks.clone();
+    tasks.forever("definitions-naming", move || naming::run(registry.clone(), served.clone(), ends.clone()));
 }
 
 /// The table of what is served.
@@ -42,9 +48,31 @@ struct Serving {
     registry: Arc<Registry>,
     publish: Arc<Publish>,
     /// Told the groups in which something changed.
-    changed: mpsc::UnboundedSender<String>,
+    changed: Arc<ChangedGroups>,
     /// Names of the definitions that there are.
     known: BTreeSet<String>,
+}
+
+/// Groups in which something changed since they were last taken.
+#[derive(Debug, Default)]
+struct ChangedGroups {
+    groups: Mutex<BTreeSet<String>>,
+    more: Notify,
+}
+
+impl ChangedGroups {
+    fn add(&self, group: String) {
+        self.groups().insert(group);
+        self.more.notify_one();
+    }
+
+    fn take(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.groups())
+    }
+
+    fn groups(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Serving {
@@ -98,7 +126,7 @@ impl Serving {
     fn publish(&self, name: &str, change: Change) {
         (self.publish)(name, group_of(name), change);
         // Fails only when nobody listens any more, at the end of the process.
-        let _ = self.changed.send(group_of(name).to_owned());
+        self.changed.add(group_of(name).to_owned());
     }
 }
 

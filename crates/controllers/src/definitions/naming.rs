@@ -12,6 +12,7 @@ use sternpost_crd::{
 };
 use sternpost_meta::status::Status;
 use sternpost_registry::validation::ca_bundle;
+use sternpost_tasks::Tasks;
 use sternpost_verbs::{Registry, Writer, served::Served};
 use tokio::task::JoinSet;
 
@@ -26,9 +27,9 @@ pub(super) fn writer() -> Writer<'static> {
     Writer { subresource: "status", ..Writer::server() }
 }
 
-pub(super) async fn run(registry: Arc<Registry>, served: Arc<Served>) {
+pub(super) async fn run(registry: Arc<Registry>, served: Arc<Served>, tasks: Tasks) {
     let (objects, mut follow) = Follow::start(registry.clone(), served.clone()).await;
-    let mut naming = Naming { registry, served, groups: HashMap::new(), ending: BTreeSet::new() };
+    let mut naming = Naming { registry, served, tasks, groups: HashMap::new(), ending: BTreeSet::new() };
     naming.all(&objects).await;
     loop {
         match follow.next().await {
@@ -41,6 +42,7 @@ pub(super) async fn run(registry: Arc<Registry>, served: Arc<Served>) {
 struct Naming {
     registry: Arc<Registry>,
     served: Arc<Served>,
+    tasks: Tasks,
     groups: HashMap<String, Group>,
     /// Definitions whose end somebody sees to.
     ending: BTreeSet<(String, String)>,
@@ -143,7 +145,10 @@ impl Naming {
     fn decide(&mut self, name: &str, writes: &mut JoinSet<Result<(), Status>>) -> Vec<String> {
         let Some(crd) = self.outline(name) else { return Vec::new() };
         if crd.is_terminating() && self.ending.insert((name.to_owned(), crd.metadata.uid.clone())) {
-            tokio::spawn(ending::run(self.registry.clone(), self.served.clone(), name.to_owned()));
+            let (registry, served, name) = (self.registry.clone(), self.served.clone(), name.to_owned());
+            self.tasks.until_done("definitions-ending", move || {
+                ending::run(registry.clone(), served.clone(), name.clone())
+            });
             // Until it is gone it can still be given names.
         }
         let group = self.groups.entry(group_of(name).to_owned()).or_default();

@@ -15,8 +15,8 @@ use sternpost_verbs::{
     DeleteOptions, Part, Registry, Target, Writer,
     served::{Served, is_built_in},
 };
-use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::ChangedGroups;
 use crate::follow::{Follow, News, Seen};
 
 /// Marks the APIServices that come and go with what they stand for.
@@ -27,7 +27,7 @@ const GROUP_PRIORITY: i64 = 1000;
 const VERSION_PRIORITY: i64 = 100;
 
 /// Keeps the APIServices of the groups it is told of.
-pub(super) async fn run(registry: Arc<Registry>, mut groups: UnboundedReceiver<String>) {
+pub(super) async fn run(registry: Arc<Registry>, groups: Arc<ChangedGroups>) {
     let Some(services) = registry.served.get("apiregistration.k8s.io", "v1", "apiservices") else { return };
     let (objects, mut follow) = Follow::start(registry.clone(), services.clone()).await;
     let mut registered = registered(&objects);
@@ -44,10 +44,7 @@ pub(super) async fn run(registry: Arc<Registry>, mut groups: UnboundedReceiver<S
             }
         }
         tokio::select! {
-            group = groups.recv() => match group {
-                Some(group) => drop(due.insert(group)),
-                None => return,
-            },
+            () = groups.more.notified() => {}
             news = follow.next() => match news {
                 News::All(_) => due.extend(registered.keys().cloned()),
                 News::Changes(changes) => due.extend(changes.iter().filter_map(|change| {
@@ -57,10 +54,7 @@ pub(super) async fn run(registry: Arc<Registry>, mut groups: UnboundedReceiver<S
                 })),
             },
         }
-        // Whatever else has piled up: a group is looked at once.
-        while let Ok(group) = groups.try_recv() {
-            due.insert(group);
-        }
+        due.extend(groups.take());
     }
 }
 

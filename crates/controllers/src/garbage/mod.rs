@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use sternpost_cache::{Event, EventKind, Object, ResourceId};
 use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_tasks::Tasks;
 use sternpost_verbs::{DeleteOptions, Registry, Target, served::Served};
 use tokio::{
     task::{JoinError, JoinSet},
@@ -47,8 +48,9 @@ const ATTEMPTS: usize = 100;
 const MAX_ABSENT: usize = 4096;
 
 /// Collects until the process ends.
-pub(crate) async fn run(registry: Arc<Registry>) {
+pub(crate) async fn run(registry: Arc<Registry>, tasks: Tasks) {
     let mut collector = Collector {
+        tasks,
         streams: Streams::new(registry.clone()),
         registry,
         graph: Graph::default(),
@@ -70,6 +72,7 @@ pub(crate) async fn run(registry: Arc<Registry>) {
 }
 
 struct Collector {
+    tasks: Tasks,
     registry: Arc<Registry>,
     streams: Streams,
     graph: Graph,
@@ -441,7 +444,7 @@ impl Collector {
             "count": 1,
         });
         let (registry, within) = (self.registry.clone(), within.to_owned());
-        tokio::spawn(async move {
+        self.tasks.once("garbage-collector-event", async move {
             let Some(events) = registry.served.get("", "v1", "events") else { return };
             let target = Target { served: &events, namespace: &within, name: "" };
             if let Err(status) = registry.create(target, event, writer(&GARBAGE_COLLECTOR)).await {

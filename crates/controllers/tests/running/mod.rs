@@ -13,6 +13,7 @@ use sternpost_cache::{Cache, ResourceId};
 use sternpost_controllers::{Options, definitions, switches::Switches};
 use sternpost_meta::status::Status;
 use sternpost_store::{Store, memory::MemoryStore};
+use sternpost_tasks::Tasks;
 use sternpost_verbs::{
     DeleteOptions, Part, Patch, PatchRequest, Propagation, Registry, Target, Validation, Writer,
     admission::Chain,
@@ -63,7 +64,7 @@ impl Running {
         // Pods need no account here, and what is used is only counted.
         let off = ["ServiceAccount", "ResourceQuota"].map(str::to_owned);
         let registry = Arc::new(registry.with_admission(Chain::new(&[], &off).unwrap()));
-        definitions::start(registry.clone(), Arc::new(|_: &str, _: &str, _| {})).await;
+        definitions::start(registry.clone(), &Tasks::default(), Arc::new(|_: &str, _: &str, _| {})).await;
         let options = Options {
             namespace_delay: Duration::ZERO,
             switches: Switches::new(controllers).unwrap(),
@@ -74,7 +75,7 @@ impl Running {
                 Some(format!("{namespace}/{account}/{account_uid}/{secret}"))
             }),
         };
-        sternpost_controllers::start(&registry, options);
+        sternpost_controllers::start(&registry, &Tasks::default(), options);
         let running = Self { registry, clock };
         // Nothing else of what a server starts with is needed.
         if running.get("namespaces", "", "default").is_none() {

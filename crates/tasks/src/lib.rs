@@ -1,0 +1,194 @@
+//! The tasks that a server runs on its own account, supervised.
+//!
+//! Every task belongs to a [`Tasks`] and says what its end means: [`Tasks::forever`] and
+//! [`Tasks::until_done`] are begun again, [`Tasks::essential`] cannot be, so that the server is not
+//! ready without it, and [`Tasks::once`] concerns nobody else. A panic is always in the log, with the
+//! name of the task. All end with the runtime.
+//!
+//! This crate does not know what the tasks do, nor who asks whether they run.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::task::JoinError;
+
+/// Before a task is begun again; twice as long each time it fails soon.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// A task that ran for this long has not failed soon.
+const SOUND: Duration = Duration::from_secs(60);
+
+/// The tasks of one server. Clones are the same tasks.
+#[derive(Debug, Clone, Default)]
+pub struct Tasks {
+    broken: Arc<Mutex<BTreeSet<&'static str>>>,
+}
+
+/// How a task ended.
+enum End {
+    Done,
+    Panicked,
+    /// With the runtime.
+    Cancelled,
+}
+
+impl Tasks {
+    /// Runs what goes on for as long as the server does. Whether it ends or panics, it is begun again: for
+    /// what learns all it needs when it begins.
+    pub fn forever<Work>(&self, name: &'static str, begin: impl Fn() -> Work + Send + 'static)
+    where
+        Work: Future<Output = ()> + Send + 'static,
+    {
+        supervise(name, begin, |end| matches!(end, End::Done | End::Panicked));
+    }
+
+    /// Runs what comes to an end. If it panics, it is begun again.
+    pub fn until_done<Work>(&self, name: &'static str, begin: impl Fn() -> Work + Send + 'static)
+    where
+        Work: Future<Output = ()> + Send + 'static,
+    {
+        supervise(name, begin, |end| matches!(end, End::Panicked));
+    }
+
+    /// Runs what goes on for as long as the server does and cannot be begun again. If it ends or panics, it
+    /// is among the [`Tasks::broken`].
+    pub fn essential(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        let broken = self.broken.clone();
+        tokio::spawn(async move {
+            match end_of(name, tokio::spawn(work).await) {
+                End::Cancelled => return,
+                End::Panicked => {}
+                End::Done => tracing::error!(task = name, "a task that is needed has ended"),
+            }
+            broken.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+        });
+    }
+
+    /// Runs what is done once and missed by nobody.
+    pub fn once(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(async move {
+            end_of(name, tokio::spawn(work).await);
+        });
+    }
+
+    /// The names of essential tasks that run no more.
+    pub fn broken(&self) -> Vec<&'static str> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+    }
+}
+
+fn supervise<Work>(
+    name: &'static str,
+    begin: impl Fn() -> Work + Send + 'static,
+    goes_on: impl Fn(&End) -> bool + Send + 'static,
+) where
+    Work: Future<Output = ()> + Send + 'static,
+{
+    tokio::spawn(async move {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let begun = tokio::time::Instant::now();
+            let end = end_of(name, tokio::spawn(begin()).await);
+            if !goes_on(&end) {
+                return;
+            }
+            if begun.elapsed() >= SOUND {
+                pause = FIRST_PAUSE;
+            }
+            tracing::warn!(task = name, seconds = pause.as_secs_f64(), "a task is begun again after a pause");
+            tokio::time::sleep(pause).await;
+            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        }
+    });
+}
+
+fn end_of(name: &'static str, ended: Result<(), JoinError>) -> End {
+    match ended {
+        Ok(()) => End::Done,
+        Err(error) if error.is_panic() => {
+            // What it said is in the log already, by the panic hook.
+            tracing::error!(task = name, "a task has panicked");
+            End::Panicked
+        }
+        Err(_) => End::Cancelled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    /// Counts how often it was begun, and panics or ends the first times.
+    fn failing(
+        times: usize,
+        panics: bool,
+    ) -> (impl Fn() -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>>, mpsc::Receiver<usize>) {
+        let (send, receive) = mpsc::channel(100);
+        let begun = Arc::new(AtomicUsize::new(0));
+        let begin = move || -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+            let (send, count) = (send.clone(), begun.fetch_add(1, Ordering::Relaxed) + 1);
+            Box::pin(async move {
+                send.send(count).await.unwrap();
+                if count > times {
+                    std::future::pending::<()>().await;
+                }
+                assert!(!panics, "on purpose");
+            })
+        };
+        (begin, receive)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_goes_on_is_begun_again_after_longer_and_longer_pauses() {
+        for panics in [true, false] {
+            let (begin, mut begun) = failing(3, panics);
+            let tasks = Tasks::default();
+            tasks.forever("t", begin);
+            let mut last = tokio::time::Instant::now();
+            let mut pauses = Vec::new();
+            for count in 1..=4 {
+                assert_eq!(begun.recv().await, Some(count));
+                pauses.push(last.elapsed().as_millis());
+                last = tokio::time::Instant::now();
+            }
+            assert_eq!(pauses, [0, 100, 200, 400]);
+            assert_eq!(tasks.broken(), [""; 0]);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_to_an_end_is_begun_again_only_after_a_panic() {
+        let (begin, mut begun) = failing(2, true);
+        Tasks::default().until_done("t", begin);
+        for count in 1..=3 {
+            assert_eq!(begun.recv().await, Some(count));
+        }
+        let (begin, mut begun) = failing(2, false);
+        Tasks::default().until_done("t", begin);
+        assert_eq!(begun.recv().await, Some(1));
+        // Nobody is left who could send.
+        assert_eq!(begun.recv().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_essential_task_that_is_no_more_is_told_of() {
+        let tasks = Tasks::default();
+        tasks.essential("runs", std::future::pending());
+        tasks.essential("ends", async {});
+        tasks.essential("panics", async { panic!("on purpose") });
+        tasks.once("is done", async {});
+        tasks.once("is missed by nobody", async { panic!("on purpose") });
+        while tasks.broken().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(tasks.broken(), ["ends", "panics"]);
+    }
+}
