@@ -38,19 +38,21 @@ pub struct Objects {
     pub store: Arc<dyn Store>,
 }
 
+/// What objects are served by.
+pub struct Settings {
+    /// Where the server will listen.
+    pub port: u16,
+    pub admission: Chain,
+    pub authorization: AuthorizationMode,
+    pub object_size: ObjectSizeLimit,
+    pub routing: Routing,
+    pub egress: Egress,
+}
+
 /// Opens the store in `dir`, or one in memory, and everything above it. A store
-/// that fails ends the process: what is not durable must not be answered. The
-/// server will listen on `port`.
-pub async fn open(
-    dir: Option<&Path>,
-    port: u16,
-    admission: Chain,
-    authorization: AuthorizationMode,
-    object_size: ObjectSizeLimit,
-    routing: Routing,
-    egress: Egress,
-    tasks: &Tasks,
-) -> anyhow::Result<Objects> {
+/// that fails ends the process: what is not durable must not be answered.
+pub async fn open(dir: Option<&Path>, settings: Settings, tasks: &Tasks) -> anyhow::Result<Objects> {
+    let Settings { port, admission, authorization, object_size, routing, egress } = settings;
     let (store, refusing): (Arc<dyn Store>, Box<Refusing>) = match dir {
         Some(dir) => {
             let dir = dir.to_owned();

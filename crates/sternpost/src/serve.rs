@@ -174,17 +174,15 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
 
     let tasks = Tasks::default();
     let objects = dir.as_ref().map(|dir| dir.file("objects"));
-    let Objects { registry, refusing, store } = objects::open(
-        objects.as_deref(),
-        address.port(),
+    let settings = objects::Settings {
+        port: address.port(),
         admission,
-        args.authorization_mode,
-        args.object_size_limit,
-        args.aggregation.routing(),
-        egress.clone(),
-        &tasks,
-    )
-    .await?;
+        authorization: args.authorization_mode,
+        object_size: args.object_size_limit,
+        routing: args.aggregation.routing(),
+        egress: egress.clone(),
+    };
+    let Objects { registry, refusing, store } = objects::open(objects.as_deref(), settings, &tasks).await?;
 
     if let Some(clients) = &tls.clients {
         authenticator.set_clients(clients.clone());
