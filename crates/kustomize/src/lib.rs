@@ -1,7 +1,7 @@
 //! `kustomize build` as a library: a directory with a kustomization file in,
 //! the YAML of its objects out, byte for byte as kustomize 5.8.1 writes it.
 //!
-//! Entry point: [`build`]. `build.rs` is the way of a build from top to bottom:
+//! Entry point: [`fn@build`]. `build.rs` is the way of a build from top to bottom:
 //! load, accumulate (bases first), generate, transform, and at the root hash,
 //! fix references, sort, write. A field of the kustomization file that changes
 //! objects is a file of its own in `transform/`; one that makes objects, in

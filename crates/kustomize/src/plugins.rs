@@ -2,7 +2,7 @@
 //! with a configuration of their own.
 //!
 //! To add one: a variant of [`Transformer`], how it is configured in
-//! [`transformer`], what it does in [`Transformer::run`].
+//! [`transformer`], what it does in `Transformer::run`.
 
 use std::sync::Arc;
 

@@ -76,7 +76,7 @@ pub(crate) struct Parts {
     pub end: Vec<u8>,
 }
 
-/// As [`write`]; the parameters of `others` are shared as well.
+/// As [`fn@write`]; the parameters of `others` are shared as well.
 pub(crate) fn write_parts(document: &Document, others: Option<&Document>) -> Parts {
     let mut out = Vec::with_capacity(1 << 20);
     let mut shared = BTreeMap::new();

@@ -1,5 +1,5 @@
 //! `edit`: changes to the kustomization file of the working directory. A file
-//! here is a verb; [`file`] reads the file and writes it back.
+//! here is a verb; [`mod@file`] reads the file and writes it back.
 
 pub(crate) mod add;
 pub(crate) mod file;

@@ -1,6 +1,6 @@
 //! OpenAPI v2 into v3 and back, on JSON trees, whoever wrote them.
 //!
-//! [`to_v3`] follows the heuristics that KEP-2896 asks for when a server has
+//! [`fn@to_v3`] follows the heuristics that KEP-2896 asks for when a server has
 //! only v2: shared bodies become request bodies where they are used, media types
 //! of the document stand in for those an operation does not name, numbers-or-
 //! strings and quantities are `anyOf`, and every reference is written anew. The

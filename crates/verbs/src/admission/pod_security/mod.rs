@@ -1,6 +1,6 @@
 //! PodSecurity: the labels of a namespace say how much its pods may do.
 //!
-//! [`policy`] reads the labels, [`configuration`] what counts without them and who is
+//! [`policy`] reads the labels, [`mod@configuration`] what counts without them and who is
 //! exempt, [`checks`] holds a pod against a level. Pods are
 //! refused by the enforced level; pods and what makes pods are warned about by the
 //! warning level; a namespace that enforces more is told which of its pods are not
