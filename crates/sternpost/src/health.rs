@@ -50,12 +50,7 @@ pub fn checks(
     health.add("etcd-readiness", On::ReadyzOnly, Box::new(writable));
     // Without the tasks that follow objects, what is answered grows old.
     let (synced, tasks) = (start.objects.clone(), tasks.clone());
-    let in_sync = move || match tasks.broken().as_slice() {
-        [] if synced.is_done() => Ok(()),
-        [] => Err("not finished".to_owned()),
-        broken => Err(format!("no longer running: {}", broken.join(", "))),
-    };
-    health.add("informer-sync", On::ReadyzOnly, Box::new(in_sync));
+    health.add("informer-sync", On::ReadyzOnly, Box::new(move || in_sync(&synced, &tasks)));
 
     let flow = args.flow.enable_priority_and_fairness;
     let roles = args.authorization_mode == AuthorizationMode::Rbac;
@@ -102,5 +97,31 @@ fn answers(store: &dyn Store) -> Result<(), String> {
     match pin!(store.current_revision()).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer.map(|_| ()).map_err(|error| error.to_string()),
         Poll::Pending => Err("the store does not answer".to_owned()),
+    }
+}
+
+fn in_sync(synced: &Hook, tasks: &Tasks) -> Result<(), String> {
+    match tasks.broken().as_slice() {
+        [] if synced.is_done() => Ok(()),
+        [] => Err("not finished".to_owned()),
+        broken => Err(format!("no longer running: {}", broken.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_without_an_essential_task_is_not_ready() {
+        let (synced, tasks) = (Hook::default(), Tasks::default());
+        assert_eq!(in_sync(&synced, &tasks), Err("not finished".into()));
+        synced.done();
+        assert_eq!(in_sync(&synced, &tasks), Ok(()));
+        tasks.essential("definitions", async { panic!("on purpose") });
+        while tasks.broken().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(in_sync(&synced, &tasks), Err("no longer running: definitions".into()));
     }
 }
