@@ -366,9 +366,11 @@ fn load(api: &Api, request: &Request, route: Route<'_>) -> Option<Load> {
     if sent >= cpu::INLINE_BYTES {
         return Some(Load::Large);
     }
-    let changes = !matches!(request.method, Method::GET | Method::HEAD);
+    if matches!(request.method, Method::GET | Method::HEAD) {
+        return None;
+    }
     let Route::Resource(group, version) = route else { return None };
-    let written = objects::written(api, request, group, version).filter(|_| changes)?;
+    let written = objects::written(api, request, group, version)?;
     if written.stored_bytes >= cpu::INLINE_BYTES {
         return Some(Load::Large);
     }
