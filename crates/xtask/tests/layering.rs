@@ -1,4 +1,4 @@
-//! The crates use each other as `docs/internals/architecture.md` says, and no other way.
+//! The crates use each other as `docs/architecture.md` says, and no other way.
 
 // Helpers outside `#[test]` functions fail the test the same way.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
@@ -16,7 +16,7 @@ type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
 fn every_arrow_is_in_the_architecture_page() {
-    let declared = declared(&fs::read_to_string(root().join("docs/internals/architecture.md")).unwrap());
+    let declared = declared(&fs::read_to_string(root().join("docs/architecture.md")).unwrap());
     let real = real();
     assert!(real.len() >= 10, "{real:?}");
     assert_eq!(
