@@ -142,6 +142,17 @@ async fn others_are_answered(server: &Server) {
     assert_eq!(answer["status"]["allowed"], false);
 }
 
+/// As long as one of them is not answered others are, and once more when all are.
+async fn others_are_answered_meanwhile<T>(server: &Server, flying: &[JoinHandle<T>]) {
+    loop {
+        let over = flying.iter().all(JoinHandle::is_finished);
+        others_are_answered(server).await;
+        if over {
+            return;
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_made_to_hurt_are_answered_and_so_are_others_meanwhile() {
     let server = start("hostile-bodies").await;
@@ -149,14 +160,7 @@ async fn bodies_made_to_hurt_are_answered_and_so_are_others_meanwhile() {
         let Attack { name, body, code, .. } = &attack;
         assert!(body.len() <= MAX_BODY_BYTES, "{name}: {}", body.len());
         let flying = launch_many(&server, &attack).await;
-        // As long as one of them is not answered others are, and once more when all are.
-        loop {
-            let over = flying.iter().all(JoinHandle::is_finished);
-            others_are_answered(&server).await;
-            if over {
-                break;
-            }
-        }
+        others_are_answered_meanwhile(&server, &flying).await;
         for task in flying {
             let (found, body) = tokio::time::timeout(AT_LAST, task).await.expect(name).unwrap().unwrap();
             assert_eq!(found, *code, "{name}: {}", running::short(&body));
@@ -289,13 +293,7 @@ async fn small_bodies_with_costly_expressions_are_worked_on_apart_and_others_are
         launch(&server, &attack).await.await.unwrap().unwrap();
         let before = apart(&server, "done").await;
         let flying = launch_many(&server, &attack).await;
-        loop {
-            let over = flying.iter().all(JoinHandle::is_finished);
-            others_are_answered(&server).await;
-            if over {
-                break;
-            }
-        }
+        others_are_answered_meanwhile(&server, &flying).await;
         for task in flying {
             let (found, body) = tokio::time::timeout(AT_LAST, task).await.expect(name).unwrap().unwrap();
             assert_eq!(found, attack.code, "{name}: {}", running::short(&body));
