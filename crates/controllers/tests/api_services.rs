@@ -21,7 +21,6 @@ use running::Running;
 use serde_json::{Value, json};
 use sternpost_controllers::api_services::{self, ATTEMPTS, INTERVAL, Servers};
 use sternpost_store::BoxFuture;
-use sternpost_tasks::Tasks;
 use sternpost_verbs::{Part, Registry, Target};
 use tokio::time::Instant;
 
@@ -112,7 +111,7 @@ impl Fake {
 async fn start() -> (Running, Arc<Fake>) {
     let running = Running::start(&["-*"]).await;
     let servers = Arc::new(Fake { registry: running.registry.clone().into(), ..Fake::default() });
-    api_services::start(running.registry.clone(), &Tasks::default(), servers.clone()).await;
+    api_services::start(running.registry.clone(), &running.tasks, servers.clone()).await;
     running.namespace("ext").await;
     (running, servers)
 }

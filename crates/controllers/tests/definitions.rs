@@ -88,6 +88,8 @@ impl Store for Hesitating {
 struct Running {
     registry: Arc<Registry>,
     published: Arc<Mutex<Vec<String>>>,
+    /// They run for as long as this does.
+    _tasks: Tasks,
 }
 
 async fn run(store: &Arc<dyn Store>) -> Running {
@@ -100,8 +102,9 @@ async fn run(store: &Arc<dyn Store>) -> Running {
     let published = Arc::new(Mutex::new(Vec::new()));
     let seen = published.clone();
     let publish = Arc::new(move |name: &str, _: &str, _: Change| seen.lock().unwrap().push(name.to_owned()));
-    definitions::start(registry.clone(), &Tasks::default(), publish).await;
-    Running { registry, published }
+    let tasks = Tasks::default();
+    definitions::start(registry.clone(), &tasks, publish).await;
+    Running { registry, published, _tasks: tasks }
 }
 
 fn store() -> Arc<dyn Store> {

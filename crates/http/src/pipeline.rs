@@ -1,9 +1,7 @@
 //! The way of a request, from the end of its headers to the response.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
-    task::Poll,
     time::Instant,
 };
 
@@ -15,6 +13,7 @@ use hyper::body::Body;
 use sternpost_auth::authenticate::{Refusal, User};
 use sternpost_flow::Owner;
 use sternpost_meta::status::Status;
+use sternpost_tasks::surviving;
 use sternpost_verbs::InEffect;
 
 use crate::{
@@ -405,18 +404,6 @@ async fn handle(api: &Api, request: &Request, route: Route<'_>) -> objects::Answ
     objects::whole(dispatch(api, request, route))
 }
 
-/// The output of a future, or `None` if it panicked.
-async fn surviving<F: Future>(future: F) -> Option<F::Output> {
-    let mut future = std::pin::pin!(future);
-    std::future::poll_fn(move |context| {
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-            Ok(poll) => poll.map(Some),
-            Err(_) => Poll::Ready(None),
-        }
-    })
-    .await
-}
-
 /// Why there is no body.
 #[derive(Debug, PartialEq, Eq)]
 enum NotRead {
@@ -555,6 +542,8 @@ fn logged(path: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Poll;
+
     use super::*;
     use crate::{
         health::{Health, On},

@@ -3,17 +3,20 @@
 //! Every task belongs to a [`Tasks`] and says what its end means: [`Tasks::forever`] and
 //! [`Tasks::until_done`] are begun again, [`Tasks::essential`] cannot be, so that the server is not
 //! ready without it, and [`Tasks::once`] concerns nobody else. A panic is always in the log, with the
-//! name of the task. All end with the runtime.
+//! name of the task. All end with the last clone of it, or with the
+//! runtime.
 //!
 //! This crate does not know what the tasks do, nor who asks whether they run.
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Poll,
     time::Duration,
 };
 
-use tokio::task::JoinError;
+use tokio::task::JoinSet;
 
 /// Before a task is begun again; twice as long each time it fails soon.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -24,16 +27,19 @@ const SOUND: Duration = Duration::from_secs(60);
 
 /// The tasks of one server. Clones are the same tasks.
 #[derive(Debug, Clone, Default)]
-pub struct Tasks {
+pub struct Tasks(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    running: Mutex<JoinSet<()>>,
     broken: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
 /// How a task ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Done,
     Panicked,
-    /// With the runtime.
-    Cancelled,
 }
 
 impl Tasks {
@@ -43,7 +49,7 @@ impl Tasks {
     where
         Work: Future<Output = ()> + Send + 'static,
     {
-        supervise(name, begin, |end| matches!(end, End::Done | End::Panicked));
+        self.run(begun_again(name, begin, |_| true));
     }
 
     /// Runs what comes to an end. If it panics, it is begun again.
@@ -51,71 +57,88 @@ impl Tasks {
     where
         Work: Future<Output = ()> + Send + 'static,
     {
-        supervise(name, begin, |end| matches!(end, End::Panicked));
+        self.run(begun_again(name, begin, |end| end == End::Panicked));
     }
 
     /// Runs what goes on for as long as the server does and cannot be begun again. If it ends or panics, it
     /// is among the [`Tasks::broken`].
     pub fn essential(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
-        let broken = self.broken.clone();
-        tokio::spawn(async move {
-            match end_of(name, tokio::spawn(work).await) {
-                End::Cancelled => return,
-                End::Panicked => {}
-                End::Done => tracing::error!(task = name, "a task that is needed has ended"),
+        // Not all of the state, which owns the task.
+        let broken = self.0.broken.clone();
+        self.run(async move {
+            if watched(name, work).await == End::Done {
+                tracing::error!(task = name, "a task that is needed has ended");
             }
-            broken.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+            lock(&broken).insert(name);
         });
     }
 
     /// Runs what is done once and missed by nobody.
     pub fn once(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
-        tokio::spawn(async move {
-            end_of(name, tokio::spawn(work).await);
+        self.run(async move {
+            watched(name, work).await;
         });
     }
 
     /// The names of essential tasks that run no more.
     pub fn broken(&self) -> Vec<&'static str> {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+        lock(&self.0.broken).iter().copied().collect()
+    }
+
+    fn run(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut running = lock(&self.0.running);
+        // Those that have ended are not kept.
+        while running.try_join_next().is_some() {}
+        running.spawn(task);
     }
 }
 
-fn supervise<Work>(
-    name: &'static str,
-    begin: impl Fn() -> Work + Send + 'static,
-    goes_on: impl Fn(&End) -> bool + Send + 'static,
-) where
-    Work: Future<Output = ()> + Send + 'static,
-{
-    tokio::spawn(async move {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let begun = tokio::time::Instant::now();
-            let end = end_of(name, tokio::spawn(begin()).await);
-            if !goes_on(&end) {
-                return;
-            }
-            if begun.elapsed() >= SOUND {
-                pause = FIRST_PAUSE;
-            }
-            tracing::warn!(task = name, seconds = pause.as_secs_f64(), "a task is begun again after a pause");
-            tokio::time::sleep(pause).await;
-            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
-        }
-    });
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn end_of(name: &'static str, ended: Result<(), JoinError>) -> End {
-    match ended {
-        Ok(()) => End::Done,
-        Err(error) if error.is_panic() => {
+async fn begun_again<Work: Future<Output = ()>>(
+    name: &'static str,
+    begin: impl Fn() -> Work,
+    goes_on: impl Fn(End) -> bool,
+) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let begun = tokio::time::Instant::now();
+        // Boxed, so that what is begun anew takes the place of what was.
+        if !goes_on(watched(name, Box::pin(begin())).await) {
+            return;
+        }
+        if begun.elapsed() >= SOUND {
+            pause = FIRST_PAUSE;
+        }
+        tracing::warn!(task = name, seconds = pause.as_secs_f64(), "a task is begun again after a pause");
+        tokio::time::sleep(pause).await;
+        pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+    }
+}
+
+async fn watched(name: &'static str, work: impl Future<Output = ()>) -> End {
+    match surviving(work).await {
+        Some(()) => End::Done,
+        None => {
             // What it said is in the log already, by the panic hook.
             tracing::error!(task = name, "a task has panicked");
             End::Panicked
         }
-        Err(_) => End::Cancelled,
     }
+}
+
+/// What a future comes to; `None` if it panics.
+pub async fn surviving<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(move |context| {
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(poll) => poll.map(Some),
+            Err(_) => Poll::Ready(None),
+        }
+    })
+    .await
 }
 
 #[cfg(test)]
@@ -166,13 +189,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_comes_to_an_end_is_begun_again_only_after_a_panic() {
+        let tasks = Tasks::default();
         let (begin, mut begun) = failing(2, true);
-        Tasks::default().until_done("t", begin);
+        tasks.until_done("t", begin);
         for count in 1..=3 {
             assert_eq!(begun.recv().await, Some(count));
         }
         let (begin, mut begun) = failing(2, false);
-        Tasks::default().until_done("t", begin);
+        tasks.until_done("t", begin);
         assert_eq!(begun.recv().await, Some(1));
         // Nobody is left who could send.
         assert_eq!(begun.recv().await, None);
@@ -190,5 +214,17 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(tasks.broken(), ["ends", "panics"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tasks_end_with_their_owner() {
+        let (send, mut receive) = mpsc::channel::<()>(1);
+        let tasks = Tasks::default();
+        tasks.essential("holds the sender", async move {
+            let _send = send;
+            std::future::pending::<()>().await;
+        });
+        drop(tasks);
+        assert_eq!(receive.recv().await, None);
     }
 }

@@ -47,6 +47,9 @@ pub struct Running {
     pub registry: Arc<Registry>,
     #[allow(dead_code, reason = "not every test turns the clock")]
     pub clock: Arc<Fixed>,
+    /// They run for as long as this does.
+    #[allow(dead_code, reason = "not every test adds to them")]
+    pub tasks: Tasks,
 }
 
 impl Running {
@@ -64,7 +67,8 @@ impl Running {
         // Pods need no account here, and what is used is only counted.
         let off = ["ServiceAccount", "ResourceQuota"].map(str::to_owned);
         let registry = Arc::new(registry.with_admission(Chain::new(&[], &off).unwrap()));
-        definitions::start(registry.clone(), &Tasks::default(), Arc::new(|_: &str, _: &str, _| {})).await;
+        let tasks = Tasks::default();
+        definitions::start(registry.clone(), &tasks, Arc::new(|_: &str, _: &str, _| {})).await;
         let options = Options {
             namespace_delay: Duration::ZERO,
             switches: Switches::new(controllers).unwrap(),
@@ -75,8 +79,8 @@ impl Running {
                 Some(format!("{namespace}/{account}/{account_uid}/{secret}"))
             }),
         };
-        sternpost_controllers::start(&registry, &Tasks::default(), options);
-        let running = Self { registry, clock };
+        sternpost_controllers::start(&registry, &tasks, options);
+        let running = Self { registry, clock, tasks };
         // Nothing else of what a server starts with is needed.
         if running.get("namespaces", "", "default").is_none() {
             running.namespace("default").await;
