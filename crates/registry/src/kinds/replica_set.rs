@@ -86,18 +86,10 @@ fn warnings(replica_set: &Value, old: Option<&Value>) -> Vec<String> {
 /// What `kubectl get` shows.
 mod columns {
     use crate::table::{
-        AGE, Column, NAME, integer,
-        workload::{SELECTOR, TEMPLATE_CONTAINERS, TEMPLATE_IMAGES},
+        AGE, Column, NAME,
+        workload::{CURRENT, DESIRED, READY, SELECTOR, TEMPLATE_CONTAINERS, TEMPLATE_IMAGES},
     };
 
-    pub(super) const COLUMNS: &[Column] = &[
-        NAME,
-        integer("Desired", "/spec/replicas", "Pods that there should be."),
-        integer("Current", "/status/replicas", "Pods that there are."),
-        integer("Ready", "/status/readyReplicas", "Pods that are ready."),
-        AGE,
-        TEMPLATE_CONTAINERS,
-        TEMPLATE_IMAGES,
-        SELECTOR,
-    ];
+    pub(super) const COLUMNS: &[Column] =
+        &[NAME, DESIRED, CURRENT, READY, AGE, TEMPLATE_CONTAINERS, TEMPLATE_IMAGES, SELECTOR];
 }

@@ -124,17 +124,17 @@ mod columns {
     use crate::{
         object::Fields,
         table::{
-            AGE, Column, NAME, computed, integer,
+            AGE, Column, NAME, computed,
             text::labels,
-            workload::{TEMPLATE_CONTAINERS, TEMPLATE_IMAGES},
+            workload::{CURRENT, DESIRED, READY, TEMPLATE_CONTAINERS, TEMPLATE_IMAGES},
         },
     };
 
     pub(super) const COLUMNS: &[Column] = &[
         NAME,
-        integer("Desired", "/spec/replicas", "Pods that there should be."),
-        integer("Current", "/status/replicas", "Pods that there are."),
-        integer("Ready", "/status/readyReplicas", "Pods that are ready."),
+        DESIRED,
+        CURRENT,
+        READY,
         AGE,
         TEMPLATE_CONTAINERS,
         TEMPLATE_IMAGES,

@@ -9,7 +9,7 @@ use crate::{
     object::{Fields, FieldsMut},
     strategy::{DeleteAnswer, MetadataCheck, Strategy},
     table,
-    validation::labels::{validate_annotations, validate_labels},
+    validation::template_metadata::validate_template_metadata,
 };
 
 pub const STRATEGY: Strategy = Strategy {
@@ -36,44 +36,8 @@ pub const STRATEGY: Strategy = Strategy {
 fn validate(template: &Value, errors: &mut Errors) {
     let spec = template.field("spec");
     let path = Path::new("spec");
-    validate_metadata(spec.field("metadata"), &path.child("metadata"), errors);
+    validate_template_metadata(spec.field("metadata"), &path.child("metadata"), errors);
     validate_spec(spec.field("spec"), &path.child("spec"), errors);
-}
-
-/// Claims get labels and annotations from here, and nothing else.
-fn validate_metadata(metadata: &Value, path: &Path<'_>, errors: &mut Errors) {
-    validate_annotations(metadata, "annotations", &path.child("annotations"), errors);
-    validate_labels(metadata, "labels", &path.child("labels"), errors);
-    for name in [
-        "name",
-        "generateName",
-        "namespace",
-        "selfLink",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "ownerReferences",
-        "finalizers",
-        "managedFields",
-    ] {
-        if metadata.get_field(name).is_some_and(is_set) {
-            // Upstream takes the name from Go's, and lowers only its first letter.
-            let shown = if name == "uid" { "uID" } else { name };
-            errors.forbidden(path.child(shown), "cannot be set");
-        }
-    }
-}
-
-fn is_set(value: &Value) -> bool {
-    match value {
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        Value::Number(number) => number.as_i64() != Some(0),
-        _ => !value.is_null(),
-    }
 }
 
 /// `resource.ResourceClaimTemplateSpec`: what is in `metadata` stands beside the spec.

@@ -5,13 +5,17 @@ use serde_json::Value;
 use crate::{
     object::Fields,
     table::{
-        Column, computed,
+        Column, computed, integer,
         text::{each, selector},
     },
 };
 
 pub(crate) const READY_OF_DESIRED: Column =
     computed("Ready", ready_of_desired, "Pods that are ready, of those there should be.");
+
+pub(crate) const DESIRED: Column = integer("Desired", "/spec/replicas", "Pods that there should be.");
+pub(crate) const CURRENT: Column = integer("Current", "/status/replicas", "Pods that there are.");
+pub(crate) const READY: Column = integer("Ready", "/status/readyReplicas", "Pods that are ready.");
 
 pub(crate) const SELECTOR: Column = computed(
     "Selector",

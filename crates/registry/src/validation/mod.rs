@@ -22,6 +22,7 @@ pub mod pod_template_spec;
 pub mod pod_warnings;
 pub mod resource_list;
 pub mod resource_name;
+pub mod template_metadata;
 pub mod time_zone;
 pub mod volume_source;
 pub mod webhook_client_config;

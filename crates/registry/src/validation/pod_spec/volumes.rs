@@ -26,7 +26,7 @@ use crate::{
     object::Fields,
     validation::{
         form::{driver_name, must_be, not_empty, one_of, required},
-        labels::{validate_annotations, validate_labels},
+        template_metadata::validate_template_metadata,
         volume_source::{
             self, aws_elastic_block_store, azure_disk, azure_file, cephfs, fc, flex_volume, flocker,
             gce_persistent_disk, glusterfs, nfs, photon_persistent_disk, portworx, quobyte, rbd, scale_io,
@@ -219,31 +219,7 @@ fn ephemeral(source: &Value, path: Path<'_>, volume: &Volume<'_>, errors: &mut E
 }
 
 fn validate_claim_template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
-    /// Everything of metadata but labels and annotations, in the order of the Go type.
-    const FORBIDDEN: &[&str] = &[
-        "name",
-        "generateName",
-        "namespace",
-        "selfLink",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "ownerReferences",
-        "finalizers",
-        "managedFields",
-    ];
-    let metadata = template.field("metadata");
-    let metadata_path = path.child("metadata");
-    validate_annotations(metadata, "annotations", &metadata_path.child("annotations"), errors);
-    validate_labels(metadata, "labels", &metadata_path.child("labels"), errors);
-    for name in FORBIDDEN.iter().filter(|name| metadata.has(name)) {
-        // Go's field is UID; upstream lowers its first letter only.
-        let name = if *name == "uid" { "uID" } else { name };
-        errors.forbidden(metadata_path.child(name), "cannot be set");
-    }
+    validate_template_metadata(template.field("metadata"), &path.child("metadata"), errors);
     persistent_volume_claim::validate_spec(template.field("spec"), &path.child("spec"), errors);
 }
 
