@@ -2,7 +2,7 @@
 //! readers.
 
 use serde_json::{Map, Value};
-use sternpost_golang::strconv::go_quote;
+use sternpost_golang::strconv::NumberError;
 
 use crate::path::Element;
 
@@ -106,8 +106,8 @@ pub(crate) fn element_text(text: &str) -> Option<String> {
         [b'i', b':', ..] => {
             let digits = rest.strip_prefix(['+', '-']).unwrap_or(rest);
             let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-            let why = if is_number { "value out of range" } else { "invalid syntax" };
-            Some(format!("strconv.Atoi: parsing {}: {why}", go_quote(rest)))
+            let error = if is_number { NumberError::Range } else { NumberError::Syntax };
+            Some(error.text("Atoi", rest))
         }
         [b'k', b':', first, ..] if !matches!(first, b'{' | b'n') => {
             let what = format!("ReadObjectCB: expect {{ or n, but found {}", char::from(*first));

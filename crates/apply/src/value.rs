@@ -41,7 +41,7 @@ pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
 /// A value as it stands in the human form of a path.
 pub(crate) fn write_text(value: &Value, out: &mut String) {
     match value {
-        Value::String(text) => write_quoted(text, out),
+        Value::String(text) => out.push_str(&go_quote(text)),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
@@ -86,11 +86,7 @@ pub(crate) fn go_plain(value: &Value) -> String {
 pub(crate) fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".into(),
-        Value::String(text) => {
-            let mut out = String::new();
-            write_quoted(text, &mut out);
-            out
-        }
+        Value::String(text) => go_quote(text),
         Value::Array(items) => {
             format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", "))
         }
@@ -103,32 +99,6 @@ pub(crate) fn go_syntax(value: &Value) -> String {
         }
         other => other.to_string(),
     }
-}
-
-/// As Go quotes a string.
-fn write_quoted(text: &str, out: &mut String) {
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            c if c < ' ' || c == '\u{7f}' => drop(write!(out, "\\x{:02x}", u32::from(c))),
-            c if c.is_alphanumeric() || c.is_ascii() => out.push(c),
-            c => match (c.escape_debug().len() > 1, u32::from(c)) {
-                (false, _) => out.push(c),
-                (true, code @ ..=0xffff) => drop(write!(out, "\\u{code:04x}")),
-                (true, code) => drop(write!(out, "\\U{code:08x}")),
-            },
-        }
-    }
-    out.push('"');
 }
 
 fn compare_numbers(a: &Number, b: &Number) -> Ordering {

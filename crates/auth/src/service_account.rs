@@ -13,7 +13,7 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use sternpost_golang::strconv::go_quote;
+use sternpost_golang::strconv::go_quote_list;
 use sternpost_meta::user::{User, account_name};
 
 use crate::{
@@ -178,7 +178,7 @@ pub const MAX_REMEMBERED: usize = 4096;
 
 impl Rejection {
     pub(crate) fn audience(found: &[String], wanted: &[String]) -> Self {
-        Self::Audience { found: quoted(found), wanted: quoted(wanted) }
+        Self::Audience { found: go_quote_list(found), wanted: go_quote_list(wanted) }
     }
 }
 
@@ -512,12 +512,6 @@ impl TryFrom<f64> for NumericDate {
         const MAX: f64 = 9_007_199_254_740_992.0;
         if seconds.abs() <= MAX { Ok(Self(seconds as i64)) } else { Err("not a date") }
     }
-}
-
-/// As Go prints a list of strings.
-fn quoted(strings: &[String]) -> String {
-    let quoted: Vec<String> = strings.iter().map(|string| go_quote(string)).collect();
-    format!("[{}]", quoted.join(" "))
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! Texts as `strconv` quotes them, and truth values and numbers as it reads them.
 
-use std::fmt::Write;
+use std::{
+    fmt::Write,
+    num::{IntErrorKind, ParseIntError},
+};
 
 use crate::printable::TURNS;
 
@@ -35,6 +38,12 @@ pub fn go_quote(text: &str) -> String {
     out
 }
 
+/// A list of texts as `%q` prints it: `["a" "b"]`.
+pub fn go_quote_list(texts: &[String]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| go_quote(text)).collect();
+    format!("[{}]", texts.join(" "))
+}
+
 /// Letters, marks, numbers, punctuation and symbols that Unicode has, as far as Go knows; of spaces only
 /// U+0020.
 pub fn is_go_printable(char: char) -> bool {
@@ -47,6 +56,15 @@ pub fn is_go_printable(char: char) -> bool {
 pub enum NumberError {
     Syntax,
     Range,
+}
+
+impl From<ParseIntError> for NumberError {
+    fn from(error: ParseIntError) -> Self {
+        match error.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => Self::Range,
+            _ => Self::Syntax,
+        }
+    }
 }
 
 impl NumberError {
@@ -88,10 +106,7 @@ pub fn parse_int(value: &str) -> Result<i64, NumberError> {
         return Err(NumberError::Syntax);
     }
     let digits = digits.replace('_', "");
-    let number = i128::from_str_radix(&digits, radix).map_err(|error| match error.kind() {
-        std::num::IntErrorKind::PosOverflow => NumberError::Range,
-        _ => NumberError::Syntax,
-    })?;
+    let number = i128::from_str_radix(&digits, radix)?;
     i64::try_from(if negative { -number } else { number }).map_err(|_| NumberError::Range)
 }
 

@@ -291,7 +291,8 @@ fn in_range(what: &'static str, number: i64, range: std::ops::RangeInclusive<i64
     if range.contains(&number) { Ok(number) } else { Err(Problem::OutOfRange(what)) }
 }
 
-fn days_in(year: i64, month: i64) -> i64 {
+/// Of a month from 1 to 12.
+pub fn days_in(year: i64, month: i64) -> i64 {
     match month {
         4 | 6 | 9 | 11 => 30,
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
@@ -306,8 +307,8 @@ const DAYS_PER_400_YEARS: i64 = 146_097;
 /// From 1 March of year 0 to 1 January 1970.
 const EPOCH_DAY: i64 = 719_468;
 
-/// Days since the Unix epoch.
-fn day_number(year: i64, month: i64, day: i64) -> i64 {
+/// Days from the Unix epoch to a date.
+pub fn day_number(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
     let day_of_year = (153 * month + 2) / 5 + day - 1;
@@ -315,7 +316,7 @@ fn day_number(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// Year, month and day of a number of days since the Unix epoch.
-fn date_of(day_number: i64) -> (i64, i64, i64) {
+pub fn date_of(day_number: i64) -> (i64, i64, i64) {
     let days = day_number + EPOCH_DAY;
     let (era, day) = (days.div_euclid(DAYS_PER_400_YEARS), days.rem_euclid(DAYS_PER_400_YEARS));
     // Leap days before this day: one in 4 years, none in 100, one in 400.

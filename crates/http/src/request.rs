@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, header};
 use percent_encoding::percent_decode_str;
 use sternpost_auth::authenticate::User;
+use sternpost_golang::strconv::parse_bool;
 use sternpost_meta::audit::Annotations;
 
 use crate::accept::Accept;
@@ -48,7 +49,7 @@ impl Request {
 /// Usable before the request is complete, for early errors.
 pub fn wants_pretty(query: &Query, headers: &HeaderMap) -> bool {
     if let Some(pretty) = query.first("pretty").filter(|value| !value.is_empty()) {
-        return matches!(pretty, "1" | "t" | "T" | "true" | "TRUE" | "True");
+        return parse_bool(pretty) == Ok(true);
     }
     let agent = headers.get(header::USER_AGENT).map_or(b"".as_slice(), |agent| agent.as_bytes());
     let by_person = ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person.as_bytes()));

@@ -5,9 +5,9 @@
 //! any other check. `old` on update.
 
 use serde_json::Value;
-use sternpost_golang::strconv::go_quote;
+use sternpost_golang::strconv::{go_quote, go_quote_list};
 use sternpost_meta::{
-    authorize::{Attributes, PolicyRule, ResourceAttributes, What, joined, quoted, uncovered},
+    authorize::{Attributes, PolicyRule, ResourceAttributes, What, joined, uncovered},
     status::Status,
 };
 
@@ -79,7 +79,7 @@ fn check_rules(context: &Context<'_>, name: &str, rules: &[PolicyRule]) -> Resul
     let mut why = format!(
         "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
         go_quote(&context.user.name),
-        quoted(&context.user.groups),
+        go_quote_list(&context.user.groups),
         missing.join("\n")
     );
     if !held.unresolved.is_empty() {

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use serde_json::Value;
-use sternpost_golang::strconv::go_quote;
+use sternpost_golang::strconv::{NumberError, go_quote};
 use sternpost_meta::format::parse_ip;
 
 use crate::{context::Cluster, object::Fields};
@@ -256,12 +256,9 @@ pub fn forwarded_ports<'a>(values: impl Iterator<Item = &'a str>) -> Result<Vec<
     let mut ports = Vec::new();
     for text in values.flat_map(|value| value.split(',')) {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let problem = if is_number { "value out of range" } else { "invalid syntax" };
         let port = text.parse().ok().filter(|_| is_number).ok_or_else(|| {
-            let text = go_quote(text);
-            Refusal::BadRequest(format!(
-                "cannot convert to []int32: strconv.ParseUint: parsing {text}: {problem}"
-            ))
+            let error = if is_number { NumberError::Range } else { NumberError::Syntax };
+            Refusal::BadRequest(format!("cannot convert to []int32: {}", error.text("ParseUint", text)))
         })?;
         ports.push(port);
     }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
-use sternpost_golang::strconv::go_quote;
+use sternpost_golang::strconv::{go_quote, parse_bool};
 use sternpost_kustomize::files::{Entry, FileSystem};
 use sternpost_kustomize::{
     Built, Environment, Field, HelmOptions, ListOrder, Options, Pattern, PluginOptions, Reorder, Restriction,
@@ -260,15 +260,17 @@ pub fn plain_switches(words: Vec<OsString>) -> Result<Vec<OsString>, String> {
         let split = word.to_str().and_then(|word| word.split_once('='));
         match split.filter(|(name, _)| SWITCHES.contains(name)) {
             None => plain.push(word),
-            Some((name, "1" | "t" | "T" | "true" | "TRUE" | "True")) => plain.push(name.into()),
-            Some((_, "0" | "f" | "F" | "false" | "FALSE" | "False")) => {}
-            Some((name, value)) => {
-                return Err(format!(
-                    "invalid argument {} for \"{name}\" flag: strconv.ParseBool: parsing {}: invalid syntax",
-                    go_quote(value),
-                    go_quote(value)
-                ));
-            }
+            Some((name, value)) => match parse_bool(value) {
+                Ok(true) => plain.push(name.into()),
+                Ok(false) => {}
+                Err(error) => {
+                    let problem = error.text("ParseBool", value);
+                    return Err(format!(
+                        "invalid argument {} for \"{name}\" flag: {problem}",
+                        go_quote(value)
+                    ));
+                }
+            },
         }
     }
     Ok(plain)

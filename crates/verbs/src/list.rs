@@ -10,7 +10,7 @@ use sternpost_crd::{
     object::convert,
 };
 use sternpost_golang::json::syntax as json_syntax;
-use sternpost_golang::strconv::go_quote;
+use sternpost_golang::strconv::{NumberError, go_quote};
 use sternpost_meta::{
     selector::{Comparison, FieldSelector, LabelSelector, Term, Test},
     status::Status,
@@ -389,11 +389,11 @@ fn version_text(text: &str, error: &str) -> String {
 
 /// The error is that of Go's `strconv.ParseUint`.
 pub(crate) fn version_number(text: &str) -> Result<Revision, String> {
-    let problem = |what: &str| format!("strconv.ParseUint: parsing {}: {what}", go_quote(text));
+    let problem = |error: NumberError| error.text("ParseUint", text);
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(problem("invalid syntax"));
+        return Err(problem(NumberError::Syntax));
     }
-    text.parse().ok().and_then(Revision::new).ok_or_else(|| problem("value out of range"))
+    text.parse().ok().and_then(Revision::new).ok_or_else(|| problem(NumberError::Range))
 }
 
 /// What upstream's tokens call their form.

@@ -18,7 +18,11 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use sternpost_golang::{json::json_type, strconv::go_quote, time::Timestamp};
+use sternpost_golang::{
+    json::json_type,
+    strconv::{go_quote, go_quote_list},
+    time::Timestamp,
+};
 use sternpost_meta::user::User;
 
 use crate::{
@@ -253,7 +257,7 @@ impl Issuer {
             let mut names: Vec<String> = self.algorithms.iter().map(|one| one.name().to_owned()).collect();
             names.sort();
             let got = go_quote(token.algorithm_name());
-            let expected = quoted(&names);
+            let expected = go_quote_list(&names);
             return Err(verify(format!(
                 "oidc: id token signed with unsupported algorithm, expected {expected} got {got}"
             )));
@@ -281,10 +285,10 @@ impl Issuer {
         if self.audiences.iter().any(|wanted| found.contains(wanted)) {
             return Ok(());
         }
-        let found = quoted(found);
+        let found = go_quote_list(found);
         match self.audiences.as_slice() {
             [one] => Err(format!("oidc: expected audience {} got {found}", go_quote(one))),
-            many => Err(format!("oidc: expected audience in {} got {found}", quoted(many))),
+            many => Err(format!("oidc: expected audience in {} got {found}", go_quote_list(many))),
         }
     }
 }
@@ -412,11 +416,6 @@ fn read_keys(key_set: &[u8]) -> Result<Vec<NamedKey>, DocumentError> {
     };
     let found: Vec<_> = keys.iter().filter_map(named).take(MAX_KEYS).collect();
     if found.is_empty() { Err(DocumentError::Empty) } else { Ok(found) }
-}
-
-fn quoted(strings: &[String]) -> String {
-    let quoted: Vec<String> = strings.iter().map(|string| go_quote(string)).collect();
-    format!("[{}]", quoted.join(" "))
 }
 
 /// As Go prints a time.

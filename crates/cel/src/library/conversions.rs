@@ -1,6 +1,6 @@
 //! Conversions between types, and the sizes of values.
 
-use sternpost_golang::duration;
+use sternpost_golang::{duration, strconv::parse_bool};
 
 use crate::{
     ast::{Expr, Kind, Literal},
@@ -80,11 +80,10 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         |call, _| {
             one(call, |value| match value {
                 Value::Bool(_) => Some(Ok(value.clone())),
-                Value::String(text) => Some(match text.as_str() {
-                    "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Value::Bool(true)),
-                    "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Value::Bool(false)),
-                    _ => Err(failed(value, &Type::Bool)),
-                }),
+                Value::String(text) => {
+                    let read = parse_bool(text.as_str());
+                    Some(read.map(Value::Bool).map_err(|_| failed(value, &Type::Bool)))
+                }
                 _ => None,
             })
         },

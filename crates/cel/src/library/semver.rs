@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use sternpost_golang::strconv::go_quote;
+use sternpost_golang::strconv::{NumberError, go_quote};
 
 use crate::{
     estimate,
@@ -179,10 +179,7 @@ fn number(what: &str, text: &str) -> Result<u64, EvalError> {
             go_quote(text)
         )));
     }
-    text.parse().map_err(|_| {
-        let why = if text.is_empty() { "invalid syntax" } else { "value out of range" };
-        EvalError::new(format!("strconv.ParseUint: parsing {}: {why}", go_quote(text)))
-    })
+    text.parse().map_err(|error| EvalError::new(NumberError::from(error).text("ParseUint", text)))
 }
 
 fn prerelease_part(text: &str) -> Result<Part, EvalError> {
@@ -196,9 +193,8 @@ fn prerelease_part(text: &str) -> Result<Part, EvalError> {
                 go_quote(text)
             )));
         }
-        return text.parse().map(Part::Number).map_err(|_| {
-            EvalError::new(format!("strconv.ParseUint: parsing {}: value out of range", go_quote(text)))
-        });
+        let number = text.parse().map(Part::Number);
+        return number.map_err(|error| EvalError::new(NumberError::from(error).text("ParseUint", text)));
     }
     if is_identifier(text) {
         return Ok(Part::Text(text.to_owned()));

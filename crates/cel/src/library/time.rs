@@ -3,7 +3,11 @@
 use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
-use sternpost_golang::duration;
+use sternpost_golang::{
+    duration,
+    strconv::NumberError,
+    time::{date_of, day_number, days_in},
+};
 
 use crate::{
     estimate,
@@ -31,7 +35,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     function(
         "getDayOfYear",
         OF_DATE,
-        |call, _| date_part(call, |at| at.days - days_from_civil(at.year, 1, 1)),
+        |call, _| date_part(call, |at| at.days - day_number(at.year, 1, 1)),
         estimate::one,
         cost::one,
     ),
@@ -167,8 +171,8 @@ impl Timestamp {
             }
             sign * (hours * 3600 + minutes * 60)
         };
-        let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
-            - i64::from(offset);
+        let seconds =
+            day_number(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - i64::from(offset);
         Self::from_seconds(seconds).map(|instant| Self { nanos, offset, ..instant })
     }
 
@@ -206,7 +210,7 @@ impl Timestamp {
         };
         let local = self.seconds.saturating_add(offset);
         let (days, clock) = (local.div_euclid(86_400), local.rem_euclid(86_400));
-        let (year, month, day) = civil_from_days(days);
+        let (year, month, day) = date_of(days);
         Ok(Local { year, month, day, days, clock, milliseconds: i64::from(self.nanos / 1_000_000) })
     }
 
@@ -225,7 +229,7 @@ impl Timestamp {
 impl std::fmt::Display for Timestamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let local = self.seconds.saturating_add(i64::from(self.offset));
-        let (year, month, day) = civil_from_days(local.div_euclid(86_400));
+        let (year, month, day) = date_of(local.div_euclid(86_400));
         let clock = local.rem_euclid(86_400);
         write!(
             f,
@@ -249,43 +253,13 @@ impl std::fmt::Display for Timestamp {
 fn fixed_offset(zone: &str) -> Result<i64, EvalError> {
     let (hours, minutes) = zone.split_once(':').unwrap_or((zone, "0"));
     let number = |text: &str| {
-        text.parse::<i64>().ok().filter(|number| number.abs() < 10_000).ok_or_else(|| {
-            EvalError::new(format!(
-                "strconv.Atoi: parsing {}: invalid syntax",
-                sternpost_golang::strconv::go_quote(text)
-            ))
-        })
+        text.parse::<i64>()
+            .ok()
+            .filter(|number| number.abs() < 10_000)
+            .ok_or_else(|| EvalError::new(NumberError::Syntax.text("Atoi", text)))
     };
     let (hour, minute) = (number(hours)?, number(minutes)?);
     Ok(hour * 3600 + if hours.starts_with('-') { -minute * 60 } else { minute * 60 })
-}
-
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
-    }
-}
-
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day_of_year - (153 * shifted + 2) / 5 + 1)
 }
 
 /// Durations as schemas allow them: Go's, and words such as `2 weeks`.

@@ -6,7 +6,7 @@ use http::header;
 use serde_json::json;
 use sternpost_golang::{
     duration,
-    strconv::{go_quote, is_go_printable},
+    strconv::{NumberError, is_go_printable},
 };
 use sternpost_meta::{
     audit::Annotations,
@@ -212,12 +212,9 @@ pub fn list(request: &Request) -> Result<ListQuery, Status> {
 /// A number in the query; the error is that of Go's `strconv.ParseInt`.
 pub fn integer(request: &Request, name: &str) -> Result<Option<i64>, Status> {
     let Some(text) = request.query.first(name) else { return Ok(None) };
-    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().map(Some).map_err(|_| {
-        let problem = if is_number { "value out of range" } else { "invalid syntax" };
-        Status::bad_request(format!("strconv.ParseInt: parsing {}: {problem}", go_quote(text)))
-    })
+    text.parse()
+        .map(Some)
+        .map_err(|error| Status::bad_request(NumberError::from(error).text("ParseInt", text)))
 }
 
 /// How long a request may take: `timeout`, a duration as Go writes it, or `most` if that is less.

@@ -11,7 +11,7 @@ use crate::{
     status::{Attempt, ResourceName, Status, each_once},
     user::User,
 };
-use sternpost_golang::strconv::go_quote;
+use sternpost_golang::strconv::{go_quote, go_quote_list};
 
 mod coverage;
 
@@ -168,7 +168,7 @@ impl fmt::Display for PolicyRule {
         let fields: Vec<String> = fields
             .iter()
             .filter(|(_, values)| !values.is_empty())
-            .map(|(name, values)| format!("{name}:{}", quoted(values)))
+            .map(|(name, values)| format!("{name}:{}", go_quote_list(values)))
             .collect();
         write!(f, "{{{}}}", fields.join(", "))
     }
@@ -179,12 +179,6 @@ impl fmt::Display for MissingRole {
         let kind = if self.is_cluster_role { "clusterrole" } else { "role" };
         write!(f, "{kind}.rbac.authorization.k8s.io {} not found", go_quote(&self.name))
     }
-}
-
-/// A list of texts as Go prints it: `["a" "b"]`.
-pub fn quoted(texts: &[String]) -> String {
-    let texts: Vec<String> = texts.iter().map(|text| go_quote(text)).collect();
-    format!("[{}]", texts.join(" "))
 }
 
 /// Several errors as one: each is told once.

@@ -3,10 +3,9 @@
 //! Only whether a text is a schedule is decided here, with the words of the
 //! parser upstream uses; when it fires is a controller's business.
 
-use sternpost_golang::duration;
+use sternpost_golang::{duration, strconv::NumberError};
 
 use super::time_zone;
-use sternpost_golang::strconv::go_quote;
 
 /// What is wrong with the text, if anything.
 pub fn problem(schedule: &str) -> Option<String> {
@@ -133,13 +132,8 @@ fn parse_number(text: &str) -> Result<i64, String> {
         Ok(number) if number < 0 => Err(format!("negative number ({number}) not allowed: {text}")),
         Ok(number) => Ok(number),
         Err(error) => {
-            let why = match error.kind() {
-                std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => {
-                    "value out of range"
-                }
-                _ => "invalid syntax",
-            };
-            Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {}: {why}", go_quote(text)))
+            let problem = NumberError::from(error).text("Atoi", text);
+            Err(format!("failed to parse int from {text}: {problem}"))
         }
     }
 }

@@ -67,8 +67,7 @@ fn read(words: &[String]) -> Result<Asked, String> {
         return Ok(Asked::Help);
     }
     if !line.arguments.is_empty() {
-        let quoted: Vec<String> =
-            line.arguments.iter().map(|argument| go_quote(argument).to_string()).collect();
+        let quoted: Vec<String> = line.arguments.iter().map(|argument| go_quote(argument)).collect();
         return Err(format!("\"kube-apiserver\" does not take any arguments, got [{}]", quoted.join(" ")));
     }
     Ok(if set(flags::VERSION) { Asked::Version } else { Asked::Serve(line) })
@@ -298,11 +297,8 @@ fn gates(list: &str, words: &mut Vec<String>, warnings: &mut Vec<String>) -> any
         let gate = gate.rsplit(':').next().unwrap_or(gate);
         let Some((name, value)) = gate.split_once('=') else { bail!("missing bool value for {gate}") };
         let (name, value) = (name.trim(), value.trim());
-        if parse_bool(value).is_err() {
-            bail!(
-                "invalid value of {gate}, err: strconv.ParseBool: parsing {}: invalid syntax",
-                go_quote(value)
-            );
+        if let Err(error) = parse_bool(value) {
+            bail!("invalid value of {gate}, err: {}", error.text("ParseBool", value));
         }
         if name == "OpenAPIV3" {
             words.push(format!("--feature-gates={name}={value}"));

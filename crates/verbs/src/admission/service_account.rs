@@ -4,7 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use serde_json::{Value, json};
 use sternpost_cache::ResourceId;
-use sternpost_golang::strconv::go_quote;
+use sternpost_golang::strconv::{go_quote, parse_bool};
 use sternpost_meta::status::Status;
 use sternpost_registry::{
     object::{Fields, FieldsMut},
@@ -284,5 +284,5 @@ fn names_of<'a>(account: &'a Value, list: &str) -> HashSet<&'a str> {
 
 fn is_strict(account: &Value) -> bool {
     let value = account.field("metadata").field("annotations").text(STRICT);
-    matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")
+    parse_bool(value) == Ok(true)
 }
