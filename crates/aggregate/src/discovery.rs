@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sternpost_discovery::{RemoteResource, RemoteVersion, Unbelievable, read_aggregated, read_legacy};
-use sternpost_webhook::Cause;
+use sternpost_outbound::Cause;
 use tokio::{sync::watch, time::sleep};
 
 use crate::remote::{FetchError, Remote, Remotes};

@@ -13,7 +13,7 @@
 //! headers that this server vouches for with its certificate.
 //!
 //! This crate does not know how requests come in, nor how objects are stored:
-//! where services are is asked through [`sternpost_webhook::Resolve`].
+//! where services are is asked through [`sternpost_outbound::Resolve`].
 
 pub mod discovery;
 pub mod openapi;

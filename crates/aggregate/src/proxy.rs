@@ -11,7 +11,7 @@ use hyper::body::{Body, Incoming};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use sternpost_golang::path::clean;
 use sternpost_meta::user::User;
-use sternpost_webhook::{Address, Cause};
+use sternpost_outbound::{Address, Cause};
 
 use crate::remote::{Outgoing, Permit, REMOTE_GROUP, REMOTE_USER, Remote, send};
 

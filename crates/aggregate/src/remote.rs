@@ -23,8 +23,8 @@ use rustls::{client::ResolvesClientCert, pki_types::ServerName};
 use serde_json::Value;
 use sternpost_golang::strconv::go_quote;
 use sternpost_meta::gvk::{GroupVersion, compare_versions};
-use sternpost_webhook::{
-    Address, Cause, ClusterDns, ConfigError, Connector, Egress, Resolve, Trust, Via, client_tls,
+use sternpost_outbound::{
+    Address, Cause, ClusterDns, Connector, Egress, Resolve, SetupError, Trust, Via, client_tls,
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -87,7 +87,7 @@ pub struct Remote {
     pub openapi: ArcSwap<openapi::State>,
     spec: Spec,
     /// Why it can never be reached, if so.
-    client: Result<legacy::Client<Connector, Outgoing>, ConfigError>,
+    client: Result<legacy::Client<Connector, Outgoing>, SetupError>,
     resolver: Arc<dyn Resolve>,
     available: AtomicBool,
     in_flight: Arc<Semaphore>,
@@ -255,7 +255,7 @@ impl Remote {
     fn new(
         name: &str,
         spec: Spec,
-        client: Result<legacy::Client<Connector, Outgoing>, ConfigError>,
+        client: Result<legacy::Client<Connector, Outgoing>, SetupError>,
         available: bool,
         resolver: Arc<dyn Resolve>,
     ) -> Self {
@@ -316,7 +316,7 @@ impl Remote {
     }
 
     /// Why it cannot be reached whatever happens: a bundle without certificates, say.
-    pub fn misconfigured(&self) -> Option<&ConfigError> {
+    pub fn misconfigured(&self) -> Option<&SetupError> {
         self.client.as_ref().err()
     }
 
@@ -462,7 +462,7 @@ impl Spec {
         &self,
         egress: &Egress,
         identity: Option<Arc<dyn ResolvesClientCert>>,
-    ) -> Result<legacy::Client<Connector, Outgoing>, ConfigError> {
+    ) -> Result<legacy::Client<Connector, Outgoing>, SetupError> {
         let trust = match (self.skips_verification, self.bundle.as_str()) {
             (true, _) => Trust::Anybody,
             (false, "") => Trust::Machine,
@@ -474,7 +474,7 @@ impl Spec {
         // An address that the APIService has itself is not the Service's.
         let via = if self.address.is_some() { Via::Other } else { Via::service(namespace, name) };
         let name = ServerName::try_from(format!("{name}.{namespace}.svc"))
-            .map_err(|_| ConfigError::Url("the service is not a name"))?;
+            .map_err(|_| SetupError::Name("the service"))?;
         Ok(legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())

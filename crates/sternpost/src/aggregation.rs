@@ -25,10 +25,10 @@ use sternpost_cache::Object;
 use sternpost_controllers::api_services;
 use sternpost_http::Api;
 use sternpost_meta::{gvk::GroupVersion, status::Status};
+use sternpost_outbound::Egress;
 use sternpost_store::BoxFuture;
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{Part, Registry, Target, Writer};
-use sternpost_webhook::Egress;
 use tokio::sync::watch;
 use tokio_rustls::rustls::{SignatureScheme, client::ResolvesClientCert, sign::CertifiedKey};
 

@@ -7,8 +7,8 @@ use clap::{
 };
 use http::HeaderValue;
 use sternpost_http::cors::{Cors, OriginError};
+use sternpost_outbound::Network;
 use sternpost_verbs::admission::{Chain, SwitchError};
-use sternpost_webhook::Network;
 
 use crate::{
     aggregation::AggregationArgs,

@@ -15,8 +15,8 @@ use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use sternpost_auth::oidc::Issuer;
 use sternpost_http::IssuerKeys;
+use sternpost_outbound::{Egress, Via, connect::dial};
 use sternpost_tasks::Tasks;
-use sternpost_webhook::{Egress, Via, connect::dial};
 use tokio::{sync::watch, time::timeout};
 use tokio_rustls::{
     TlsConnector,

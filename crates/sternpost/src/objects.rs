@@ -12,6 +12,7 @@ use aws_lc_rs::rand;
 use sternpost_cache::Cache;
 use sternpost_http::Rbac;
 use sternpost_meta::authorize::{AlwaysAllow, Authorizer};
+use sternpost_outbound::Egress;
 use sternpost_store::{Stopped, Store, WatchError, memory::MemoryStore};
 use sternpost_store_redb::{OpenError, Options, RedbStore};
 use sternpost_tasks::Tasks;
@@ -19,7 +20,6 @@ use sternpost_verbs::{
     ObjectSize, Registry, admission::Chain, environment::Environment, index::Selectable,
     served::ServedResources, startup,
 };
-use sternpost_webhook::Egress;
 
 use crate::{
     cli::{AuthorizationMode, ObjectSizeLimit},

@@ -28,9 +28,9 @@ use sternpost_openapi::{
     names::Naming,
     publisher::{Options, Publisher},
 };
+use sternpost_outbound::Egress;
 use sternpost_tasks::Tasks;
 use sternpost_verbs::admission::Chain;
-use sternpost_webhook::Egress;
 use tokio::net::TcpListener;
 
 use crate::{

@@ -8,7 +8,7 @@ use std::sync::{
 
 use serde_json::Value;
 use sternpost_cache::{Cache, Labelled, ResourceId};
-use sternpost_webhook::{Address, Resolve};
+use sternpost_outbound::{Address, Resolve};
 
 /// How a Service is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

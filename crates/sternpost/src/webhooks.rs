@@ -8,8 +8,9 @@ use std::{
 
 use bytes::Bytes;
 use serde_json::Value;
+use sternpost_outbound::{Egress, Resolve};
 use sternpost_verbs::custom::{Called, Callouts};
-use sternpost_webhook::{Client, ClientConfig, ConfigError, Egress, Resolve};
+use sternpost_webhook::{Client, ClientConfig, ConfigError};
 
 /// Configurations whose connections are kept. There are as many as there are webhooks; those that
 /// nobody uses any more go when it gets too many.

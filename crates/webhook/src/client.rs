@@ -9,11 +9,12 @@ use http::{
 };
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use sternpost_outbound::{Cause, ClusterDns, Resolve};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
-    config::{ClientConfig, ClusterDns, Resolve, Target},
-    error::{CallError, Cause},
+    config::{ClientConfig, Target},
+    error::CallError,
 };
 
 /// The most bytes of an answer, ten times the largest object that can be written. Upstream has no

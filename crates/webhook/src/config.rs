@@ -12,12 +12,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use rustls::pki_types::ServerName;
 use serde_json::Value;
 use sternpost_golang::path::clean;
-
-use crate::{
-    connect::Connector,
-    egress::{Egress, Via},
-    verify::{Trust, client_tls},
-};
+use sternpost_outbound::{Address, Connector, Egress, SetupError, Trust, Via, client_tls};
 
 /// Idle connections kept for one configuration; more are closed when they become idle.
 pub const MAX_IDLE: usize = 25;
@@ -60,26 +55,6 @@ pub(crate) enum Target {
     Service { namespace: String, name: String, port: u16 },
 }
 
-/// Where to connect to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
-    /// A name or an IP address, without brackets.
-    pub host: String,
-    pub port: u16,
-}
-
-/// Finds services.
-pub trait Resolve: Send + Sync + fmt::Debug {
-    /// Where the port of a service is reached. An error is shown as it stands: upstream has
-    /// `service "NAME" not found`, `no service port N found for service "NAME"`,
-    /// `cannot route to service with ClusterIP "None"`.
-    fn service(&self, namespace: &str, name: &str, port: u16) -> Result<Address, String>;
-}
-
-/// Leaves services to the DNS of the machine, under the names a cluster gives them.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ClusterDns;
-
 /// A `clientConfig` that names nothing that can be called. Validation lets few of them through.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -91,10 +66,8 @@ pub enum ConfigError {
     Url(&'static str),
     #[error("address {0}: invalid port")]
     Port(String),
-    #[error("unable to load root certificates: {0}")]
-    Roots(String),
-    #[error("unable to set up TLS: {0}")]
-    Tls(String),
+    #[error(transparent)]
+    Setup(#[from] SetupError),
 }
 
 impl ClientConfig {
@@ -158,22 +131,6 @@ impl ClientConfig {
 impl fmt::Debug for ClientConfig {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("ClientConfig").field("url", &self.url()).finish_non_exhaustive()
-    }
-}
-
-impl Resolve for ClusterDns {
-    fn service(&self, namespace: &str, name: &str, port: u16) -> Result<Address, String> {
-        Ok(Address { host: format!("{name}.{namespace}.svc"), port })
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(formatter, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(formatter, "{}:{}", self.host, self.port)
-        }
     }
 }
 
@@ -302,7 +259,7 @@ mod tests {
             ),
             (
                 json!({"url": "https://a", "caBundle": "YQ=="}),
-                ConfigError::Roots("unable to parse bytes as PEM block".into()),
+                SetupError::Roots("unable to parse bytes as PEM block".into()).into(),
             ),
         ] {
             assert_eq!(read(&config).unwrap_err(), expected, "{config}");
@@ -310,18 +267,13 @@ mod tests {
         let bundle = STANDARD.encode("-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n");
         for bundle in [bundle.as_str(), "!"] {
             let found = read(&json!({"url": "https://a", "caBundle": bundle}));
-            assert!(matches!(found, Err(ConfigError::Roots(_))), "{found:?}");
+            assert!(matches!(found, Err(ConfigError::Setup(SetupError::Roots(_)))), "{found:?}");
         }
     }
 
     #[test]
     fn a_port_that_is_not_given_is_the_usual_one() {
         let service = json!({"service": {"namespace": "ns", "name": "hook", "path": "/p"}});
-        let config = read(&service).unwrap();
-        assert_eq!(config.url(), "https://hook.ns.svc:443/p");
-        assert_eq!(
-            ClusterDns.service("ns", "hook", 443),
-            Ok(Address { host: "hook.ns.svc".into(), port: 443 })
-        );
+        assert_eq!(read(&service).unwrap().url(), "https://hook.ns.svc:443/p");
     }
 }

@@ -1,12 +1,8 @@
 //! Why a call failed, in upstream's words.
 
-use std::{error::Error, io, net::SocketAddr};
-
-use rustls::{AlertDescription, CertificateError, pki_types::UnixTime};
 use serde_json::Value;
-use sternpost_golang::{strconv::go_quote, time::Timestamp};
-
-use crate::egress::{Network, Refusal};
+use sternpost_golang::strconv::go_quote;
+use sternpost_outbound::Cause;
 
 /// How much of a failed answer's text an error repeats, in bytes.
 pub const MAX_QUOTED: usize = 2048;
@@ -27,37 +23,6 @@ pub enum CallError {
     Empty { code: u16, media: String },
     #[error("the response is larger than {limit} bytes")]
     TooLarge { limit: usize },
-}
-
-/// What went wrong on the way.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Cause {
-    /// Where the service is is not known; the resolver's text.
-    #[error("{0}")]
-    Service(String),
-    #[error("dial tcp: lookup {host}: {problem}")]
-    Lookup { host: String, problem: String },
-    /// The address policy; says how to lift it.
-    #[error("dial tcp {address}: refused: {why}; --egress-allow {} allows it", Network::from(address.ip()))]
-    Refused { address: SocketAddr, why: Refusal },
-    #[error("dial tcp {address}: {problem}")]
-    Dial { address: SocketAddr, problem: String },
-    #[error("net/http: TLS handshake timeout")]
-    HandshakeTimeout,
-    #[error("tls: failed to verify certificate: x509: {0}")]
-    Certificate(String),
-    #[error("{0}")]
-    Tls(String),
-    #[error("context deadline exceeded")]
-    Deadline,
-    #[error("net/http: request canceled (Client.Timeout or context cancellation while reading body)")]
-    BodyDeadline,
-    #[error("EOF")]
-    Eof,
-    #[error("unexpected EOF")]
-    UnexpectedEof,
-    #[error("{0}")]
-    Other(String),
 }
 
 impl CallError {
@@ -82,80 +47,6 @@ impl CallError {
             code_text(code, &said)
         });
         Self::Refused { code, text }
-    }
-}
-
-impl Cause {
-    pub(crate) fn of_dial(address: SocketAddr, error: &io::Error) -> Self {
-        let problem = match error.kind() {
-            io::ErrorKind::TimedOut => "i/o timeout".to_owned(),
-            _ => format!("connect: {}", system_text(error)),
-        };
-        Self::Dial { address, problem }
-    }
-
-    /// A handshake that failed.
-    pub(crate) fn of_tls(error: &io::Error) -> Self {
-        if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-            return match tls {
-                rustls::Error::InvalidCertificate(problem) => Self::Certificate(certificate_text(problem)),
-                rustls::Error::InvalidMessage(_) => {
-                    Self::Tls("tls: first record does not look like a TLS handshake".into())
-                }
-                rustls::Error::AlertReceived(alert) => {
-                    Self::Tls(format!("remote error: tls: {}", alert_text(*alert)))
-                }
-                other => Self::Tls(format!("tls: {other}")),
-            };
-        }
-        match error.kind() {
-            io::ErrorKind::UnexpectedEof => Self::Eof,
-            _ => Self::Other(format!("read: {}", system_text(error))),
-        }
-    }
-
-    /// A request that got no answer: our own cause, if connecting failed, else what hyper makes of it.
-    pub fn of_http(error: &hyper_util::client::legacy::Error) -> Self {
-        let mut source: Option<&(dyn Error + 'static)> = error.source();
-        while let Some(error) = source {
-            if let Some(cause) = error.downcast_ref::<Self>() {
-                return cause.clone();
-            }
-            if let Some(error) = error.downcast_ref::<hyper::Error>() {
-                return Self::of_hyper(error, Self::Eof);
-            }
-            source = error.source();
-        }
-        Self::Other(error.to_string())
-    }
-
-    /// An answer that broke off.
-    pub fn of_body(error: &hyper::Error) -> Self {
-        Self::of_hyper(error, Self::UnexpectedEof)
-    }
-
-    fn of_hyper(error: &hyper::Error, end: Self) -> Self {
-        if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
-            return end;
-        }
-        if error.is_parse() {
-            return Self::Other(format!(
-                "net/http: HTTP/1.x transport connection broken: malformed HTTP response: {error}"
-            ));
-        }
-        let (mut source, mut text) = (error.source(), error.to_string());
-        while let Some(error) = source {
-            if let Some(error) = error.downcast_ref::<io::Error>() {
-                return match error.kind() {
-                    io::ErrorKind::UnexpectedEof => end,
-                    _ => Self::Other(format!("read: {}", system_text(error))),
-                };
-            }
-            // The innermost says most: hyper's own words are the same for everything that HTTP/2 reports.
-            text = error.to_string();
-            source = error.source();
-        }
-        Self::Other(text)
     }
 }
 
@@ -185,83 +76,5 @@ fn code_text(code: u16, said: &str) -> String {
         504 => "the server was unable to return a response in the time allotted, but may still be processing the request".into(),
         500.. => format!("an error on the server ({}) has prevented the request from succeeding", go_quote(said)),
         _ => format!("the server responded with the status code {code} but did not return more information"),
-    }
-}
-
-/// What Go calls an error of the system.
-fn system_text(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => "connection refused".into(),
-        io::ErrorKind::ConnectionReset => "connection reset by peer".into(),
-        io::ErrorKind::HostUnreachable => "no route to host".into(),
-        io::ErrorKind::NetworkUnreachable => "network is unreachable".into(),
-        io::ErrorKind::PermissionDenied => "permission denied".into(),
-        io::ErrorKind::BrokenPipe => "broken pipe".into(),
-        io::ErrorKind::TimedOut => "connection timed out".into(),
-        _ => error.to_string().to_lowercase(),
-    }
-}
-
-fn certificate_text(problem: &CertificateError) -> String {
-    let dates = "certificate has expired or is not yet valid: current time";
-    match problem {
-        CertificateError::UnknownIssuer => "certificate signed by unknown authority".into(),
-        CertificateError::ExpiredContext { time, not_after } => {
-            format!("{dates} {} is after {}", date(*time), date(*not_after))
-        }
-        CertificateError::NotValidYetContext { time, not_before } => {
-            format!("{dates} {} is before {}", date(*time), date(*not_before))
-        }
-        CertificateError::NotValidForNameContext { expected, presented } => {
-            name_text(&expected.to_str(), presented)
-        }
-        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            "certificate specifies an incompatible key usage".into()
-        }
-        other => other.to_string(),
-    }
-}
-
-/// Names and addresses are compared with their own kind only, and only those are told.
-fn name_text(expected: &str, presented: &[String]) -> String {
-    // What the library gives is `DnsName("a.b")` and `IpAddress(1.2.3.4)`.
-    let inside = |name: &str, open: &str, close: &str| {
-        name.strip_prefix(open).and_then(|name| name.strip_suffix(close)).map(str::to_owned)
-    };
-    let is_address = expected.parse::<std::net::IpAddr>().is_ok();
-    let names: Vec<String> = presented
-        .iter()
-        .filter_map(|name| {
-            if is_address { inside(name, "IpAddress(", ")") } else { inside(name, "DnsName(\"", "\")") }
-        })
-        .collect();
-    match (names.is_empty(), is_address) {
-        (true, true) => {
-            format!("cannot validate certificate for {expected} because it doesn't contain any IP SANs")
-        }
-        (true, false) => {
-            format!("certificate is not valid for any names, but wanted to match {expected}")
-        }
-        (false, _) => format!("certificate is valid for {}, not {expected}", names.join(", ")),
-    }
-}
-
-fn date(time: UnixTime) -> String {
-    Timestamp::from_unix(i64::try_from(time.as_secs()).unwrap_or(i64::MAX), 0).to_time()
-}
-
-/// Go's names of the alerts a server may well send.
-fn alert_text(alert: AlertDescription) -> String {
-    match alert {
-        AlertDescription::HandshakeFailure => "handshake failure".into(),
-        AlertDescription::ProtocolVersion => "protocol version not supported".into(),
-        AlertDescription::InternalError => "internal error".into(),
-        AlertDescription::UnrecognisedName => "unrecognized name".into(),
-        AlertDescription::NoApplicationProtocol => "no application protocol".into(),
-        AlertDescription::CertificateRequired => "certificate required".into(),
-        AlertDescription::BadCertificate => "bad certificate".into(),
-        AlertDescription::AccessDenied => "access denied".into(),
-        AlertDescription::InsufficientSecurity => "insufficient security level".into(),
-        other => format!("{other:?}"),
     }
 }

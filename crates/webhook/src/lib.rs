@@ -1,4 +1,4 @@
-//! Calling webhooks: the one HTTPS client of the server.
+//! Calling webhooks.
 //!
 //! [`Client::post`] sends a review to what a [`ClientConfig`] names (read once
 //! from the JSON of a `clientConfig`) and gives back the answer's bytes, or a
@@ -13,20 +13,13 @@
 //!
 //! Deliberately not done: redirects are not followed (a webhook must not choose
 //! where the server sends objects), proxies are not used and answers are not
-//! compressed. Other API servers are reached with the same parts ([`Connector`],
-//! [`Trust`], [`Cause`]). This crate does not know what services there are: where one is
-//! found is asked through [`Resolve`]. Every address is asked about at [`Egress`] before it is dialled.
+//! compressed. This crate does not know what services there are, nor how a connection is made: that is
+//! `sternpost-outbound`.
 
 pub mod client;
 pub mod config;
-pub mod connect;
-pub mod egress;
 pub mod error;
-pub mod verify;
 
 pub use client::Client;
-pub use config::{Address, ClientConfig, ClusterDns, ConfigError, Resolve};
-pub use connect::Connector;
-pub use egress::{Egress, Network, Via};
-pub use error::{CallError, Cause};
-pub use verify::{Trust, client_tls};
+pub use config::{ClientConfig, ConfigError};
+pub use error::CallError;

@@ -20,10 +20,13 @@ use http::Version;
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 use server::{Identity, Reply, Server, Signer};
-use sternpost_webhook::{
-    Address, CallError, Client, ClientConfig, Egress, Resolve,
-    client::{MAX_ANSWER, MAX_RETRIES},
+use sternpost_outbound::{
+    Address, Egress, Resolve,
     egress::{Found, Names},
+};
+use sternpost_webhook::{
+    CallError, Client, ClientConfig,
+    client::{MAX_ANSWER, MAX_RETRIES},
     error::MAX_QUOTED,
 };
 

@@ -23,8 +23,8 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use tower_service::Service;
 
 use crate::{
+    cause::Cause,
     egress::{Egress, Via},
-    error::Cause,
 };
 
 /// How long a handshake may take, as upstream has it.

@@ -15,8 +15,6 @@ use rustls::{
     server::ParsedCertificate,
 };
 
-use crate::config::ConfigError;
-
 /// Whose certificates a connection believes.
 #[derive(Debug, Clone)]
 pub enum Trust {
@@ -28,13 +26,24 @@ pub enum Trust {
     Anybody,
 }
 
+/// What no connection can be made with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    #[error("unable to load root certificates: {0}")]
+    Roots(String),
+    #[error("unable to set up TLS: {0}")]
+    Tls(String),
+    #[error("{0} is not a name")]
+    Name(&'static str),
+}
+
 /// TLS that believes `trust`, and shows a certificate of its own to servers that ask for one if there
 /// is an `identity`.
 pub fn client_tls(
     trust: Trust,
     identity: Option<Arc<dyn ResolvesClientCert>>,
-) -> Result<ClientConfig, ConfigError> {
-    let tls = |problem: Error| ConfigError::Tls(problem.to_string());
+) -> Result<ClientConfig, SetupError> {
+    let tls = |problem: Error| SetupError::Tls(problem.to_string());
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -52,7 +61,7 @@ pub fn client_tls(
         Trust::Bundle(certificates) => {
             let mut roots = RootCertStore::empty();
             for certificate in &certificates {
-                roots.add(certificate.clone()).map_err(|problem| ConfigError::Roots(problem.to_string()))?;
+                roots.add(certificate.clone()).map_err(|problem| SetupError::Roots(problem.to_string()))?;
             }
             (Arc::new(roots), certificates)
         }
@@ -62,7 +71,7 @@ pub fn client_tls(
     } else {
         let chains = WebPkiServerVerifier::builder_with_provider(roots, provider)
             .build()
-            .map_err(|problem| ConfigError::Roots(problem.to_string()))?;
+            .map_err(|problem| SetupError::Roots(problem.to_string()))?;
         let verifier = Verifier { chains, certificates };
         builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
     };
@@ -74,13 +83,13 @@ pub fn client_tls(
 
 impl Trust {
     /// Reads a `caBundle`: PEM in base64.
-    pub fn bundle(bundle: &str) -> Result<Self, ConfigError> {
-        let pem = STANDARD.decode(bundle).map_err(|problem| ConfigError::Roots(problem.to_string()))?;
+    pub fn bundle(bundle: &str) -> Result<Self, SetupError> {
+        let pem = STANDARD.decode(bundle).map_err(|problem| SetupError::Roots(problem.to_string()))?;
         let certificates = CertificateDer::pem_slice_iter(&pem)
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|problem| ConfigError::Roots(problem.to_string()))?;
+            .map_err(|problem| SetupError::Roots(problem.to_string()))?;
         if certificates.is_empty() {
-            return Err(ConfigError::Roots("unable to parse bytes as PEM block".into()));
+            return Err(SetupError::Roots("unable to parse bytes as PEM block".into()));
         }
         Ok(Self::Bundle(certificates))
     }
