@@ -2,10 +2,11 @@
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use sternpost_flow::{Control, Refused};
-use sternpost_meta::authorize::{Attributes, What};
+use sternpost_meta::user::User;
 
 use crate::{
     objects::{self, Answer},
+    request_info::RequestInfo,
     response,
 };
 
@@ -15,25 +16,15 @@ const LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel
 /// What clients that are told to come back are told to wait.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
-/// What goes on for as long as its client likes: it takes no seat, or those who look would starve
-/// those who do.
-pub(crate) fn goes_on(attributes: &Attributes<'_>) -> bool {
-    let subresource = match attributes.what {
-        What::Resource(what) => what.subresource,
-        What::Path(_) => "",
-    };
-    matches!(attributes.verb, "watch" | "proxy")
-        || matches!(subresource, "attach" | "exec" | "proxy" | "log" | "portforward")
-}
-
-/// Does `work` when there is a seat for it.
+/// Does `work` when there is a seat for it. What is long-running takes none.
 pub(crate) async fn run(
     control: Option<&Control>,
-    attributes: &Attributes<'_>,
+    info: &RequestInfo,
+    user: &User,
     work: impl Future<Output = Answer>,
 ) -> Answer {
-    let Some(control) = control.filter(|_| !goes_on(attributes)) else { return work.await };
-    let pass = match control.enter(attributes).await {
+    let Some(control) = control.filter(|_| !info.is_long_running()) else { return work.await };
+    let pass = match control.enter(&info.attributes(user)).await {
         Ok(pass) => pass,
         Err(refused) => return too_many(&refused),
     };
@@ -70,9 +61,9 @@ fn mark(answer: &mut Answer, schema: &str, level: &str) {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
+    use http::Method;
     use serde_json::{Value, json};
     use sternpost_flow::Limits;
-    use sternpost_meta::{authorize::ResourceAttributes, user::User};
     use tokio::sync::Notify;
 
     use super::*;
@@ -96,28 +87,26 @@ mod tests {
         Arc::new(control)
     }
 
-    async fn ask(control: &Control, verb: &'static str, subresource: &str, until: Option<&Notify>) -> Answer {
-        let user = User::admin();
-        let what = ResourceAttributes { resource: "pods", subresource, ..ResourceAttributes::default() };
-        let attributes = Attributes { user: &user, verb, what: What::Resource(what) };
+    async fn ask(control: &Control, method: Method, target: &str, until: Option<&Notify>) -> Answer {
+        let request = testing::request(method, target, &[]);
         let work = async {
             if let Some(until) = until {
                 until.notified().await;
             }
             objects::whole(response::empty(StatusCode::OK))
         };
-        run(Some(control), &attributes, work).await
+        run(Some(control), &request.info, request.user(), work).await
     }
 
     #[tokio::test]
     async fn what_finds_no_seat_is_told_to_come_back() {
         let (control, go) = (control(), Arc::new(Notify::new()));
         let (busy, until) = (control.clone(), go.clone());
-        let first = tokio::spawn(async move { ask(&busy, "create", "", Some(&until)).await });
+        let first = tokio::spawn(async move { ask(&busy, Method::POST, "/api/v1/pods", Some(&until)).await });
         while control.usage()[0].1 == 0 {
             tokio::task::yield_now().await;
         }
-        let refused = ask(&control, "get", "", None).await;
+        let refused = ask(&control, Method::GET, "/api/v1/pods", None).await;
         assert_eq!(refused.status(), 429);
         assert_eq!(testing::body(&refused), "Too many requests, please try again later.\n");
         for (name, value) in [
@@ -128,13 +117,13 @@ mod tests {
             assert_eq!(testing::header(&refused, name), Some(value));
         }
         // What goes on for long needs none.
-        for (verb, subresource) in [("watch", ""), ("get", "log"), ("create", "exec")] {
-            assert_eq!(ask(&control, verb, subresource, None).await.status(), 200, "{verb} {subresource}");
+        for target in ["/api/v1/pods?watch=1", "/api/v1/pods/a/log", "/api/v1/pods/a/exec"] {
+            assert_eq!(ask(&control, Method::GET, target, None).await.status(), 200, "{target}");
         }
         go.notify_one();
         let answer = first.await.unwrap();
         assert_eq!(answer.status(), 200);
         assert_eq!(testing::header(&answer, "x-kubernetes-pf-flowschema-uid"), Some("schema"));
-        assert_eq!(ask(&control, "get", "", None).await.status(), 200);
+        assert_eq!(ask(&control, Method::GET, "/api/v1/pods", None).await.status(), 200);
     }
 }

@@ -45,7 +45,7 @@ pub fn impersonated(
     authorizer: &dyn Authorizer,
     requester: &User,
     headers: &mut HeaderMap,
-    info: &RequestInfo<'_>,
+    info: &RequestInfo,
 ) -> Result<Option<Impersonated>, Status> {
     let Some(wanted) = wanted(headers) else { return Ok(None) };
     if wanted.name.is_empty() {
@@ -165,7 +165,7 @@ fn account(user: &str) -> Option<(&str, &str)> {
 struct Asking<'a> {
     authorizer: &'a dyn Authorizer,
     requester: &'a User,
-    info: &'a RequestInfo<'a>,
+    info: &'a RequestInfo,
     wanted: &'a User,
 }
 

@@ -32,7 +32,7 @@ use crate::{
     objects, openapi,
     proxied::{self, Passing},
     request::{Query, Request, decode_path, wants_pretty},
-    request_info::RequestInfo,
+    request_info::{RequestInfo, Unclear},
     response::{self, Spacing},
     route::{Route, dispatch},
     websocket::Upgrade,
@@ -49,6 +49,11 @@ where
     let stream = parts.extensions.remove::<Arc<Stream>>().unwrap_or_else(|| Arc::new(Stream::apart()));
     let (method, raw_path) = (parts.method.clone(), parts.uri.path().to_owned());
 
+    // Request info: path and query are decoded and understood, once.
+    let query = Query::parse(parts.uri.query());
+    let info = decode_path(parts.uri.path()).map(|path| RequestInfo::new(&method, path, &query));
+    let info = info.transpose().map(|info| info.map(Arc::new));
+
     // An id for the response and the log, first, so that both always have one.
     let audit_id = audit_id(&parts.headers);
 
@@ -58,12 +63,15 @@ where
     let asks_for_leave = cors.is_some() && method == Method::OPTIONS;
 
     // A client that would rather go on in websocket, if this is a watch.
-    let upgrade = if proxied::upgrades_elsewhere(api, &parts) { None } else { Upgrade::of(&mut parts) };
+    let route = info.as_ref().ok().and_then(Option::as_deref).map_or(Route::Unknown, Route::of);
+    let is_elsewhere = proxied::upgrades_elsewhere(api, &parts.headers, route);
+    let upgrade = if is_elsewhere { None } else { Upgrade::of(&mut parts) };
 
     let Answer { mut response, user, subject, charge } = if asks_for_leave {
-        leave(api, &parts)
+        leave(api, route)
     } else {
-        answer(api, parts, body, &audit_id, upgrade.as_ref(), &stream).await
+        let asked = Asked { parts, query, info };
+        answer(api, asked, body, &audit_id, upgrade.as_ref(), &stream).await
     };
     if let Some(charge) = charge {
         response = charged(api, &method, charge, user.as_deref(), &stream, response);
@@ -136,15 +144,23 @@ fn charged(
 }
 
 /// The answer to a preflight request; its headers say the rest.
-fn leave(api: &Api, parts: &Parts) -> Answer {
-    let subject = decode_path(parts.uri.path()).as_deref().map_or(Route::Unknown, Route::of).subject(api);
+fn leave(api: &Api, route: Route<'_>) -> Answer {
+    let subject = route.subject(api);
     let response = objects::whole(response::empty(StatusCode::NO_CONTENT));
     Answer { response, user: None, subject, charge: None }
 }
 
+/// All of a request but its body.
+struct Asked {
+    parts: Parts,
+    query: Query,
+    /// `None` if the path cannot be read.
+    info: Result<Option<Arc<RequestInfo>>, Unclear>,
+}
+
 async fn answer<B>(
     api: &Api,
-    parts: Parts,
+    asked: Asked,
     body: B,
     audit_id: &HeaderValue,
     upgrade: Option<&Upgrade>,
@@ -154,12 +170,12 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    // Request info: path and query are decoded, and the path understood, once.
-    let mut parts = parts;
-    let query = Query::parse(parts.uri.query());
+    let Asked { mut parts, query, info } = asked;
     let spacing = if wants_pretty(&query, &parts.headers) { Spacing::Pretty } else { Spacing::Compact };
-    let path = decode_path(parts.uri.path());
-    let route = path.as_deref().map_or(Route::Unknown, Route::of);
+    // There is one kind of path that says too little.
+    let unclear = info.as_ref().err().copied();
+    let info = info.ok().flatten();
+    let route = info.as_deref().map_or(Route::Unknown, Route::of);
     let subject = route.subject(api);
     let failed = |response, user| Answer {
         response: objects::whole(response),
@@ -167,35 +183,25 @@ where
         subject: subject.clone(),
         charge: None,
     };
-    let info = path.as_deref().map(|path| match route {
-        Route::OpenApi(_) => Ok(RequestInfo::of_path(&parts.method, path)),
-        _ => RequestInfo::of(&parts.method, path, &query),
-    });
-    // There is one kind of path that says too little.
-    let info = match info.transpose() {
-        Ok(info) => info,
-        Err(unclear) => {
-            discard(&parts.headers, body).await;
-            let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
-            let text = unclear.text(target);
-            return failed(response::plain_text(StatusCode::INTERNAL_SERVER_ERROR, text), None);
-        }
-    };
+    if let Some(unclear) = unclear {
+        discard(&parts.headers, body).await;
+        let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+        return failed(response::plain_text(StatusCode::INTERNAL_SERVER_ERROR, unclear.text(target)), None);
+    }
     let audit_id = audit_id.to_str().unwrap_or_default();
 
-    // How long the request may take, unless it is one that goes on: whoever asks for what is no time
+    // How long the request may take, unless it is long-running: whoever asks for what is no time
     // is told so before anybody looks who asks, and for what.
     let nobody = User::default();
     let most = api.budgets.limits.request;
-    let attributes = info.as_ref().map(|info| info.attributes(&nobody));
-    let asked = attributes.as_ref().filter(|attributes| !flow::goes_on(attributes));
-    let timeout = match asked.map(|_| objects::options::allotted(&query, most)).transpose() {
+    let short = info.as_ref().filter(|info| !info.is_long_running());
+    let timeout = match short.map(|_| objects::options::allotted(&query, most)).transpose() {
         Ok(timeout) => timeout.unwrap_or(most),
         Err(status) => {
             discard(&parts.headers, body).await;
             let mut refused = failed(response::error(&parts.headers, spacing, &status), None);
-            if let Some(attributes) = &attributes
-                && let Some(audited) = audit::begin(api, attributes, &parts, audit_id).await
+            if let Some(info) = &info
+                && let Some(audited) = audit::begin(api, &info.attributes(&nobody), &parts, audit_id).await
             {
                 refused.response = audited.refused(refused.response).await;
             }
@@ -206,7 +212,7 @@ where
     // Authentication, before anything is told about what exists. A credential
     // that is wrong is refused on public paths too, as upstream does.
     let nobody_may = api.anonymous == Anonymous::OnPublicPaths && !route.is_public()
-        || !api.authenticator.anonymous_reaches(path.as_deref().unwrap_or_default());
+        || !api.authenticator.anonymous_reaches(info.as_deref().map_or("", RequestInfo::path));
     let caller = identity::authenticate(api, &parts).await;
     identity::forget_front_proxy(api, &mut parts.headers);
     let mut user = match caller {
@@ -226,7 +232,7 @@ where
             return refused;
         }
     };
-    let (Some(path), Some(info)) = (path.as_deref(), info) else {
+    let Some(info) = &info else {
         let status = Status::bad_request("the path of the request URL is not valid");
         return failed(response::error(&parts.headers, spacing, &status), Some(user));
     };
@@ -246,7 +252,7 @@ where
     // Impersonation and authorization, before anything is said about what exists,
     // and before a body costs anything. From here on the user is who counts.
     let authorizer = &*api.registry.authorizer;
-    let impersonated = impersonation::impersonated(authorizer, &user, &mut parts.headers, &info);
+    let impersonated = impersonation::impersonated(authorizer, &user, &mut parts.headers, info);
     let allowed = impersonated.and_then(|impersonated| {
         if let (Some(audited), Some(impersonated)) = (&mut audited, &impersonated) {
             audited.impersonates(impersonated);
@@ -282,8 +288,7 @@ where
 
     // Another server's: passed on as it comes.
     if let Some(remote) = proxied::remote(api, route) {
-        let attributes = info.attributes(&user);
-        let passing = Passing { attributes: &attributes, path, query: &query, parts, audit_id };
+        let passing = Passing { info, user: &user, query: &query, parts, audit_id };
         let response = proxied::pass_on(api, &remote, passing, body).await;
         let answer = Answer { response, user: Some(user.clone()), subject, charge };
         return told(audited, None, answer).await;
@@ -291,8 +296,7 @@ where
 
     // A document of another server's, likewise.
     if let Some(elsewhere) = openapi::elsewhere(api, route, &parts.method, &query) {
-        let attributes = info.attributes(&user);
-        let passing = Passing { attributes: &attributes, path, query: &query, parts, audit_id };
+        let passing = Passing { info, user: &user, query: &query, parts, audit_id };
         let response = openapi::pass_on(api, elsewhere, passing, body).await;
         let answer = Answer { response, user: Some(user.clone()), subject, charge };
         return told(audited, None, answer).await;
@@ -321,7 +325,7 @@ where
     // The handler. A panic in it is a bug that costs this request only.
     let request = Request {
         method: parts.method,
-        path: path.to_owned(),
+        info: info.clone(),
         query,
         headers: parts.headers,
         body,
@@ -331,14 +335,14 @@ where
     };
     let handled = async {
         // What may compute for long does so elsewhere.
-        let outcome = match load(api, &request, route).zip(api.shared.get().and_then(Weak::upgrade)) {
+        let outcome = match load(api, &request).zip(api.shared.get().and_then(Weak::upgrade)) {
             Some((load, api)) => handle_apart(api, load, request.clone()).await,
             None => surviving(handle(api, &request, route)).await.map_or(Outcome::Broken, Outcome::Done),
         };
         match outcome {
             Outcome::Done(answer) => answer,
             Outcome::Broken => {
-                tracing::error!(path = logged(path), "a handler panicked");
+                tracing::error!(path = logged(request.info.path()), "a handler panicked");
                 let status = Status::internal_error("the request caused a panic, see the log");
                 objects::whole(response::status(spacing, &status))
             }
@@ -347,7 +351,7 @@ where
         }
     };
     // When it is its turn.
-    let response = flow::run(api.flow.as_deref(), &info.attributes(&user), handled).await;
+    let response = flow::run(api.flow.as_deref(), &request.info, &user, handled).await;
     told(audited, Some(&request), Answer { response, user: Some(user.clone()), subject, charge }).await
 }
 
@@ -360,7 +364,7 @@ async fn told(audited: Option<Audited>, request: Option<&Request>, answer: Answe
 
 /// Whether a request has the server go through much: what it sent, what it changes, or what expressions
 /// make of either.
-fn load(api: &Api, request: &Request, route: Route<'_>) -> Option<Load> {
+fn load(api: &Api, request: &Request) -> Option<Load> {
     let sent = request.body.len();
     if sent >= cpu::INLINE_BYTES {
         return Some(Load::Large);
@@ -368,8 +372,7 @@ fn load(api: &Api, request: &Request, route: Route<'_>) -> Option<Load> {
     if matches!(request.method, Method::GET | Method::HEAD) {
         return None;
     }
-    let Route::Resource(group, version) = route else { return None };
-    let written = objects::written(api, request, group, version)?;
+    let written = objects::written(api, request)?;
     if written.stored_bytes >= cpu::INLINE_BYTES {
         return Some(Load::Large);
     }
@@ -379,19 +382,19 @@ fn load(api: &Api, request: &Request, route: Route<'_>) -> Option<Load> {
 
 async fn handle_apart(api: Arc<Api>, load: Load, request: Request) -> Outcome<objects::Answer> {
     let (own, user, timeout) = (api.clone(), request.user.clone(), request.timeout);
-    let work = async move { handle(&api, &request, Route::of(&request.path)).await };
+    let work = async move { handle(&api, &request, Route::of(&request.info)).await };
     own.cpu.run(load, user.as_ref().map_or("", |user| &user.name), timeout, work).await
 }
 
 /// Objects wait for the store; everything else is there already.
 async fn handle(api: &Api, request: &Request, route: Route<'_>) -> objects::Answer {
-    if let Route::Resource(group, version) = route {
-        if let Some(answer) = objects::handle(api, request, group, version).await {
+    if let Route::Resource(..) = route {
+        if let Some(answer) = objects::handle(api, request).await {
             return gzip::apply(&request.headers, answer);
         }
         // Not what was defined a moment ago, and told to be?
         if api.registry.definitions_in_effect().await == InEffect::Since
-            && let Some(answer) = objects::handle(api, request, group, version).await
+            && let Some(answer) = objects::handle(api, request).await
         {
             return gzip::apply(&request.headers, answer);
         }

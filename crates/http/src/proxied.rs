@@ -22,7 +22,7 @@ use sternpost_aggregate::{
     proxy::{Forward, ForwardError, Forwarded, asks_to_upgrade},
     remote::{Permit, Remote},
 };
-use sternpost_meta::authorize::Attributes;
+use sternpost_meta::user::User;
 use tokio::{
     io::copy_bidirectional,
     sync::watch,
@@ -35,7 +35,8 @@ use crate::{
     body::{Body, Broken},
     flow,
     objects::{self, Answer, options},
-    request::{Query, decode_path, wants_pretty},
+    request::{Query, wants_pretty},
+    request_info::RequestInfo,
     response::{self, Response, Spacing},
     route::Route,
     websocket::Handover,
@@ -52,16 +53,14 @@ pub fn remote(api: &Api, route: Route<'_>) -> Option<Arc<Remote>> {
 }
 
 /// Whether a request to go on in another protocol is for another server to answer.
-pub fn upgrades_elsewhere(api: &Api, parts: &Parts) -> bool {
-    parts.headers.contains_key(header::UPGRADE)
-        && decode_path(parts.uri.path()).is_some_and(|path| remote(api, Route::of(&path)).is_some())
+pub fn upgrades_elsewhere(api: &Api, headers: &HeaderMap, route: Route<'_>) -> bool {
+    headers.contains_key(header::UPGRADE) && remote(api, route).is_some()
 }
 
 /// A request that may be passed on.
 pub struct Passing<'a> {
-    pub attributes: &'a Attributes<'a>,
-    /// Decoded.
-    pub path: &'a str,
+    pub info: &'a RequestInfo,
+    pub user: &'a User,
     pub query: &'a Query,
     pub parts: Parts,
     pub audit_id: &'a str,
@@ -73,7 +72,7 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let Passing { attributes, path, query, mut parts, audit_id } = passing;
+    let Passing { info, user, query, mut parts, audit_id } = passing;
     let spacing = if wants_pretty(query, &parts.headers) { Spacing::Pretty } else { Spacing::Compact };
     // One leads elsewhere than its path says, the other shows what is only for the other server.
     if matches!(parts.method, Method::CONNECT | Method::TRACE) {
@@ -82,16 +81,15 @@ where
             "405: Method Not Allowed",
         ));
     }
-    let goes_on = flow::goes_on(attributes);
     let end = match options::allotted(query, api.budgets.limits.request) {
-        _ if goes_on => None,
+        _ if info.is_long_running() => None,
         Ok(time) => Some(Instant::now() + time),
         Err(status) => return objects::whole(response::error(&parts.headers, spacing, &status)),
     };
 
     // Its turn, and then not a seat for as long as another server takes.
     let turn = async { objects::whole(response::empty(StatusCode::OK)) };
-    let turn = flow::run(api.flow.as_deref(), attributes, turn).await;
+    let turn = flow::run(api.flow.as_deref(), info, user, turn).await;
     if turn.status() != StatusCode::OK {
         return turn;
     }
@@ -99,15 +97,15 @@ where
     let upgrade = Upgrade::of(&mut parts);
     let forward = Forward {
         method: parts.method,
-        path,
+        path: info.path(),
         query: query.raw(),
         headers: parts.headers,
         body: WithoutTrailers(Box::pin(body)).map_err(Into::into).boxed_unsync(),
-        user: attributes.user,
+        user,
         peer: parts.extensions.get::<Peer>().map(|peer| peer.0),
         audit_id,
         upgrades: upgrade.is_some(),
-        goes_on,
+        goes_on: info.is_long_running(),
     };
     let forwarded = match end {
         Some(end) => match timeout_at(end, remote.forward(forward)).await {
@@ -372,7 +370,7 @@ mod tests {
             ("/apis", false),
             ("//apis/a.example/v1", false),
         ] {
-            assert_eq!(remote(&api, Route::of(path)).is_some(), expected, "{path}");
+            assert_eq!(remote(&api, Route::of(&testing::info(path))).is_some(), expected, "{path}");
         }
     }
 }

@@ -9,13 +9,12 @@ use sternpost_auth::authenticate::User;
 use sternpost_golang::strconv::parse_bool;
 use sternpost_meta::audit::Annotations;
 
-use crate::accept::Accept;
+use crate::{accept::Accept, request_info::RequestInfo};
 
 #[derive(Debug, Clone)]
 pub struct Request {
     pub method: Method,
-    /// Percent-decoded.
-    pub path: String,
+    pub info: Arc<RequestInfo>,
     pub query: Query,
     pub headers: HeaderMap,
     pub body: Bytes,

@@ -1,4 +1,4 @@
-//! From a path to its handler. One parser for every path, no router.
+//! From what a request asks for to its handler.
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use crate::{
     openapi::{self, Target},
     openid::{self, Document},
     request::Request,
+    request_info::RequestInfo,
     response::{self, JSON, Response, Spacing},
     root_paths, version,
     zpages::{self, Page},
@@ -46,7 +47,15 @@ pub enum Route<'a> {
 }
 
 impl<'a> Route<'a> {
-    pub fn of(path: &'a str) -> Self {
+    pub fn of(info: &'a RequestInfo) -> Self {
+        if let Some(path) = info.resource_path() {
+            return Self::Resource(path.group, path.version);
+        }
+        Self::of_path(info.path())
+    }
+
+    /// Of what is no resource, and of what looks like one and is spelt as none is served.
+    fn of_path(path: &'a str) -> Self {
         let Some(path) = path.strip_prefix('/') else { return Self::Unknown };
         // Discovery and version are also served with a slash at their end;
         // deeper down an empty segment is not a name.
@@ -254,7 +263,7 @@ mod tests {
             ("/apis/apps/v1/deployments/x/scale", Route::Resource("apps", "v1")),
             ("/apiss", Route::Unknown),
         ] {
-            assert_eq!(Route::of(path), expected, "{path}");
+            assert_eq!(Route::of(&testing::info(path)), expected, "{path}");
         }
     }
 
@@ -272,7 +281,7 @@ mod tests {
             ("/openapi/v2", false),
             ("/nonsense", false),
         ] {
-            assert_eq!(Route::of(path).is_public(), expected, "{path}");
+            assert_eq!(Route::of(&testing::info(path)).is_public(), expected, "{path}");
         }
     }
 
@@ -317,7 +326,7 @@ mod tests {
             ("GET", "/livez/nonsense", 404, PLAIN_404),
         ] {
             let request = testing::request(method.parse().unwrap(), path, &[]);
-            let response = dispatch(&api, &request, Route::of(path));
+            let response = dispatch(&api, &request, Route::of(&request.info));
             let body = testing::body(&response);
             assert_eq!(response.status(), code, "{method} {path}: {body}");
             assert!(body.contains(text), "{method} {path}: {body}");
@@ -337,7 +346,8 @@ mod tests {
             ("/openapi/v3/x", "", "/openapi"),
             ("/nonsense", "", ""),
         ] {
-            assert_eq!(Route::of(path).subject(&api), Subject { group: group.into(), endpoint }, "{path}");
+            let expected = Subject { group: group.into(), endpoint };
+            assert_eq!(Route::of(&testing::info(path)).subject(&api), expected, "{path}");
         }
     }
 }

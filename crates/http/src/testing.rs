@@ -29,6 +29,7 @@ use crate::{
     health::Health,
     metrics::Metrics,
     request::{Query, Request},
+    request_info::RequestInfo,
     response::Response,
 };
 
@@ -110,16 +111,22 @@ pub fn request(method: Method, target: &str, pairs: &[(&str, &str)]) -> Request 
         Some((path, query)) => (path, Some(query)),
         None => (target, None),
     };
+    let query = Query::parse(query);
     Request {
+        info: Arc::new(RequestInfo::new(&method, path.into(), &query).unwrap()),
         method,
-        path: path.into(),
-        query: Query::parse(query),
+        query,
         headers: headers(pairs),
         body: Bytes::new(),
         user: Some(Arc::new(User::admin())),
         audit: None,
         timeout: crate::limits::REQUEST_TIMEOUT,
     }
+}
+
+/// What a GET of a path asks for.
+pub fn info(path: &str) -> RequestInfo {
+    RequestInfo::new(&Method::GET, path.into(), &Query::default()).unwrap()
 }
 
 /// A response with a body that is there.

@@ -21,6 +21,7 @@ use crate::{
     cpu::INLINE_BYTES,
     limits::{MAX_WARNING_CHARS, MAX_WARNINGS_CHARS},
     request::Request,
+    request_info::ResourcePath,
     response,
 };
 
@@ -30,14 +31,12 @@ pub(crate) mod list_body;
 mod node_bound;
 pub(crate) mod options;
 mod patch;
-pub(crate) mod path;
 mod representation;
 mod reviews;
 mod subresource;
 mod token_objects;
 pub(crate) mod watch;
 
-use path::Place;
 use representation::{Meta, Shape};
 
 pub use token_objects::TokenObjects;
@@ -47,16 +46,16 @@ pub type Answer = http::Response<Body>;
 
 /// Answers a request on a path below a group-version. `None` if the path names
 /// no resource that is served.
-pub async fn handle(api: &Api, request: &Request, group: &str, version: &str) -> Option<Answer> {
+pub async fn handle(api: &Api, request: &Request) -> Option<Answer> {
     let registry = &api.registry;
-    let place = path::parse(&request.path, group)?;
+    let path = request.info.resource_path()?;
     let mut attempts = 0;
     let end = Instant::now() + request.timeout;
     let (mut warnings, answer) = loop {
-        let served = registry.served.get(group, version, place.resource)?;
+        let served = registry.served.get(path.group, path.version, path.resource)?;
         let is_nowhere = match served.custom() {
-            Some(_) => is_nowhere(request, &served, &place),
-            None => place.deeper,
+            Some(_) => is_nowhere(request, &served, &path),
+            None => path.is_deeper,
         };
         if is_nowhere {
             return None;
@@ -64,7 +63,7 @@ pub async fn handle(api: &Api, request: &Request, group: &str, version: &str) ->
         let mut warnings = Vec::new();
         // What a request waits for is the store, or a webhook. Who gives up does not know whether
         // anything was written.
-        let answer = match timeout_at(end, respond(api, request, &served, &place, &mut warnings)).await {
+        let answer = match timeout_at(end, respond(api, request, &served, &path, &mut warnings)).await {
             Ok(answer) => answer,
             Err(_) => Err(out_of_time()),
         };
@@ -105,11 +104,11 @@ pub struct WrittenTo {
     pub stored_bytes: usize,
 }
 
-pub fn written(api: &Api, request: &Request, group: &str, version: &str) -> Option<WrittenTo> {
-    let place = path::parse(&request.path, group)?;
-    let served = api.registry.served.get(group, version, place.resource)?;
-    let target = Target { served: &served, namespace: place.namespace.unwrap_or_default(), name: place.name };
-    let stored_bytes = match place.name {
+pub fn written(api: &Api, request: &Request) -> Option<WrittenTo> {
+    let path = request.info.resource_path()?;
+    let served = api.registry.served.get(path.group, path.version, path.resource)?;
+    let target = Target { served: &served, namespace: path.namespace.unwrap_or_default(), name: path.name };
+    let stored_bytes = match path.name {
         "" if request.method == Method::DELETE => INLINE_BYTES - 1,
         "" => 0,
         _ => api.registry.get(target).map_or(0, |object| object.stored().len()),
@@ -118,10 +117,10 @@ pub fn written(api: &Api, request: &Request, group: &str, version: &str) -> Opti
 }
 
 /// Whether a custom resource has nothing at a place: then there is no such path.
-fn is_nowhere(request: &Request, served: &Served, place: &Place<'_>) -> bool {
+fn is_nowhere(request: &Request, served: &Served, path: &ResourcePath<'_>) -> bool {
     let looks = matches!(request.method, Method::GET | Method::HEAD);
-    match (served.is_namespaced(), place.namespace) {
-        (true, None) => !place.name.is_empty() || !looks,
+    match (served.is_namespaced(), path.namespace) {
+        (true, None) => !path.name.is_empty() || !looks,
         (false, Some(_)) => true,
         _ => false,
     }
@@ -143,32 +142,32 @@ async fn respond(
     api: &Api,
     request: &Request,
     served: &Arc<Served>,
-    place: &Place<'_>,
+    path: &ResourcePath<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Answer, Status> {
     let registry = &api.registry;
-    if place.namespace.is_some() != served.is_namespaced()
-        && (place.namespace.is_some() || !place.name.is_empty())
+    if path.namespace.is_some() != served.is_namespaced()
+        && (path.namespace.is_some() || !path.name.is_empty())
     {
         return Err(Status::no_such_resource());
     }
-    let target = Target { served, namespace: place.namespace.unwrap_or_default(), name: place.name };
+    let target = Target { served, namespace: path.namespace.unwrap_or_default(), name: path.name };
     if served.custom().is_some() {
         // Whatever else there is to say.
         warnings.extend(deprecation(served));
     }
-    if !place.subresource.is_empty() {
-        let mut subresources = served.resource.subresources.iter().filter(|_| !place.deeper);
-        let found = subresources.find(|found| &*found.name == place.subresource);
+    if !path.subresource.is_empty() {
+        let mut subresources = served.resource.subresources.iter().filter(|_| !path.is_deeper);
+        let found = subresources.find(|found| &*found.name == path.subresource);
         let subresource = found.ok_or_else(|| match served.custom() {
-            Some(_) => Status::not_found(target.resource_name(), place.name),
+            Some(_) => Status::not_found(target.resource_name(), path.name),
             None => Status::no_such_resource(),
         })?;
-        let strategy = served.strategy.subresource(place.subresource).ok_or_else(Status::no_such_resource)?;
+        let strategy = served.strategy.subresource(path.subresource).ok_or_else(Status::no_such_resource)?;
         return match strategy.action {
             Action::Log | Action::Stream(_) | Action::Proxy(_) => {
                 let to = strategy.action;
-                node_bound::respond(registry, request, target, place, to, &subresource.kind, warnings).await
+                node_bound::respond(registry, request, target, path, to, &subresource.kind, warnings).await
             }
             Action::Token if request.method == Method::POST => {
                 reviews::token_request(api, request, target, subresource, warnings).await
@@ -177,8 +176,8 @@ async fn respond(
         };
     }
     let verb = match served.custom() {
-        Some(_) => custom_verb(request, target, place)?,
-        None => allowed_verb(request, served, place)?,
+        Some(_) => custom_verb(request, target, path)?,
+        None => allowed_verb(request, served, path)?,
     };
     if served.custom().is_none() {
         warnings.extend(deprecation(served));
@@ -191,7 +190,7 @@ async fn respond(
         patch::media_type(request, served)?;
     }
     if served.custom().is_none() {
-        representation::check_accept(request, place.name.is_empty() && request.method == Method::GET)?;
+        representation::check_accept(request, path.name.is_empty() && request.method == Method::GET)?;
     }
     if let Some(kind) = &served.strategy.computed {
         return computed::respond(request, served, target, kind, verb);
@@ -263,20 +262,20 @@ async fn respond(
     }
 }
 
-/// The verb, if the resource has it at this place.
-fn allowed_verb(request: &Request, served: &Served, place: &Place<'_>) -> Result<Verb, Status> {
+/// The verb, if the resource has it at this path.
+fn allowed_verb(request: &Request, served: &Served, path: &ResourcePath<'_>) -> Result<Verb, Status> {
     let one = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
-    if !place.name.is_empty() && !one.iter().any(|verb| served.resource.allows(*verb)) {
+    if !path.name.is_empty() && !one.iter().any(|verb| served.resource.allows(*verb)) {
         return Err(Status::no_such_resource());
     }
     // What can only be created has no place outside of namespaces.
-    if served.is_namespaced() && place.namespace.is_none() && !served.resource.allows(Verb::List) {
+    if served.is_namespaced() && path.namespace.is_none() && !served.resource.allows(Verb::List) {
         return Err(Status::no_such_resource());
     }
-    let verb = verb_of(request, place).ok_or_else(Status::method_not_allowed)?;
+    let verb = verb_of(request, path).ok_or_else(Status::method_not_allowed)?;
     // Through all namespaces one can only look.
     let looks = matches!(verb, Verb::Get | Verb::List | Verb::Watch);
-    if served.is_namespaced() && place.namespace.is_none() && !looks {
+    if served.is_namespaced() && path.namespace.is_none() && !looks {
         return Err(Status::method_not_allowed());
     }
     // To upstream's router a watch is a list with a parameter.
@@ -285,13 +284,13 @@ fn allowed_verb(request: &Request, served: &Served, place: &Place<'_>) -> Result
 }
 
 /// As upstream, which has no router in front of custom resources.
-fn custom_verb(request: &Request, target: Target<'_>, place: &Place<'_>) -> Result<Verb, Status> {
-    match (&request.method, place.name.is_empty()) {
+fn custom_verb(request: &Request, target: Target<'_>, path: &ResourcePath<'_>) -> Result<Verb, Status> {
+    match (&request.method, path.name.is_empty()) {
         (&Method::HEAD, true) => Ok(Verb::List),
         (&Method::HEAD, false) => Ok(Verb::Get),
         (&Method::POST, _) => Ok(Verb::Create),
         (&Method::PUT | &Method::PATCH, true) => Err(Status::bad_request("name must be provided")),
-        _ => verb_of(request, place).ok_or_else(|| Status::verb_not_supported(target.resource_name(), "")),
+        _ => verb_of(request, path).ok_or_else(|| Status::verb_not_supported(target.resource_name(), "")),
     }
 }
 
@@ -300,10 +299,10 @@ fn orphan_warning(served: &Served, options: &DeleteOptions) -> Option<String> {
     served.strategy.orphan_warning.filter(|_| options.propagation.is_none()).map(Into::into)
 }
 
-fn verb_of(request: &Request, place: &Place<'_>) -> Option<Verb> {
-    let named = !place.name.is_empty();
-    let watches = place.watch || (!named && options::flag(request, "watch"));
-    if place.watch && request.method != Method::GET {
+fn verb_of(request: &Request, path: &ResourcePath<'_>) -> Option<Verb> {
+    let named = !path.name.is_empty();
+    let watches = request.info.verb() == "watch";
+    if path.is_watch && request.method != Method::GET {
         return None;
     }
     Some(match (&request.method, named) {

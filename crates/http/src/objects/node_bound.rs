@@ -22,15 +22,15 @@ use sternpost_registry::{
 };
 use sternpost_verbs::{Registry, Target, Writer};
 
-use super::{Answer, options, path::Place, representation, whole};
-use crate::{accept::Accept, request::Request, response};
+use super::{Answer, options, representation, whole};
+use crate::{accept::Accept, request::Request, request_info::ResourcePath, response};
 
 /// Answers a request on such a subresource. `kind` is that of its options.
 pub async fn respond(
     registry: &Registry,
     request: &Request,
     target: Target<'_>,
-    place: &Place<'_>,
+    path: &ResourcePath<'_>,
     action: Action,
     kind: &GroupVersionKind,
     warnings: &mut Vec<String>,
@@ -54,13 +54,13 @@ pub async fn respond(
     let mut asked = json!({"kind": &*kind.kind, "apiVersion": kind.group_version().to_string()});
     match action {
         Action::Stream(stream) => stream_options(request, stream, &mut asked),
-        Action::Proxy(_) => proxy_options(request, place, &mut asked),
+        Action::Proxy(_) => proxy_options(path, &mut asked),
         _ => return log(registry, request, target),
     }
-    let writer = Writer { subresource: place.subresource, ..options::deleter(request) };
+    let writer = Writer { subresource: path.subresource, ..options::deleter(request) };
     warnings.extend(registry.admit_connection(target, kind, &mut asked, writer).await?);
     match action {
-        Action::Proxy(to) => proxy(registry, request, target, place, to),
+        Action::Proxy(to) => proxy(registry, request, target, path, to),
         Action::Stream(stream) => {
             registry.authorize_stream(target, writer)?;
             open_stream(registry, request, target, stream, asked.text("container"))
@@ -70,11 +70,9 @@ pub async fn respond(
 }
 
 /// The query as the options that it stands for.
-fn proxy_options(request: &Request, place: &Place<'_>, asked: &mut Value) {
-    let proxy = format!("/{}/proxy", place.name);
-    let behind = request.path.split_once(&proxy).map_or("", |(_, behind)| behind);
-    if !behind.is_empty() {
-        asked.set("path", behind);
+fn proxy_options(path: &ResourcePath<'_>, asked: &mut Value) {
+    if !path.behind_proxy.is_empty() {
+        asked.set("path", path.behind_proxy);
     }
 }
 
@@ -215,7 +213,7 @@ fn proxy(
     registry: &Registry,
     request: &Request,
     target: Target<'_>,
-    place: &Place<'_>,
+    path: &ResourcePath<'_>,
     to: Proxy,
 ) -> Result<Answer, Status> {
     let to = match to {
@@ -230,7 +228,7 @@ fn proxy(
         return Err(Status::unexpected(format!("error dialing backend: {}", no_route(&to))));
     }
     // Relative links on the page behind it need the slash.
-    if !place.followed && matches!(request.method, Method::GET | Method::HEAD) {
+    if path.behind_proxy.is_empty() && matches!(request.method, Method::GET | Method::HEAD) {
         return Ok(redirect_to_slash(request));
     }
     Err(Status::service_unavailable(format!("error trying to reach service: {}", no_route(&to))))
@@ -257,7 +255,7 @@ fn is_upgrade(headers: &HeaderMap) -> bool {
 const UNPRINTABLE: &AsciiSet = &CONTROLS.add(b' ');
 
 fn redirect_to_slash(request: &Request) -> Answer {
-    let path = utf8_percent_encode(&request.path, UNPRINTABLE);
+    let path = utf8_percent_encode(request.info.path(), UNPRINTABLE);
     let query = request.query.raw();
     let mark = if query.is_empty() { "" } else { "?" };
     let mut answer = response::empty(StatusCode::MOVED_PERMANENTLY);
