@@ -29,7 +29,8 @@ use crate::{
         MAX_LOGGED_PATH_BYTES, PIECE_BYTES, REFUSED_BODY_TIMEOUT,
     },
     metrics::Subject,
-    objects, openapi,
+    objects::{self, Routed},
+    openapi,
     proxied::{self, Passing},
     request::{Query, Request, decode_path, wants_pretty},
     request_info::{RequestInfo, Unclear},
@@ -334,10 +335,14 @@ where
         timeout,
     };
     let handled = async {
+        let routed = routed(api, &request, route).await;
         // What may compute for long does so elsewhere.
-        let outcome = match load(api, &request).zip(api.shared.get().and_then(Weak::upgrade)) {
-            Some((load, api)) => handle_apart(api, load, request.clone()).await,
-            None => surviving(handle(api, &request, route)).await.map_or(Outcome::Broken, Outcome::Done),
+        let load = load(api, &request, routed.as_ref());
+        let outcome = match load.zip(api.shared.get().and_then(Weak::upgrade)) {
+            Some((load, api)) => handle_apart(api, load, request.clone(), routed).await,
+            None => {
+                surviving(handle(api, &request, route, routed)).await.map_or(Outcome::Broken, Outcome::Done)
+            }
         };
         match outcome {
             Outcome::Done(answer) => answer,
@@ -364,7 +369,7 @@ async fn told(audited: Option<Audited>, request: Option<&Request>, answer: Answe
 
 /// Whether a request has the server go through much: what it sent, what it changes, or what expressions
 /// make of either.
-fn load(api: &Api, request: &Request) -> Option<Load> {
+fn load(api: &Api, request: &Request, routed: Option<&Routed>) -> Option<Load> {
     let sent = request.body.len();
     if sent >= cpu::INLINE_BYTES {
         return Some(Load::Large);
@@ -372,34 +377,43 @@ fn load(api: &Api, request: &Request) -> Option<Load> {
     if matches!(request.method, Method::GET | Method::HEAD) {
         return None;
     }
-    let written = objects::written(api, request)?;
-    if written.stored_bytes >= cpu::INLINE_BYTES {
+    let served = &routed?.served;
+    let stored = objects::stored_bytes(&api.registry, request, served);
+    if stored >= cpu::INLINE_BYTES {
         return Some(Load::Large);
     }
-    let cost = api.registry.expression_cost(&written.served, sent.saturating_add(written.stored_bytes));
+    let cost = api.registry.expression_cost(served, sent.saturating_add(stored));
     (cost > cpu::INLINE_COST).then_some(Load::Small)
 }
 
-async fn handle_apart(api: Arc<Api>, load: Load, request: Request) -> Outcome<objects::Answer> {
+async fn handle_apart(
+    api: Arc<Api>,
+    load: Load,
+    request: Request,
+    routed: Option<Routed>,
+) -> Outcome<objects::Answer> {
     let (own, user, timeout) = (api.clone(), request.user.clone(), request.timeout);
-    let work = async move { handle(&api, &request, Route::of(&request.info)).await };
+    let work = async move { handle(&api, &request, Route::of(&request.info), routed).await };
     own.cpu.run(load, user.as_ref().map_or("", |user| &user.name), timeout, work).await
 }
 
+/// The handler of a resource request. What was defined a moment ago, and told to be, is waited for,
+/// also by those who ask what there is.
+async fn routed(api: &Api, request: &Request, route: Route<'_>) -> Option<Routed> {
+    let find = || objects::route(&api.registry, request);
+    if let Some(found) = find() {
+        return Some(found);
+    }
+    let since = api.registry.definitions_in_effect().await;
+    if matches!(route, Route::Resource(..)) && since == InEffect::Since { find() } else { None }
+}
+
 /// Objects wait for the store; everything else is there already.
-async fn handle(api: &Api, request: &Request, route: Route<'_>) -> objects::Answer {
-    if let Route::Resource(..) = route {
-        if let Some(answer) = objects::handle(api, request).await {
-            return gzip::apply(&request.headers, answer);
-        }
-        // Not what was defined a moment ago, and told to be?
-        if api.registry.definitions_in_effect().await == InEffect::Since
-            && let Some(answer) = objects::handle(api, request).await
-        {
-            return gzip::apply(&request.headers, answer);
-        }
-    } else {
-        api.registry.definitions_in_effect().await;
+async fn handle(api: &Api, request: &Request, route: Route<'_>, routed: Option<Routed>) -> objects::Answer {
+    if let Some(routed) = routed
+        && let Some(answer) = objects::handle(api, request, routed).await
+    {
+        return gzip::apply(&request.headers, answer);
     }
     if let Route::OpenApi(target) = route {
         openapi::prepare(api, target).await;

@@ -28,6 +28,7 @@ use crate::{
     Anonymous, Api, OpenApi, Rbac,
     health::Health,
     metrics::Metrics,
+    objects::{self, Answer},
     request::{Query, Request},
     request_info::RequestInfo,
     response::Response,
@@ -122,6 +123,12 @@ pub fn request(method: Method, target: &str, pairs: &[(&str, &str)]) -> Request 
         audit: None,
         timeout: crate::limits::REQUEST_TIMEOUT,
     }
+}
+
+/// The answer of the handler that a request finds.
+pub async fn handle(api: &Api, request: &Request) -> Answer {
+    let routed = objects::route(&api.registry, request).unwrap();
+    objects::handle(api, request, routed).await.unwrap()
 }
 
 /// What a GET of a path asks for.

@@ -482,13 +482,13 @@ mod tests {
         let annotations = json!({"filling": "x".repeat(filling)});
         let object = json!({"metadata": {"name": name, "annotations": annotations}});
         request.body = object.to_string().into();
-        let answer = objects::handle(api, &request).await.unwrap();
+        let answer = testing::handle(api, &request).await;
         assert_eq!(answer.status(), StatusCode::CREATED);
     }
 
     async fn get(api: &Api, target: &str) -> Answer {
         let request = testing::request(Method::GET, target, &[("accept", "application/json")]);
-        let answer = objects::handle(api, &request).await.unwrap();
+        let answer = testing::handle(api, &request).await;
         assert_eq!(answer.status(), StatusCode::OK);
         answer
     }
@@ -607,7 +607,7 @@ mod tests {
             let list = listing.list(&items, &meta, Definitions::Send);
             let (format, expected) = shape.format.encode(Spacing::wanted_by(&request), &list);
 
-            let answer = objects::handle(api, &request).await.unwrap();
+            let answer = testing::handle(api, &request).await;
             assert_eq!(answer.status(), StatusCode::OK);
             assert_eq!(answer.headers()["content-type"], format.media_type());
             let (all, most) = read(answer).await;
@@ -627,7 +627,7 @@ mod tests {
             let annotations = json!({"hard": text, "long": format!("{text} ").repeat(30)});
             let object = json!({"metadata": {"name": format!("hard-{number}"), "annotations": annotations}});
             request.body = object.to_string().into();
-            let answer = objects::handle(&api, &request).await.unwrap();
+            let answer = testing::handle(&api, &request).await;
             assert_eq!(answer.status(), StatusCode::CREATED);
             // With one, with two, and with more of them.
             compare(&api, "", "namespaces").await;
@@ -652,7 +652,7 @@ mod tests {
             let level = json!({"name": "level"});
             let spec = json!({"matchingPrecedence": precedence, "priorityLevelConfiguration": level});
             request.body = json!({"metadata": {"name": name}, "spec": spec}).to_string().into();
-            let answer = objects::handle(&api, &request).await.unwrap();
+            let answer = testing::handle(&api, &request).await;
             assert_eq!(answer.status(), StatusCode::CREATED);
         }
         compare(&api, "flowcontrol.apiserver.k8s.io", "flowschemas").await;
@@ -686,8 +686,8 @@ mod tests {
         }
         for (accept, query) in FORMS.into_iter().filter(|(_, query)| !query.contains("None")) {
             let request = asked(accept, query, "/api/v1/namespaces");
-            let (plain, _) = read(objects::handle(&api, &request).await.unwrap()).await;
-            let answer = objects::handle(&api, &request).await.unwrap();
+            let (plain, _) = read(testing::handle(&api, &request).await).await;
+            let answer = testing::handle(&api, &request).await;
             let headers = testing::headers(&[("accept-encoding", "gzip")]);
             let answer = crate::gzip::apply(&headers, answer);
             assert_eq!(answer.headers()["content-encoding"], "gzip", "{accept}");

@@ -1,13 +1,8 @@
 //! Resource paths: from a request to a verb, and from its answer to bytes.
 
-use std::sync::Arc;
-
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
-use sternpost_meta::{
-    resource::{Subresource, Verb},
-    status::{ResourceName, Status},
-};
+use sternpost_meta::{resource::Verb, status::Status};
 use sternpost_registry::strategy::Action;
 use sternpost_verbs::{
     DeleteOptions, Deleted, DryRun, Listed, Part, Registry, Target, Written, parse_exact_version,
@@ -27,6 +22,7 @@ use crate::{
 
 mod body_in;
 mod computed;
+mod handler;
 pub(crate) mod list_body;
 mod node_bound;
 pub(crate) mod options;
@@ -39,38 +35,31 @@ pub(crate) mod watch;
 
 use representation::{Meta, Shape};
 
+pub use handler::{Handler, Routed, route};
 pub use token_objects::TokenObjects;
 
 /// A response that may be a stream.
 pub type Answer = http::Response<Body>;
 
-/// Answers a request on a path below a group-version. `None` if the path names
-/// no resource that is served.
-pub async fn handle(api: &Api, request: &Request) -> Option<Answer> {
-    let registry = &api.registry;
+/// Answers a request by the handler that was found for it. `None` if meanwhile there is no such path.
+pub async fn handle(api: &Api, request: &Request, mut routed: Routed) -> Option<Answer> {
     let path = request.info.resource_path()?;
     let mut attempts = 0;
     let end = Instant::now() + request.timeout;
     let (mut warnings, answer) = loop {
-        let served = registry.served.get(path.group, path.version, path.resource)?;
-        let is_nowhere = match served.custom() {
-            Some(_) => is_nowhere(request, &served, &path),
-            None => path.is_deeper,
-        };
-        if is_nowhere {
-            return None;
-        }
         let mut warnings = Vec::new();
         // What a request waits for is the store, or a webhook. Who gives up does not know whether
         // anything was written.
-        let answer = match timeout_at(end, respond(api, request, &served, &path, &mut warnings)).await {
+        let answer = match timeout_at(end, respond(api, request, &routed, &path, &mut warnings)).await {
             Ok(answer) => answer,
             Err(_) => Err(out_of_time()),
         };
         attempts += 1;
         match &answer {
             // The definition has changed meanwhile: what is served now has to say.
-            Err(status) if status.is_superseded && attempts < ATTEMPTS => {}
+            Err(status) if status.is_superseded && attempts < ATTEMPTS => {
+                routed = route(&api.registry, request)?;
+            }
             _ => break (warnings, answer),
         }
     };
@@ -96,33 +85,15 @@ pub fn timed_out(request: &Request) -> Answer {
     representation::error(request, &out_of_time())
 }
 
-/// What a request writes to, as far as its path tells.
-pub struct WrittenTo {
-    pub served: Arc<Served>,
-    /// How large the object is where it is stored. Of a collection any could be meant, and it counts as if
-    /// they were just not large.
-    pub stored_bytes: usize,
-}
-
-pub fn written(api: &Api, request: &Request) -> Option<WrittenTo> {
-    let path = request.info.resource_path()?;
-    let served = api.registry.served.get(path.group, path.version, path.resource)?;
-    let target = Target { served: &served, namespace: path.namespace.unwrap_or_default(), name: path.name };
-    let stored_bytes = match path.name {
+/// How large the object is, where it is stored, that a request writes to. Of a collection any could be
+/// meant, and it counts as if they were just not large.
+pub fn stored_bytes(registry: &Registry, request: &Request, served: &Served) -> usize {
+    let Some(path) = request.info.resource_path() else { return 0 };
+    let target = Target { served, namespace: path.namespace.unwrap_or_default(), name: path.name };
+    match path.name {
         "" if request.method == Method::DELETE => INLINE_BYTES - 1,
         "" => 0,
-        _ => api.registry.get(target).map_or(0, |object| object.stored().len()),
-    };
-    Some(WrittenTo { served, stored_bytes })
-}
-
-/// Whether a custom resource has nothing at a place: then there is no such path.
-fn is_nowhere(request: &Request, served: &Served, path: &ResourcePath<'_>) -> bool {
-    let looks = matches!(request.method, Method::GET | Method::HEAD);
-    match (served.is_namespaced(), path.namespace) {
-        (true, None) => !path.name.is_empty() || !looks,
-        (false, Some(_)) => true,
-        _ => false,
+        _ => registry.get(target).map_or(0, |object| object.stored().len()),
     }
 }
 
@@ -141,56 +112,43 @@ fn deprecation(served: &Served) -> Option<String> {
 async fn respond(
     api: &Api,
     request: &Request,
-    served: &Arc<Served>,
+    routed: &Routed,
     path: &ResourcePath<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Answer, Status> {
-    let registry = &api.registry;
-    if path.namespace.is_some() != served.is_namespaced()
-        && (path.namespace.is_some() || !path.name.is_empty())
-    {
-        return Err(Status::no_such_resource());
-    }
+    let (registry, served) = (&api.registry, &routed.served);
     let target = Target { served, namespace: path.namespace.unwrap_or_default(), name: path.name };
     if served.custom().is_some() {
         // Whatever else there is to say.
         warnings.extend(deprecation(served));
     }
-    if !path.subresource.is_empty() {
-        let mut subresources = served.resource.subresources.iter().filter(|_| !path.is_deeper);
-        let found = subresources.find(|found| &*found.name == path.subresource);
-        let subresource = found.ok_or_else(|| match served.custom() {
-            Some(_) => Status::not_found(target.resource_name(), path.name),
-            None => Status::no_such_resource(),
-        })?;
-        let strategy = served.strategy.subresource(path.subresource).ok_or_else(Status::no_such_resource)?;
-        return match strategy.action {
-            Action::Log | Action::Stream(_) | Action::Proxy(_) => {
-                let to = strategy.action;
-                node_bound::respond(registry, request, target, path, to, &subresource.kind, warnings).await
-            }
-            Action::Token if request.method == Method::POST => {
-                reviews::token_request(api, request, target, subresource, warnings).await
-            }
-            action => subresource_verb(registry, request, target, subresource, action).await,
-        };
-    }
-    let verb = match served.custom() {
-        Some(_) => custom_verb(request, target, path)?,
-        None => allowed_verb(request, served, path)?,
+    let handler = routed.handler.as_ref().map_err(|status| Status::clone(status))?;
+    let subresource =
+        |index: usize| served.resource.subresources.get(index).ok_or_else(Status::no_such_resource);
+    let verb = match *handler {
+        Handler::Connect { index, action } => {
+            let kind = &subresource(index)?.kind;
+            return node_bound::respond(registry, request, target, path, action, kind, warnings).await;
+        }
+        Handler::Subresource { index, action: Action::Token, verb: Verb::Create } => {
+            return reviews::token_request(api, request, target, subresource(index)?, warnings).await;
+        }
+        Handler::Subresource { index, action, verb } => {
+            return subresource::respond(registry, request, target, subresource(index)?, action, verb).await;
+        }
+        Handler::Main(verb) => verb,
     };
     if served.custom().is_none() {
         warnings.extend(deprecation(served));
     }
+    if matches!(verb, Verb::Update | Verb::Patch) && path.name.is_empty() {
+        return Err(Status::bad_request("name must be provided"));
+    }
     if verb == Verb::Watch && !served.resource.allows(Verb::Watch) {
-        let resource = ResourceName { group: served.group(), resource: &served.resource.plural };
-        return Err(Status::verb_not_supported(resource, "watch"));
+        return Err(Status::verb_not_supported(target.resource_name(), "watch"));
     }
     if verb == Verb::Patch {
         patch::media_type(request, served)?;
-    }
-    if served.custom().is_none() {
-        representation::check_accept(request, path.name.is_empty() && request.method == Method::GET)?;
     }
     if let Some(kind) = &served.strategy.computed {
         return computed::respond(request, served, target, kind, verb);
@@ -262,85 +220,9 @@ async fn respond(
     }
 }
 
-/// The verb, if the resource has it at this path.
-fn allowed_verb(request: &Request, served: &Served, path: &ResourcePath<'_>) -> Result<Verb, Status> {
-    let one = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
-    if !path.name.is_empty() && !one.iter().any(|verb| served.resource.allows(*verb)) {
-        return Err(Status::no_such_resource());
-    }
-    // What can only be created has no place outside of namespaces.
-    if served.is_namespaced() && path.namespace.is_none() && !served.resource.allows(Verb::List) {
-        return Err(Status::no_such_resource());
-    }
-    let verb = verb_of(request, path).ok_or_else(Status::method_not_allowed)?;
-    // Through all namespaces one can only look.
-    let looks = matches!(verb, Verb::Get | Verb::List | Verb::Watch);
-    if served.is_namespaced() && path.namespace.is_none() && !looks {
-        return Err(Status::method_not_allowed());
-    }
-    // To upstream's router a watch is a list with a parameter.
-    let routed = if verb == Verb::Watch { Verb::List } else { verb };
-    if served.resource.allows(routed) { Ok(verb) } else { Err(Status::method_not_allowed()) }
-}
-
-/// As upstream, which has no router in front of custom resources.
-fn custom_verb(request: &Request, target: Target<'_>, path: &ResourcePath<'_>) -> Result<Verb, Status> {
-    match (&request.method, path.name.is_empty()) {
-        (&Method::HEAD, true) => Ok(Verb::List),
-        (&Method::HEAD, false) => Ok(Verb::Get),
-        (&Method::POST, _) => Ok(Verb::Create),
-        (&Method::PUT | &Method::PATCH, true) => Err(Status::bad_request("name must be provided")),
-        _ => verb_of(request, path).ok_or_else(|| Status::verb_not_supported(target.resource_name(), "")),
-    }
-}
-
 /// What a kind leaves behind unless told otherwise, which surprises people.
 fn orphan_warning(served: &Served, options: &DeleteOptions) -> Option<String> {
     served.strategy.orphan_warning.filter(|_| options.propagation.is_none()).map(Into::into)
-}
-
-fn verb_of(request: &Request, path: &ResourcePath<'_>) -> Option<Verb> {
-    let named = !path.name.is_empty();
-    let watches = request.info.verb() == "watch";
-    if path.is_watch && request.method != Method::GET {
-        return None;
-    }
-    Some(match (&request.method, named) {
-        (&Method::GET, _) if watches => Verb::Watch,
-        (&Method::GET, true) => Verb::Get,
-        (&Method::GET, false) => Verb::List,
-        (&Method::POST, false) => Verb::Create,
-        (&Method::PUT, true) => Verb::Update,
-        (&Method::PATCH, true) => Verb::Patch,
-        (&Method::DELETE, true) => Verb::Delete,
-        (&Method::DELETE, false) => Verb::DeleteCollection,
-        _ => return None,
-    })
-}
-
-async fn subresource_verb(
-    registry: &Registry,
-    request: &Request,
-    target: Target<'_>,
-    subresource: &Subresource,
-    action: Action,
-) -> Result<Answer, Status> {
-    let verb = match request.method {
-        Method::GET => Verb::Get,
-        Method::PUT => Verb::Update,
-        Method::POST => Verb::Create,
-        Method::PATCH => Verb::Patch,
-        Method::DELETE => Verb::Delete,
-        _ => return Err(Status::method_not_allowed()),
-    };
-    let served = target.served;
-    if !subresource.verbs.contains(&verb) {
-        return Err(match served.custom() {
-            Some(_) => Status::verb_not_supported(target.resource_name(), verb.as_str()),
-            None => Status::method_not_allowed(),
-        });
-    }
-    subresource::respond(registry, request, target, subresource, action, verb).await
 }
 
 fn write_answer(

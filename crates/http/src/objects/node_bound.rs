@@ -25,16 +25,8 @@ use sternpost_verbs::{Registry, Target, Writer};
 use super::{Answer, options, representation, whole};
 use crate::{accept::Accept, request::Request, request_info::ResourcePath, response};
 
-/// Answers a request on such a subresource. `kind` is that of its options.
-pub async fn respond(
-    registry: &Registry,
-    request: &Request,
-    target: Target<'_>,
-    path: &ResourcePath<'_>,
-    action: Action,
-    kind: &GroupVersionKind,
-    warnings: &mut Vec<String>,
-) -> Result<Answer, Status> {
+/// Whether such a subresource takes a method.
+pub fn allows(action: Action, method: &Method) -> bool {
     let allowed: &[Method] = match action {
         Action::Stream(_) => &[Method::GET, Method::POST],
         Action::Proxy(_) => &[
@@ -48,9 +40,19 @@ pub async fn respond(
         ],
         _ => &[Method::GET],
     };
-    if !allowed.contains(&request.method) {
-        return Err(Status::method_not_allowed());
-    }
+    allowed.contains(method)
+}
+
+/// Answers a request on such a subresource. `kind` is that of its options.
+pub async fn respond(
+    registry: &Registry,
+    request: &Request,
+    target: Target<'_>,
+    path: &ResourcePath<'_>,
+    action: Action,
+    kind: &GroupVersionKind,
+    warnings: &mut Vec<String>,
+) -> Result<Answer, Status> {
     let mut asked = json!({"kind": &*kind.kind, "apiVersion": kind.group_version().to_string()});
     match action {
         Action::Stream(stream) => stream_options(request, stream, &mut asked),

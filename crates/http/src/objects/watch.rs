@@ -499,19 +499,19 @@ mod tests {
     use http::Method;
 
     use super::*;
-    use crate::{objects, testing};
+    use crate::testing;
 
     async fn send(api: &Api, method: Method, target: &str, body: &Value) {
         let mut request = testing::request(method, target, &[]);
         request.body = body.to_string().into();
-        let answer = objects::handle(api, &request).await.unwrap();
+        let answer = testing::handle(api, &request).await;
         assert!(answer.status().is_success(), "{target}: {}", answer.status());
     }
 
     async fn watch(api: &Api, query: &str) -> WatchBody {
         let target = format!("/api/v1/namespaces?watch=1&{query}");
         let request = testing::request(Method::GET, &target, &[("accept", "application/json")]);
-        match objects::handle(api, &request).await.unwrap().into_body() {
+        match testing::handle(api, &request).await.into_body() {
             Body::Watch(watch) => *watch,
             other => panic!("{other:?}"),
         }
