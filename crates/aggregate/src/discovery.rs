@@ -7,9 +7,10 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use sternpost_clock::machine;
 use sternpost_discovery::{RemoteResource, RemoteVersion, Unbelievable, read_aggregated, read_legacy};
 use sternpost_outbound::Cause;
-use tokio::{sync::watch, time::sleep};
+use tokio::sync::watch;
 
 use crate::remote::{FetchError, Remote, Remotes};
 
@@ -94,7 +95,7 @@ async fn ask_forever(remote: &Remote, remotes: &Remotes) {
             }
         };
         tokio::select! {
-            () = sleep(pause) => {}
+            () = machine::sleep(pause) => {}
             () = until(&mut changed, || remote.is_available() != was_available) => failures = 0,
         }
     }

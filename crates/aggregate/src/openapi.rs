@@ -11,7 +11,6 @@
 
 use std::{
     collections::BTreeMap,
-    hash::{BuildHasher, RandomState},
     io::{Read, Write},
     sync::{Arc, OnceLock},
     time::Duration,
@@ -21,6 +20,7 @@ use bytes::Bytes;
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Map, Value};
+use sternpost_clock::machine;
 use sternpost_meta::gvk::GroupVersion;
 use sternpost_openapi::{
     convert::{self, ConvertError, MAX_VALUES},
@@ -29,10 +29,7 @@ use sternpost_openapi::{
     read::Version,
 };
 use sternpost_wire::gnostic;
-use tokio::{
-    sync::{Notify, Semaphore, watch},
-    time::{Instant, sleep_until, timeout_at},
-};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::remote::{FetchError, Fetched, REMOTE_USER, Remote, Remotes};
 
@@ -86,7 +83,7 @@ pub struct V2 {
 #[derive(Debug)]
 struct Asked {
     wanted: Notify,
-    first: OnceLock<Instant>,
+    first: OnceLock<machine::Instant>,
     tried: watch::Sender<bool>,
 }
 
@@ -158,13 +155,13 @@ pub async fn gather_v2(remotes: &Remotes) -> Vec<Arc<V2>> {
     for remote in &available {
         let asked = remote.openapi.load().asked.clone();
         asked.wanted.notify_one();
-        let end = *asked.first.get_or_init(Instant::now) + FIRST_WAIT;
+        let end = *asked.first.get_or_init(machine::now) + FIRST_WAIT;
         if !*asked.tried.borrow() {
             waited_for.push((asked.tried.subscribe(), end));
         }
     }
     for (mut tried, end) in waited_for {
-        let _ = timeout_at(end, tried.wait_for(|tried| *tried)).await;
+        let _ = machine::timeout_at(end, tried.wait_for(|tried| *tried)).await;
     }
     available.iter().filter_map(|remote| remote.openapi.load().v2.clone()).collect()
 }
@@ -184,7 +181,7 @@ struct Follower {
     remote: Arc<Remote>,
     remotes: Arc<Remotes>,
     /// When v2 was last asked for.
-    v2_tried: Option<Instant>,
+    v2_tried: Option<machine::Instant>,
 }
 
 /// Why nothing was learned.
@@ -211,19 +208,19 @@ impl Follower {
         let mut changed = self.remotes.changed();
         let asked = self.remote.openapi.load().asked.clone();
         let mut failures = 0_u32;
-        let mut next = Instant::now();
+        let mut next = machine::now();
         loop {
             if !self.remote.is_available() {
                 // At once when it is.
                 failures = 0;
-                next = Instant::now();
+                next = machine::now();
                 if changed.changed().await.is_err() {
                     return;
                 }
                 continue;
             }
             tokio::select! {
-                () = sleep_until(next) => {
+                () = machine::sleep_until(next) => {
                     match self.poll().await {
                         Ok(()) => failures = 0,
                         Err(problem) => {
@@ -232,7 +229,7 @@ impl Follower {
                             tracing::debug!(name, %problem, failures, "no OpenAPI v3 of a server");
                         }
                     }
-                    next = Instant::now() + pause(failures, random());
+                    next = machine::now() + pause(failures, random());
                 }
                 () = asked.wanted.notified() => {
                     if let Err(problem) = self.refresh_v2().await {
@@ -290,7 +287,7 @@ impl Follower {
         let key: Arc<str> = self.remote.gv.path().into();
         let is_converted = matches!(state.documents.get(&key), Some(Listed::Converted(_)));
         let tag = state.v2.as_ref().filter(|_| is_converted).and_then(|v2| v2.tag.clone());
-        self.v2_tried = Some(Instant::now());
+        self.v2_tried = Some(machine::now());
         let fetched = self.get("/openapi/v2", tag.as_ref(), MAX_DOCUMENT_BYTES).await?;
         match fetched.status {
             StatusCode::NOT_MODIFIED if tag.is_some() => return Ok(()),
@@ -324,7 +321,7 @@ impl Follower {
 
     /// For the aggregate, if it was not asked for just now.
     async fn refresh_v2(&mut self) -> Result<(), Problem> {
-        if self.v2_tried.is_some_and(|tried| tried.elapsed() < POLL) {
+        if self.v2_tried.is_some_and(|tried| machine::elapsed(tried) < POLL) {
             return Ok(());
         }
         let key = self.remote.gv.path();
@@ -332,7 +329,7 @@ impl Follower {
             // What was made of it is made anew with it.
             return self.take_old().await;
         }
-        self.v2_tried = Some(Instant::now());
+        self.v2_tried = Some(machine::now());
         let tag = self.remote.openapi.load().v2.as_ref().and_then(|v2| v2.tag.clone());
         let fetched = self.get("/openapi/v2", tag.as_ref(), MAX_DOCUMENT_BYTES).await?;
         match fetched.status {
@@ -478,7 +475,9 @@ fn pause(failures: u32, random: u64) -> Duration {
 }
 
 fn random() -> u64 {
-    RandomState::new().hash_one(0)
+    let mut bytes = [0; 8];
+    machine::random(&mut bytes);
+    u64::from_be_bytes(bytes)
 }
 
 #[cfg(test)]

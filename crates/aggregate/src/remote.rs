@@ -21,15 +21,13 @@ use hyper_util::{
 };
 use rustls::{client::ResolvesClientCert, pki_types::ServerName};
 use serde_json::Value;
+use sternpost_clock::machine;
 use sternpost_golang::strconv::go_quote;
 use sternpost_meta::gvk::{GroupVersion, compare_versions};
 use sternpost_outbound::{
     Address, Cause, ClusterDns, Connector, Egress, Resolve, SetupError, Trust, Via, client_tls,
 };
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
-    time::{Instant, timeout_at},
-};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::{discovery, openapi};
 
@@ -330,7 +328,7 @@ impl Remote {
         limit: usize,
         time: Duration,
     ) -> Result<Fetched, FetchError> {
-        let end = Instant::now() + time;
+        let end = machine::now() + time;
         let place = self.location();
         let url = format!("{}{path_and_query}", place.as_deref().unwrap_or("https://"));
         let failed = |cause| FetchError::Transport { url: url.clone(), cause };
@@ -348,12 +346,12 @@ impl Remote {
         headers
             .entry(header::USER_AGENT)
             .or_insert(HeaderValue::from_static(concat!("sternpost/", env!("CARGO_PKG_VERSION"))));
-        let answer = match timeout_at(end, send(client, request)).await {
+        let answer = match machine::timeout_at(end, send(client, request)).await {
             Err(_) => return Err(failed(Cause::Deadline)),
             Ok(answer) => answer.map_err(failed)?,
         };
         let (head, body) = answer.into_parts();
-        let body = match timeout_at(end, read(body, limit)).await {
+        let body = match machine::timeout_at(end, read(body, limit)).await {
             Err(_) => return Err(FetchError::Body(Cause::BodyDeadline)),
             Ok(body) => body?,
         };

@@ -6,9 +6,10 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
+use sternpost_clock::Clock;
 use sternpost_golang::time::Timestamp;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
@@ -42,11 +43,11 @@ pub struct Log {
 pub struct Sink(mpsc::Sender<String>);
 
 impl Log {
-    pub fn open(options: LogOptions) -> io::Result<(Self, Sink)> {
+    pub fn open(options: LogOptions, clock: Clock) -> io::Result<(Self, Sink)> {
         let output: Box<dyn Output> = if options.path == Path::new("-") {
             Box::new(Plain(io::stdout()))
         } else {
-            Box::new(Rotating::open(options)?)
+            Box::new(Rotating::open(options, clock)?)
         };
         Self::start(output, Arc::default())
     }
@@ -128,19 +129,20 @@ impl Output for Kept {
 /// A file that is renamed when it is large.
 struct Rotating {
     options: LogOptions,
+    clock: Clock,
     file: File,
     size: u64,
 }
 
 impl Rotating {
-    fn open(options: LogOptions) -> io::Result<Self> {
+    fn open(options: LogOptions, clock: Clock) -> io::Result<Self> {
         let file = open(&options.path)?;
         let size = file.metadata()?.len();
-        Ok(Self { options, file, size })
+        Ok(Self { options, clock, file, size })
     }
 
     fn rotate(&mut self) -> io::Result<()> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = self.clock.since_1970();
         let aside = aside(&self.options.path, now);
         fs::rename(&self.options.path, aside)?;
         self.file = open(&self.options.path)?;
@@ -154,7 +156,7 @@ impl Rotating {
         let mut backups = backups(path)?;
         backups.sort();
         let excess = if *max_backups == 0 { 0 } else { backups.len().saturating_sub(*max_backups) };
-        let oldest = SystemTime::now().checked_sub(Duration::from_secs(max_age.saturating_mul(24 * 60 * 60)));
+        let oldest = self.clock.wall().checked_sub(Duration::from_secs(max_age.saturating_mul(24 * 60 * 60)));
         for (index, backup) in backups.iter().enumerate() {
             let is_old = || Some(fs::metadata(backup).ok()?.modified().ok()? < oldest?);
             if index < excess || (*max_age > 0 && is_old() == Some(true)) {
@@ -222,6 +224,8 @@ fn backups(path: &Path) -> io::Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
+    use sternpost_clock::manual::ManualClock;
+
     use super::*;
 
     #[tokio::test]
@@ -230,12 +234,12 @@ mod tests {
         let path = folder.path().join("audit.log");
         fs::write(folder.path().join("audit-notes.log"), "mine").unwrap();
         let options = LogOptions { path: path.clone(), max_size: 1, max_backups: 2, max_age: 0 };
-        let (log, sink) = Log::open(options).unwrap();
+        // Files are told apart by the millisecond.
+        let clock = ManualClock::at(1_794_749_365).stepping(Duration::from_millis(1));
+        let (log, sink) = Log::open(options, clock.into()).unwrap();
         let half = "x".repeat(1 << 19);
         for _ in 0..9 {
             sink.send(half.clone()).await;
-            // Files are told apart by the millisecond.
-            std::thread::sleep(Duration::from_millis(5));
         }
         drop(sink);
         log.finish();

@@ -209,6 +209,7 @@ impl SigningKey {
 
     /// A signature by [`VerifyingKey::algorithm`] of the public half.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
+        #[expect(clippy::disallowed_methods, reason = "the library takes randomness from nobody but itself")]
         let random = SystemRandom::new();
         match &self.pair {
             Pair::Rsa(pair) => {

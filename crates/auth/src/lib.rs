@@ -13,7 +13,7 @@
 //! ones; nothing a token says is used before its signature is checked, but the
 //! issuer, which decides whether to look at it; time is a parameter.
 //!
-//! Making keys and tokens draws randomness from the TLS library. Beyond that
+//! Making keys draws randomness from the TLS library, making tokens from the machine. Beyond that
 //! this crate does no I/O: it knows neither files nor the HTTP server, nor how
 //! objects are kept ([`service_account::Objects`] is how it asks for them), nor
 //! how keys of issuers are fetched.

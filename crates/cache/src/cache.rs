@@ -7,13 +7,11 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use sternpost_clock::machine;
 use sternpost_store::{
     Changes, Delivery, Follower, KeyRange, ReadError, Revision, Store, Watch, WatchError, read::MAX_PAGE,
 };
-use tokio::{
-    sync::{Notify, watch},
-    time::Instant,
-};
+use tokio::sync::{Notify, watch};
 
 use crate::{
     key::{self, ResourceId},
@@ -58,7 +56,7 @@ pub struct Feeder {
     /// `None` if the store hands over its changes by itself.
     watch: Option<Watch>,
     /// Resources whose watchers have to be told, and when.
-    due: Vec<(Instant, Arc<ResourceCache>)>,
+    due: Vec<(machine::Instant, Arc<ResourceCache>)>,
 }
 
 impl Cache {
@@ -129,7 +127,7 @@ impl Cache {
         }
         let mut seen = self.revision.subscribe();
         let reached = seen.wait_for(|seen| *seen >= revision.get());
-        matches!(tokio::time::timeout(patience, reached).await, Ok(Ok(_)))
+        matches!(machine::timeout(patience, reached).await, Ok(Ok(_)))
     }
 
     /// Wakes whenever anything changed.
@@ -169,7 +167,7 @@ impl Cache {
             if cache.is_watched_by_many() {
                 watched.push(cache);
             } else {
-                cache.announce(Instant::now());
+                cache.announce(machine::now());
             }
         }
         if let Some(last) = group.last() {
@@ -245,7 +243,7 @@ impl Feeder {
 
     /// Tells those who wait for something that changed, unless it is too soon.
     fn announce(&mut self) {
-        let now = Instant::now();
+        let now = machine::now();
         let changed =
             std::mem::take(&mut *self.cache.unannounced.lock().unwrap_or_else(PoisonError::into_inner));
         for resource in changed {
@@ -263,9 +261,9 @@ impl Feeder {
     }
 }
 
-async fn until(due: Option<Instant>) {
+async fn until(due: Option<machine::Instant>) {
     match due {
-        Some(due) => tokio::time::sleep_until(due).await,
+        Some(due) => machine::sleep_until(due).await,
         None => std::future::pending().await,
     }
 }

@@ -14,6 +14,8 @@
 //!
 //! This crate does not know schemas, users or HTTP.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in the machine's time"))]
+
 mod cache;
 mod encoding;
 mod event;

@@ -10,8 +10,8 @@ use std::{
 
 use arc_swap::ArcSwap;
 use rpds::RedBlackTreeSetSync;
+use sternpost_clock::machine;
 use sternpost_store::{Bytes, Revision};
-use tokio::time::Instant;
 
 use crate::{
     event::{Event, EventKind},
@@ -217,7 +217,7 @@ impl ResourceCache {
 
     /// Tells those who wait that there is something new. If they were told too
     /// short ago, says when to call again instead.
-    pub(crate) fn announce(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn announce(&self, now: machine::Instant) -> Option<machine::Instant> {
         self.waiters.announce(self.snapshot.load().revision, now)
     }
 

@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
+use sternpost_clock::machine;
 use sternpost_store::Revision;
-use tokio::time::Instant;
 
 /// For every waiter this much time passes between two announcements; the first
 /// after a quiet time is never late. A watcher costs about five microseconds
@@ -42,7 +42,7 @@ struct Slots {
     /// One for each waiter; `None` for one that is not waiting now.
     wakers: Vec<Option<Waker>>,
     free: Vec<usize>,
-    last: Option<Instant>,
+    last: Option<machine::Instant>,
 }
 
 /// A place among those who wait.
@@ -72,7 +72,7 @@ impl Waiters {
 
     /// Wakes all who wait for a change up to `revision`. If the last time was
     /// too short ago, does nothing and says when to come again.
-    pub fn announce(&self, revision: Revision, now: Instant) -> Option<Instant> {
+    pub fn announce(&self, revision: Revision, now: machine::Instant) -> Option<machine::Instant> {
         let wakers: Vec<Waker> = {
             let mut slots = self.slots();
             if let Some(due) = slots.due().filter(|due| *due > now) {
@@ -97,7 +97,7 @@ impl Slots {
         self.wakers.len() - self.free.len()
     }
 
-    fn due(&self) -> Option<Instant> {
+    fn due(&self) -> Option<machine::Instant> {
         let waiters = u32::try_from(self.count()).unwrap_or(u32::MAX);
         let pace = PACE_PER_WAITER.saturating_mul(waiters).min(MAX_PACE);
         (pace >= MIN_PACE).then(|| self.last.map(|last| last + pace)).flatten()
@@ -155,9 +155,9 @@ mod tests {
         let waiter = waiters.join();
         let mut waiting = Box::pin(waiter.changed(revision(2)));
         assert!(futures_poll(&mut waiting).is_pending());
-        assert_eq!(waiters.announce(revision(2), Instant::now()), None);
+        assert_eq!(waiters.announce(revision(2), machine::now()), None);
         assert!(futures_poll(&mut waiting).is_pending());
-        assert_eq!(waiters.announce(revision(3), Instant::now()), None);
+        assert_eq!(waiters.announce(revision(3), machine::now()), None);
         assert!(futures_poll(&mut waiting).is_ready());
         // What was announced before one began to wait is not waited for.
         waiter.changed(revision(2)).await;
@@ -165,7 +165,7 @@ mod tests {
 
     #[tokio::test]
     async fn many_waiters_are_woken_at_a_bounded_pace_and_few_at_once() {
-        let now = Instant::now();
+        let now = machine::now();
         let few = (MIN_PACE.as_micros() / PACE_PER_WAITER.as_micros()) as usize;
         for (count, delay) in
             [(0, None), (few - 1, None), (few, Some(MIN_PACE)), (1000 * few, Some(MAX_PACE))]
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(second.slot, 0);
         let mut waiting = Box::pin(second.changed(revision(1)));
         assert!(futures_poll(&mut waiting).is_pending());
-        assert_eq!(waiters.announce(revision(2), Instant::now()), None);
+        assert_eq!(waiters.announce(revision(2), machine::now()), None);
         assert!(futures_poll(&mut waiting).is_ready());
     }
 

@@ -13,6 +13,7 @@ use std::{
 
 use serde_json::Value;
 use sternpost_cache::{Object, ResourceId};
+use sternpost_clock::machine;
 use sternpost_meta::status::Status;
 use sternpost_registry::{
     kinds::api_service::{Availability, check_service},
@@ -24,7 +25,6 @@ use sternpost_verbs::{Part, Registry, Target, Writer, served::Served};
 use tokio::{
     sync::Semaphore,
     task::{AbortHandle, JoinSet},
-    time::{Instant, sleep_until},
 };
 
 use crate::follow::{Follow, News, Seen};
@@ -83,7 +83,7 @@ pub async fn start(registry: Arc<Registry>, tasks: &Tasks, servers: Arc<dyn Serv
 struct Checking {
     checker: Arc<Checker>,
     entries: BTreeMap<Arc<str>, Entry>,
-    due: BTreeSet<(Instant, Arc<str>)>,
+    due: BTreeSet<(machine::Instant, Arc<str>)>,
     running: JoinSet<Checked>,
     /// Counts checks, so that the end of one that nobody waits for any more is told apart.
     begun: u64,
@@ -98,7 +98,7 @@ struct Entry {
     found: Option<Availability>,
     /// Checks in a row that failed.
     failures: u32,
-    due: Instant,
+    due: machine::Instant,
     running: Option<(u64, AbortHandle)>,
     /// Whether something changed while it ran.
     is_wanted_again: bool,
@@ -149,7 +149,7 @@ impl Checking {
                         self.checked(checked);
                     }
                 },
-                () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => self.begin_due(),
+                () = machine::sleep_until(next.unwrap_or_else(machine::now)), if next.is_some() => self.begin_due(),
             }
         }
     }
@@ -190,7 +190,7 @@ impl Checking {
                 return;
             }
         }
-        let (old, due) = (self.entries.remove(&name), Instant::now());
+        let (old, due) = (self.entries.remove(&name), machine::now());
         let failures = old.map_or(0, |old| {
             self.due.remove(&(old.due, name.clone()));
             // It is about what was true before.
@@ -222,7 +222,7 @@ impl Checking {
 
     /// `None`: whatever may have changed.
     fn surroundings_changed(&mut self, services: Option<&BTreeSet<(String, String)>>) {
-        let due = Instant::now();
+        let due = machine::now();
         let concerned: Vec<Arc<str>> = (self.entries.iter())
             .filter(|(_, entry)| entry.spec.has("service"))
             .filter(|(_, entry)| match services {
@@ -236,7 +236,7 @@ impl Checking {
         }
     }
 
-    fn schedule(&mut self, name: &Arc<str>, due: Instant) {
+    fn schedule(&mut self, name: &Arc<str>, due: machine::Instant) {
         if let Some(entry) = self.entries.get_mut(name) {
             self.due.remove(&(entry.due, name.clone()));
             entry.due = due;
@@ -245,7 +245,7 @@ impl Checking {
     }
 
     fn begin_due(&mut self) {
-        let now = Instant::now();
+        let now = machine::now();
         while let Some((due, name)) = self.due.pop_first() {
             if due > now {
                 self.due.insert((due, name));
@@ -294,7 +294,7 @@ impl Checking {
         };
         entry.found = checked.found;
         let is_due = if std::mem::take(&mut entry.is_wanted_again) { Duration::ZERO } else { is_due };
-        self.schedule(&checked.name, Instant::now() + is_due);
+        self.schedule(&checked.name, machine::now() + is_due);
     }
 }
 
@@ -386,12 +386,12 @@ impl Checker {
     /// A server may have several places of which one is bad, and connections may break: one that
     /// fails at once is asked some more times, all together.
     async fn ask(&self, name: &str) -> Result<(), String> {
-        let begun = Instant::now();
+        let begun = machine::now();
         let why = match self.servers.check(name).await {
             Ok(()) => return Ok(()),
             Err(why) => why,
         };
-        if begun.elapsed() > SOON {
+        if machine::elapsed(begun) > SOON {
             return Err(why);
         }
         let mut others = JoinSet::new();

@@ -7,11 +7,12 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use sternpost_cache::Object;
+use sternpost_clock::Instant;
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::status::Status;
 use sternpost_store::Revision;
 use sternpost_verbs::{DeleteOptions, Registry, Target, served::Served};
-use tokio::{task::JoinSet, time::Instant};
+use tokio::task::JoinSet;
 
 use crate::follow::{Follow, News, Seen};
 
@@ -26,6 +27,7 @@ pub(crate) async fn run(registry: Arc<Registry>, lifetime: Duration) {
     let Some(served) = registry.served.get("", "v1", "events") else { return };
     let (objects, mut follow) = Follow::start(registry.clone(), served.clone()).await;
     let mut expiry = Expiry { registry, served, lifetime, queue: VecDeque::new(), compact_at: MANY };
+    let clock = expiry.registry.clock.clone();
     expiry.all(&objects);
     loop {
         expiry.end_due().await;
@@ -41,7 +43,7 @@ pub(crate) async fn run(registry: Arc<Registry>, lifetime: Duration) {
                     }
                 }
             },
-            () = until(next) => {}
+            () = clock.until(next) => {}
         }
     }
 }
@@ -66,13 +68,13 @@ struct Entry {
 impl Expiry {
     /// What is there already lives on for what is left of its time.
     fn all(&mut self, objects: &[Arc<Object>]) {
-        let clock = Instant::now();
+        let begun = self.registry.clock.now();
         let now = Timestamp::parse_time(&self.registry.now()).ok();
         let entry = |object: &Arc<Object>| {
             let age = last_written(object).zip(now).map_or(0, |(then, now)| now.seconds_since(then));
             let age = Duration::from_secs(u64::try_from(age).unwrap_or_default());
             Entry {
-                due: clock + self.lifetime.saturating_sub(age),
+                due: begun + self.lifetime.saturating_sub(age),
                 place: object.place().into(),
                 revision: object.revision,
             }
@@ -83,7 +85,7 @@ impl Expiry {
     }
 
     fn written(&mut self, object: &Object) {
-        let due = Instant::now() + self.lifetime;
+        let due = self.registry.clock.now() + self.lifetime;
         self.queue.push_back(Entry { due, place: object.place().into(), revision: object.revision });
         if self.queue.len() >= self.compact_at {
             let snapshot = self.registry.cache.resource(&self.served.id).snapshot();
@@ -98,7 +100,7 @@ impl Expiry {
     async fn end_due(&mut self) {
         let mut writes: JoinSet<Result<(), Status>> = JoinSet::new();
         while let Some(entry) = self.queue.front()
-            && entry.due <= Instant::now()
+            && entry.due <= self.registry.clock.now()
         {
             while writes.len() >= MAX_WRITES {
                 note(writes.join_next().await);
@@ -153,11 +155,4 @@ fn last_written(object: &Object) -> Option<Timestamp> {
     let managed = metadata.managed_fields.iter().map(|managed| managed.time.as_str());
     let times = managed.chain([metadata.creation_timestamp.as_str()]);
     times.filter_map(|time| Timestamp::parse_time(time).ok()).max_by(|a, b| a.seconds_since(*b).cmp(&0))
-}
-
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
-    }
 }

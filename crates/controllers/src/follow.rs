@@ -3,6 +3,7 @@
 use std::{future::poll_fn, sync::Arc, time::Duration};
 
 use sternpost_cache::{EventKind, Object, Reading};
+use sternpost_clock::machine;
 use sternpost_verbs::{Registry, Selection, Target, Watch, WatchQuery, served::Served};
 
 /// The objects of a resource, and then every change of them.
@@ -62,7 +63,7 @@ impl Follow {
     pub async fn changed(&mut self, is_left: bool) {
         tokio::select! {
             _ = self.next() => {}
-            () = tokio::time::sleep(AGAIN), if is_left => {}
+            () = machine::sleep(AGAIN), if is_left => {}
         }
     }
 

@@ -11,16 +11,14 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sternpost_cache::{Object, ResourceId};
+use sternpost_clock::machine;
 use sternpost_meta::status::Status;
 use sternpost_registry::{
     kinds::namespace::FINALIZER,
     object::{Fields, FieldsMut},
 };
 use sternpost_verbs::{DeleteOptions, Propagation, Registry, Target, Writer, served::Served};
-use tokio::{
-    task::{JoinError, JoinSet},
-    time::{Instant, sleep_until},
-};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::{
     identity::{NAMESPACES, delete, status_writer, writer},
@@ -65,10 +63,10 @@ struct Ending {
     served: Arc<Served>,
     delay: Duration,
     /// Namespaces that are going away, and when to look at each next.
-    due: BTreeMap<String, Instant>,
+    due: BTreeMap<String, machine::Instant>,
     busy: BTreeSet<String>,
     /// Namespaces that went, and until when to look for latecomers.
-    ended: BTreeMap<String, Instant>,
+    ended: BTreeMap<String, machine::Instant>,
     work: JoinSet<Done>,
 }
 
@@ -85,7 +83,7 @@ enum Progress {
 
 impl Ending {
     async fn look(&mut self) {
-        let now = Instant::now();
+        let now = machine::now();
         self.ended.retain(|_, until| *until > now);
         for news in self.streams.look().await {
             let (id, objects): (&ResourceId, Vec<&Arc<Object>>) = match &news {
@@ -117,7 +115,7 @@ impl Ending {
 
     fn namespace(&mut self, name: &str, terminating: bool) {
         if terminating {
-            let soon = Instant::now() + self.delay;
+            let soon = machine::now() + self.delay;
             let due = self.due.entry(name.to_owned()).or_insert(soon);
             *due = (*due).min(soon);
         } else {
@@ -126,7 +124,7 @@ impl Ending {
     }
 
     fn begin(&mut self) {
-        let now = Instant::now();
+        let now = machine::now();
         let due: Vec<String> =
             self.due.iter().filter(|(_, due)| **due <= now).map(|(name, _)| name.clone()).collect();
         for name in due {
@@ -152,7 +150,7 @@ impl Ending {
         tokio::select! {
             () = self.streams.changed() => {}
             done = self.work.join_next(), if !self.work.is_empty() => self.done(done),
-            () = async { sleep_until(next.unwrap_or_else(Instant::now)).await }, if next.is_some() => {}
+            () = async { machine::sleep_until(next.unwrap_or_else(machine::now)).await }, if next.is_some() => {}
         }
     }
 
@@ -163,7 +161,7 @@ impl Ending {
                 match progress {
                     Ok(Progress::Finished) => {
                         self.due.remove(&name);
-                        self.ended.insert(name, Instant::now() + LATECOMERS);
+                        self.ended.insert(name, machine::now() + LATECOMERS);
                     }
                     Ok(Progress::Waiting) => {}
                     Ok(Progress::Living) => {
@@ -175,7 +173,7 @@ impl Ending {
                             tracing::warn!(namespace = name, %status, "a namespace cannot be cleared yet");
                         }
                         if status.code == 409 {
-                            self.due.insert(name, Instant::now());
+                            self.due.insert(name, machine::now());
                         }
                     }
                 }

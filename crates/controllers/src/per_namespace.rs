@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use sternpost_clock::machine;
 use sternpost_meta::{status::Status, user::User};
 use sternpost_registry::object::FieldsMut;
 use sternpost_verbs::{Part, Registry, Selection, Target, served::Served};
@@ -76,7 +77,7 @@ impl Kept {
                     ),
                     changes @ News::Changes(_) => due.extend(names(&changes, |object| object.namespace())),
                 },
-                () = tokio::time::sleep(AGAIN), if !failed.is_empty() => {}
+                () = machine::sleep(AGAIN), if !failed.is_empty() => {}
             }
             due.append(&mut failed);
         }

@@ -14,6 +14,7 @@ use std::{
 
 use serde_json::Value;
 use sternpost_cache::Object;
+use sternpost_clock::machine;
 use sternpost_meta::{status::Status, user::User};
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{Part, Registry, Target, served::Served};
@@ -207,7 +208,7 @@ impl Protection {
                     let released = self.note(&mut users, index, news);
                     due.extend(concerned(released, &waiting));
                 }
-                () = tokio::time::sleep(AGAIN), if !failed.is_empty() => {}
+                () = machine::sleep(AGAIN), if !failed.is_empty() => {}
             }
             due.append(&mut failed);
         }

@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::{Map, Value};
 use sternpost_cache::{Object, ResourceId};
+use sternpost_clock::machine;
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::{quantity::Quantity, status::Status};
 use sternpost_registry::object::{Fields, FieldsMut};
@@ -46,19 +47,21 @@ pub(crate) async fn run(registry: Arc<Registry>) {
         due: BTreeMap::new(),
         pause: HashMap::new(),
     };
-    let mut resync = Instant::now() + RESYNC;
+    let clock = quotas.registry.clock.clone();
+    let mut resync = clock.now() + RESYNC;
     loop {
         quotas.look().await;
-        if resync <= Instant::now() {
-            resync = Instant::now() + RESYNC;
+        if resync <= clock.now() {
+            resync = clock.now() + RESYNC;
             let all: Vec<String> = quotas.tracked.keys().cloned().collect();
             all.into_iter().for_each(|namespace| quotas.touch(&namespace));
         }
         quotas.count().await;
-        let next = quotas.due.values().copied().min().unwrap_or(resync).min(resync);
+        let next = quotas.due.values().copied().min();
         tokio::select! {
             () = quotas.streams.changed() => {}
-            () = tokio::time::sleep_until(next.into()) => {}
+            () = machine::until(next) => {}
+            () = clock.sleep_until(resync) => {}
         }
     }
 }
@@ -70,9 +73,9 @@ struct Quotas {
     /// The resources that quotas of a namespace count.
     tracked: HashMap<String, BTreeSet<(String, String)>>,
     /// Namespaces to count, and when.
-    due: BTreeMap<String, Instant>,
+    due: BTreeMap<String, machine::Instant>,
     /// Until when a namespace is not counted again.
-    pause: HashMap<String, Instant>,
+    pause: HashMap<String, machine::Instant>,
 }
 
 impl Quotas {
@@ -121,7 +124,7 @@ impl Quotas {
     }
 
     fn touch(&mut self, namespace: &str) {
-        let now = Instant::now();
+        let now = machine::now();
         let from = self.pause.get(namespace).copied().unwrap_or(now).max(now);
         self.due.entry(namespace.to_owned()).or_insert(from);
     }
@@ -148,22 +151,22 @@ impl Quotas {
     }
 
     async fn count(&mut self) {
-        let now = Instant::now();
+        let now = machine::now();
         let due: Vec<String> =
             self.due.iter().filter(|(_, due)| **due <= now).map(|(namespace, _)| namespace.clone()).collect();
         for namespace in due {
             self.due.remove(&namespace);
-            let begun = Instant::now();
+            let begun = machine::now();
             let counted = self.count_in(&namespace).await;
             self.pause.insert(
                 namespace.clone(),
-                Instant::now() + (begun.elapsed() * PAUSE_FACTOR).min(LONGEST_PAUSE),
+                machine::now() + (machine::elapsed(begun) * PAUSE_FACTOR).min(LONGEST_PAUSE),
             );
             if let Err(status) = counted {
                 if !matches!(status.code, 404 | 409) {
                     tracing::warn!(namespace, %status, "the use of a quota cannot be written yet");
                 }
-                self.due.insert(namespace, Instant::now() + AGAIN);
+                self.due.insert(namespace, machine::now() + AGAIN);
             }
         }
     }

@@ -10,7 +10,7 @@ use sternpost_golang::time::Timestamp;
 use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{DeleteOptions, Part, Registry, Target, Writer, served::Served};
-use tokio::{sync::oneshot, time::Instant};
+use tokio::sync::oneshot;
 
 const NAMESPACE: &str = "kube-system";
 
@@ -47,16 +47,17 @@ pub async fn run(
     let lease = ServerLease { registry, served, identity };
     // Of the process before: nobody is to look for that one.
     lease.delete(&lease.identity.name).await;
-    let mut look = Instant::now();
+    let clock = lease.registry.clock.clone();
+    let mut look = clock.now();
     loop {
         if let Err(status) = lease.renew().await {
             tracing::warn!(%status, "the lease of this server cannot be renewed");
         }
-        if look <= Instant::now() {
+        if look <= clock.now() {
             lease.delete_expired().await;
-            look = Instant::now() + GARBAGE_INTERVAL;
+            look = clock.now() + GARBAGE_INTERVAL;
         }
-        let stop = tokio::time::timeout(RENEW_INTERVAL, &mut stopped).await;
+        let stop = clock.timeout_at(clock.now() + RENEW_INTERVAL, &mut stopped).await;
         if let Ok(stop) = stop {
             lease.delete(&lease.identity.name).await;
             // Whoever asked may have gone; without one the process ends.

@@ -1,12 +1,9 @@
 //! Following all resources at once, built-in and custom, as definitions come and go.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use sternpost_cache::{Event, Reading, ResourceCache, ResourceId, Snapshot};
+use sternpost_clock::machine;
 use sternpost_meta::resource::Verb;
 use sternpost_store::Revision;
 use sternpost_verbs::{Registry, definitions, served::Served};
@@ -66,7 +63,7 @@ impl Streams {
     /// Waits until anything at all has changed.
     pub async fn changed(&mut self) {
         // What is written in a row is looked at once.
-        tokio::time::sleep(self.pause).await;
+        machine::sleep(self.pause).await;
         if self.revisions.changed().await.is_err() {
             // The cache has ended, and so will the process.
             std::future::pending::<()>().await;
@@ -81,13 +78,13 @@ impl Streams {
         let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
         let definitions = self.registry.cache.resource(&id).snapshot().revision;
         self.registry.definitions_in_effect().await;
-        let begun = Instant::now();
+        let begun = machine::now();
         let mut news = Vec::new();
         self.follow_definitions(definitions, &mut news);
         for stream in self.followed.values_mut() {
             stream.look(&mut news);
         }
-        self.pause = (begun.elapsed() * PAUSE_FACTOR).clamp(LEAST_PAUSE, LONGEST_PAUSE);
+        self.pause = (machine::elapsed(begun) * PAUSE_FACTOR).clamp(LEAST_PAUSE, LONGEST_PAUSE);
         news
     }
 
@@ -178,23 +175,11 @@ fn rank(served: &Served) -> (bool, bool, &str) {
 mod tests {
     use serde_json::{Value, json};
     use sternpost_cache::{Cache, encode, object_key};
+    use sternpost_clock::Clock;
     use sternpost_store::{Store, Transaction, memory::MemoryStore};
-    use sternpost_verbs::{environment::Environment, index::Selectable, served::ServedResources};
+    use sternpost_verbs::{index::Selectable, served::ServedResources};
 
     use super::*;
-
-    #[derive(Debug)]
-    struct Still;
-
-    impl Environment for Still {
-        fn now(&self) -> i64 {
-            1_794_700_800
-        }
-
-        fn random(&self, bytes: &mut [u8]) {
-            bytes.fill(7);
-        }
-    }
 
     /// Stores an established definition, past all that would wait until it is in effect.
     async fn define(registry: &Registry, store: &dyn Store, plural: &str) -> (Value, Revision) {
@@ -235,7 +220,7 @@ mod tests {
         let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
         let feeder = tokio::spawn(feeder.run());
         let registry =
-            Arc::new(Registry::new(ServedResources::built_in(), cache, store.clone(), Arc::new(Still)));
+            Arc::new(Registry::new(ServedResources::built_in(), cache, store.clone(), Clock::system()));
         let customs = &registry.served.customs;
         let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
         customs.applied(registry.cache.resource(&id).snapshot().revision.get());

@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use sternpost_cache::Object;
+use sternpost_clock::machine;
 use sternpost_meta::{selector::FieldSelector, status::Status};
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{DeleteOptions, Part, Registry, Selection, Target, served::Served};
@@ -82,7 +83,7 @@ pub(crate) async fn run(registry: Arc<Registry>, authority: String, sign: Arc<Si
                 }
             },
             news = followed_accounts.next() => due.extend(concerned(&news, &known)),
-            () = tokio::time::sleep(AGAIN), if !failed.is_empty() => {}
+            () = machine::sleep(AGAIN), if !failed.is_empty() => {}
         }
         due.append(&mut failed);
     }

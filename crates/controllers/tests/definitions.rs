@@ -1,17 +1,16 @@
 //! Definitions and their objects where time passes and writers race.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use serde_json::{Value, json};
 use sternpost_cache::{Cache, Reading};
+use sternpost_clock::manual::ManualClock;
 use sternpost_controllers::definitions;
 use sternpost_meta::status::Status;
 use sternpost_store::{
@@ -22,25 +21,10 @@ use sternpost_tasks::Tasks;
 use sternpost_verbs::{
     DeleteOptions, Part, Registry, Selection, Target, Told, WatchQuery, Writer,
     custom::Change,
-    environment::Environment,
     index::Selectable,
     served::{Served, ServedResources},
     startup,
 };
-
-#[derive(Debug, Default)]
-struct Counting(AtomicU64);
-
-impl Environment for Counting {
-    fn now(&self) -> i64 {
-        1_794_700_800
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        let next = self.0.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        bytes.iter_mut().zip(next.iter().cycle()).for_each(|(byte, value)| *byte = *value);
-    }
-}
 
 /// A store that lets others go first before it commits.
 #[derive(Debug, Default)]
@@ -95,8 +79,9 @@ struct Running {
 async fn run(store: &Arc<dyn Store>) -> Running {
     let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
     tokio::spawn(feeder.run());
-    let environment = Arc::new(Counting(AtomicU64::new(store.current_revision().await.unwrap().get())));
-    let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), environment);
+    let count = store.current_revision().await.unwrap().get();
+    let clock = ManualClock::at(1_794_700_800).counting_from(count).passing().into();
+    let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), clock);
     let registry = Arc::new(registry);
     startup::ensure(&registry, 6443).await.unwrap();
     let published = Arc::new(Mutex::new(Vec::new()));

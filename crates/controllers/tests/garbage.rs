@@ -1,5 +1,6 @@
 //! Garbage collection: what upstream was seen to do, and random graphs against a simple model.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 mod running;

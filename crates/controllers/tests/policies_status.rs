@@ -1,5 +1,6 @@
 //! The status of validating policies.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(
     dead_code,
     clippy::unwrap_used,

@@ -9,8 +9,8 @@ use std::{
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
+use sternpost_clock::machine;
 use sternpost_meta::authorize::Attributes;
-use tokio::time::timeout;
 
 use crate::{
     fair::{FairQueue, Seat, Shape},
@@ -118,7 +118,7 @@ impl Control {
             (level.and_then(|level| level.seats.clone()), hasher.finish(), pass)
         };
         let Some(seats) = seats else { return Ok(pass) };
-        match timeout(self.limits.patience, seats.take(flow)).await {
+        match machine::timeout(self.limits.patience, seats.take(flow)).await {
             Ok(Ok(seat)) => {
                 pass._seat = Some(seat);
                 Ok(pass)

@@ -3,9 +3,9 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
 };
 
+use sternpost_clock::machine;
 use tokio::sync::oneshot;
 
 /// What a request is taken to cost until it is known, in seconds.
@@ -60,7 +60,7 @@ struct Waiter {
 pub struct Seat {
     of: Option<Arc<FairQueue>>,
     queue: u64,
-    since: Instant,
+    since: machine::Instant,
 }
 
 /// There is no room to wait in.
@@ -125,7 +125,7 @@ impl FairQueue {
         let queue = state.queues.entry(number).or_insert_with(|| Queue { used: now, ..Queue::default() });
         queue.used = queue.used.max(now) + ESTIMATE;
         queue.at_work += 1;
-        Seat { of: Some(self.clone()), queue: number, since: Instant::now() }
+        Seat { of: Some(self.clone()), queue: number, since: machine::now() }
     }
 
     fn give_back(self: &Arc<Self>, number: u64, took: f64) {
@@ -186,7 +186,7 @@ impl State {
 impl Drop for Seat {
     fn drop(&mut self) {
         if let Some(of) = self.of.take() {
-            of.give_back(self.queue, self.since.elapsed().as_secs_f64());
+            of.give_back(self.queue, machine::elapsed(self.since).as_secs_f64());
         }
     }
 }

@@ -11,6 +11,8 @@
 //!
 //! It knows no HTTP and no storage: schemas and levels come as JSON.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in the machine's time"))]
+
 mod control;
 mod fair;
 mod order;

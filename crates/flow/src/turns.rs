@@ -9,9 +9,10 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use sternpost_clock::machine;
 use tokio::{runtime::Handle, task::yield_now};
 
 use crate::order::Order;
@@ -72,9 +73,9 @@ impl Turns {
         let mut future = pin!(future);
         poll_fn(move |context| {
             let Some(flow) = place.0.begin(context.waker()) else { return Poll::Pending };
-            let begun = Instant::now();
+            let begun = machine::now();
             let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
-            place.0.end(flow, begun.elapsed(), polled.is_ready());
+            place.0.end(flow, machine::elapsed(begun), polled.is_ready());
             polled
         })
         .await

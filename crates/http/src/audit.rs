@@ -1,10 +1,6 @@
 //! What the audit log is told of a request.
 
-use std::{
-    net::IpAddr,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -12,6 +8,7 @@ use http::{HeaderMap, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 use sternpost_audit::{Level, Record, Seen, Stage, Subject};
+use sternpost_clock::Clock;
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::{
     audit::Annotations,
@@ -39,6 +36,7 @@ pub(crate) struct Peer(pub IpAddr);
 #[derive(Debug)]
 pub(crate) struct Audited {
     record: Record,
+    clock: Clock,
     notes: Arc<Annotations>,
     /// Whether what goes on does so in another protocol.
     switches: bool,
@@ -59,10 +57,10 @@ pub(crate) async fn begin(
         uri,
         source: parts.extensions.get::<Peer>().map(|peer| peer.0),
         user_agent: agent.unwrap_or_default(),
-        received: now(),
+        received: now(&api.registry.clock),
     };
     let record = audit.begin(attributes, &subject)?;
-    Some(Audited { record, notes: Arc::default(), switches: false })
+    Some(Audited { record, clock: api.registry.clock.clone(), notes: Arc::default(), switches: false })
 }
 
 impl Audited {
@@ -99,7 +97,7 @@ impl Audited {
     pub async fn refused(mut self, answer: Answer) -> Answer {
         let seen = self.seen(None, &answer);
         self.record.see(seen);
-        self.record.tell(Stage::ResponseStarted, now()).await;
+        self.record.tell(Stage::ResponseStarted, now(&self.clock)).await;
         answer
     }
 
@@ -109,12 +107,12 @@ impl Audited {
         let seen = self.seen(request, &answer);
         self.record.see(seen);
         if !answer.body().goes_on() {
-            self.record.tell(Stage::ResponseComplete, now()).await;
+            self.record.tell(Stage::ResponseComplete, now(&self.clock)).await;
             return answer;
         }
-        self.record.tell(Stage::ResponseStarted, now()).await;
-        let mut record = self.record;
-        let ended = Box::new(move || record.tell_later(Stage::ResponseComplete, now()));
+        self.record.tell(Stage::ResponseStarted, now(&self.clock)).await;
+        let (mut record, clock) = (self.record, self.clock);
+        let ended = Box::new(move || record.tell_later(Stage::ResponseComplete, now(&clock)));
         answer.map(|body| Body::Noted(Box::new(Noted::new(body, ended))))
     }
 
@@ -164,7 +162,7 @@ fn read(headers: &HeaderMap, body: &Bytes) -> Option<Value> {
     }
 }
 
-fn now() -> Timestamp {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+fn now(clock: &Clock) -> Timestamp {
+    let now = clock.since_1970();
     Timestamp::from_unix(i64::try_from(now.as_secs()).unwrap_or(i64::MAX), now.subsec_nanos())
 }

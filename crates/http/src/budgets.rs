@@ -10,8 +10,8 @@ use std::{
     },
 };
 
+use sternpost_clock::machine;
 use sternpost_meta::status::Status;
-use tokio::time::Instant;
 
 use crate::{
     limits::{BUDGET_LOG_INTERVAL, Limits, PIECE_BYTES},
@@ -82,7 +82,7 @@ impl Budget {
 pub struct Budgets {
     pub limits: Limits,
     /// What times are measured from.
-    epoch: Instant,
+    epoch: machine::Instant,
     accounts: Mutex<Accounts>,
     /// Bytes of request bodies that were read and are still needed.
     bodies: AtomicUsize,
@@ -112,7 +112,7 @@ impl Budgets {
     pub fn new(limits: Limits, metrics: &Metrics) -> Self {
         Self {
             limits,
-            epoch: Instant::now(),
+            epoch: machine::now(),
             accounts: Mutex::default(),
             bodies: AtomicUsize::new(0),
             exceeded: metrics.budgets_exceeded(),
@@ -122,7 +122,7 @@ impl Budgets {
 
     /// Milliseconds since these budgets were made.
     pub fn now(&self) -> u64 {
-        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(machine::elapsed(self.epoch).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Notes that a budget was exceeded: in the metrics each time, in the log once in a while.

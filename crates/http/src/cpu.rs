@@ -20,13 +20,13 @@ use std::{
 };
 
 use prometheus_client::metrics::{counter::Counter, family::Family};
+use sternpost_clock::machine;
 use sternpost_flow::{Owner, Turns};
 use sternpost_meta::cancel::{self, Cancel, Cancelled};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::Semaphore,
     task::{JoinHandle, block_in_place},
-    time::timeout,
 };
 
 use crate::metrics::{Metrics, OutcomeLabels};
@@ -150,7 +150,7 @@ impl Pool {
             outcome
         });
         let mut task = Owned { task, cancel };
-        match timeout(allotted, &mut task.task).await {
+        match machine::timeout(allotted, &mut task.task).await {
             Ok(Ok(outcome)) => outcome,
             // Whoever ends tasks ends this one with them.
             Ok(Err(_)) => Outcome::Broken,

@@ -12,6 +12,8 @@
 //! This crate does not know how objects are stored, nor how documents are
 //! built: it negotiates and sends what others made.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in the machine's time"))]
+
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
@@ -26,6 +28,7 @@ use tokio::sync::watch;
 
 pub mod accept;
 mod audit;
+mod audit_ids;
 mod authorization;
 pub mod body;
 pub mod budgets;
@@ -67,7 +70,10 @@ pub use objects::TokenObjects;
 pub use openapi::OpenApi;
 pub use openapi_metrics::OpenApiMetrics;
 
-use crate::{budgets::Budgets, cors::Cors, health::Health, limits::Limits, metrics::Metrics, zpages::Zpages};
+use crate::{
+    audit_ids::AuditIds, budgets::Budgets, cors::Cors, health::Health, limits::Limits, metrics::Metrics,
+    zpages::Zpages,
+};
 
 /// What handlers read. Shared by all connections.
 #[derive(Debug)]
@@ -94,6 +100,8 @@ pub struct Api {
     pub registry: Arc<Registry>,
     /// Other servers whose group-versions are served from here.
     pub remotes: Arc<Remotes>,
+    /// What requests are called that nobody named.
+    pub(crate) audit_ids: AuditIds,
     /// What `/statusz` and `/flagz` tell.
     pub zpages: Zpages,
     /// `host:port`, as legacy discovery names this server to clients.
@@ -141,10 +149,11 @@ impl Api {
             health,
             metrics,
             openapi,
-            registry,
             remotes: Arc::default(),
-            zpages: Zpages::default(),
+            zpages: Zpages::new(&registry.clock),
+            audit_ids: AuditIds::new(&registry.clock),
             server_address,
+            registry,
             cpu,
             shared: OnceLock::new(),
             stopping,

@@ -28,6 +28,7 @@ use sternpost_aggregate::{
     openapi::{self as elsewhere, Listed, V2 as Part},
     remote::Remote,
 };
+use sternpost_clock::Clock;
 use sternpost_meta::status::Status;
 use sternpost_openapi::{
     custom::CustomResource,
@@ -232,7 +233,7 @@ where
         && is_cacheable(status)
         && tag(answer.headers()).is_some_and(|tag| tag.split('.').next() == Some(&hash))
     {
-        keep_for_ever(answer.headers_mut());
+        keep_for_ever(&api.registry.clock, answer.headers_mut());
     }
     answer
 }
@@ -351,7 +352,7 @@ fn hashed(
         Some(_) => {
             let mut response = document(request, rendition, &V3, since);
             if is_cacheable(response.status()) {
-                keep_for_ever(response.headers_mut());
+                keep_for_ever(&request.clock, response.headers_mut());
             }
             response
         }
@@ -363,9 +364,9 @@ fn is_cacheable(status: StatusCode) -> bool {
     [StatusCode::OK, StatusCode::PARTIAL_CONTENT, StatusCode::NOT_MODIFIED].contains(&status)
 }
 
-fn keep_for_ever(headers: &mut HeaderMap) {
+fn keep_for_ever(clock: &Clock, headers: &mut HeaderMap) {
     headers.insert(header::CACHE_CONTROL, FOR_EVER);
-    if let Ok(expires) = HeaderValue::from_str(&httpdate::fmt_http_date(SystemTime::now() + ONE_YEAR)) {
+    if let Ok(expires) = HeaderValue::from_str(&httpdate::fmt_http_date(clock.wall() + ONE_YEAR)) {
         headers.insert(header::EXPIRES, expires);
     }
 }

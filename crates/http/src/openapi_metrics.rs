@@ -1,12 +1,11 @@
 //! What making OpenAPI documents costs, for `/metrics`.
 
-use std::time::Instant;
-
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::Registry,
 };
+use sternpost_clock::machine;
 use sternpost_openapi::publisher::{Observer, Work};
 
 /// Seconds. A document takes about a millisecond.
@@ -51,11 +50,11 @@ impl OpenApiMetrics {
 
 impl Observer for OpenApiMetrics {
     fn observe(&self, work: Work<'_>, run: &mut dyn FnMut()) {
-        let started = Instant::now();
+        let started = machine::now();
         run();
         match work {
             Work::V3 { key } => {
-                self.v3_duration.observe(started.elapsed().as_secs_f64());
+                self.v3_duration.observe(machine::elapsed(started).as_secs_f64());
                 self.v3.get_or_create(&DocumentLabels { document: key.into() }).inc();
             }
             Work::V2 => {

@@ -1,16 +1,13 @@
 //! The way of a request, from the end of its headers to the response.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Instant,
-};
+use std::sync::{Arc, Weak};
 
-use aws_lc_rs::rand;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Body;
 use sternpost_auth::authenticate::{Refusal, User};
+use sternpost_clock::machine;
 use sternpost_flow::Owner;
 use sternpost_meta::status::Status;
 use sternpost_tasks::surviving;
@@ -45,7 +42,7 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let started = Instant::now();
+    let started = machine::now();
     let (mut parts, body) = request.into_parts();
     let stream = parts.extensions.remove::<Arc<Stream>>().unwrap_or_else(|| Arc::new(Stream::apart()));
     let (method, raw_path) = (parts.method.clone(), parts.uri.path().to_owned());
@@ -56,7 +53,7 @@ where
     let info = info.transpose().map(|info| info.map(Arc::new));
 
     // An id for the response and the log, first, so that both always have one.
-    let audit_id = audit_id(&parts.headers);
+    let audit_id = audit_id(api, &parts.headers);
 
     // Web pages from other origins. Browsers ask for leave first, without a
     // credential, so that is answered before anybody is known.
@@ -98,7 +95,7 @@ where
     response = response.map(|body| AnswerBody::Metered(Box::new(Metered::new(body, stream))));
 
     // What happened, for metrics and the log: no headers, query or body.
-    let took = started.elapsed();
+    let took = machine::elapsed(started);
     api.metrics.observe(&method, &subject, response.status(), took);
     let code = response.status().as_u16();
     let path = logged(&raw_path);
@@ -333,6 +330,7 @@ where
         user: Some(user.clone()),
         audit: audited.as_ref().map(Audited::notes),
         timeout,
+        clock: api.registry.clock.clone(),
     };
     let handled = async {
         let routed = routed(api, &request, route).await;
@@ -451,7 +449,7 @@ where
     if announced > MAX_BODY_BYTES as u64 && headers.contains_key(header::EXPECT) {
         return Err(Status::request_entity_too_large(MAX_BODY_BYTES).into());
     }
-    match tokio::time::timeout(BODY_READ_TIMEOUT, read_within_limit(body, in_flight)).await {
+    match machine::timeout(BODY_READ_TIMEOUT, read_within_limit(body, in_flight)).await {
         Ok(result) => result,
         Err(_) => Err(Status::timeout("the request body did not arrive in time").into()),
     }
@@ -478,7 +476,7 @@ where
         }
     };
     // Too slow: the answer goes out all the same.
-    let _ = tokio::time::timeout(REFUSED_BODY_TIMEOUT, reading).await;
+    let _ = machine::timeout(REFUSED_BODY_TIMEOUT, reading).await;
 }
 
 /// Past the limit some more is read and thrown away: a client on HTTP/1.1 that
@@ -518,21 +516,9 @@ where
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The client's own id, if it is short and printable, else a new one.
-fn audit_id(headers: &HeaderMap) -> HeaderValue {
+fn audit_id(api: &Api, headers: &HeaderMap) -> HeaderValue {
     let usable = |id: &&HeaderValue| !id.is_empty() && id.len() <= MAX_AUDIT_ID_BYTES && id.to_str().is_ok();
-    headers.get(AUDIT_ID).filter(usable).cloned().unwrap_or_else(new_audit_id)
-}
-
-fn new_audit_id() -> HeaderValue {
-    HeaderValue::from_str(&new_uuid()).unwrap_or(HeaderValue::from_static("-"))
-}
-
-/// A random UUID (version 4).
-pub(crate) fn new_uuid() -> String {
-    let mut bytes = [0u8; 16];
-    // Without randomness the id is merely not unique; it guards nothing.
-    let _ = rand::fill(&mut bytes);
-    sternpost_verbs::environment::uuid(bytes)
+    headers.get(AUDIT_ID).filter(usable).cloned().unwrap_or_else(|| api.audit_ids.next())
 }
 
 fn default_headers(headers: &mut HeaderMap, audit_id: &HeaderValue) {
@@ -760,17 +746,6 @@ mod tests {
             assert_eq!(testing::header(&response, "audit-id") == Some(sent), echoed, "{sent}");
             assert_eq!(testing::header(&response, "cache-control"), Some("no-cache, private"));
         }
-    }
-
-    #[test]
-    fn new_audit_ids_are_random_uuids() {
-        let (a, b) = (new_audit_id(), new_audit_id());
-        assert_ne!(a, b);
-        let text = a.to_str().unwrap();
-        let lengths: Vec<usize> = text.split('-').map(str::len).collect();
-        assert_eq!(lengths, [8, 4, 4, 4, 12]);
-        assert_eq!(&text[14..15], "4");
-        assert!("89ab".contains(&text[19..20]));
     }
 
     #[tokio::test]

@@ -22,12 +22,9 @@ use sternpost_aggregate::{
     proxy::{Forward, ForwardError, Forwarded, asks_to_upgrade},
     remote::{Permit, Remote},
 };
+use sternpost_clock::machine;
 use sternpost_meta::user::User;
-use tokio::{
-    io::copy_bidirectional,
-    sync::watch,
-    time::{Instant, timeout_at},
-};
+use tokio::{io::copy_bidirectional, sync::watch};
 
 use crate::{
     Api,
@@ -83,7 +80,7 @@ where
     }
     let end = match options::allotted(query, api.budgets.limits.request) {
         _ if info.is_long_running() => None,
-        Ok(time) => Some(Instant::now() + time),
+        Ok(time) => Some(machine::now() + time),
         Err(status) => return objects::whole(response::error(&parts.headers, spacing, &status)),
     };
 
@@ -108,7 +105,7 @@ where
         goes_on: info.is_long_running(),
     };
     let forwarded = match end {
-        Some(end) => match timeout_at(end, remote.forward(forward)).await {
+        Some(end) => match machine::timeout_at(end, remote.forward(forward)).await {
             Ok(forwarded) => forwarded,
             Err(_) => return objects::whole(too_late()),
         },
@@ -246,8 +243,8 @@ enum Until {
 }
 
 impl Until {
-    fn deadline(end: Instant) -> Self {
-        Self::Deadline(Box::pin(tokio::time::sleep_until(end)))
+    fn deadline(end: machine::Instant) -> Self {
+        Self::Deadline(Box::pin(machine::sleep_until(end)))
     }
 
     fn stopped(mut stopping: watch::Receiver<bool>) -> Self {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, header};
 use percent_encoding::percent_decode_str;
 use sternpost_auth::authenticate::User;
+use sternpost_clock::Clock;
 use sternpost_golang::strconv::parse_bool;
 use sternpost_meta::audit::Annotations;
 
@@ -24,6 +25,8 @@ pub struct Request {
     pub audit: Option<Arc<Annotations>>,
     /// How long it may take, from the end of its body, unless it goes on as a watch does.
     pub timeout: Duration,
+    /// The time of the server that answers.
+    pub clock: Clock,
 }
 
 /// The parameters of the query string, in order, decoded.

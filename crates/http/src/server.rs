@@ -19,12 +19,12 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sternpost_auth::client_certificate::Presented;
+use sternpost_clock::machine;
 use sternpost_flow::{Owner, Turns};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinSet,
-    time::{MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
@@ -53,8 +53,7 @@ pub async fn serve(
     // It is served once.
     let _ = api.shared.set(Arc::downgrade(&api));
     let table = Connections::new(api.budgets.clone());
-    let mut sweeps = interval(table.sweep_interval());
-    sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut sweep = pin!(machine::sleep_until(machine::now()));
     let (stopping, seen) = watch::channel(false);
     let turns = api.flow.as_ref().map(|control| control.turns().clone());
     // Owns every connection: none outlives this function.
@@ -65,7 +64,8 @@ pub async fn serve(
         let next = tokio::select! {
             biased;
             () = &mut stop => break,
-            _ = sweeps.tick() => {
+            () = &mut sweep => {
+                sweep.as_mut().reset(machine::within(table.sweep_interval()));
                 table.sweep();
                 let (known, unknown) = table.count();
                 api.metrics.set_connections(known, unknown);
@@ -88,7 +88,7 @@ pub async fn serve(
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 table.make_room();
-                sleep(ACCEPT_RETRY).await;
+                machine::sleep(ACCEPT_RETRY).await;
             }
         }
     }
@@ -97,7 +97,8 @@ pub async fn serve(
     drop(listener);
     // Fails only when there is no connection left to tell.
     let _ = stopping.send(true);
-    let drained = timeout(SHUTDOWN_GRACE, async { while connections.join_next().await.is_some() {} }).await;
+    let drained =
+        machine::timeout(SHUTDOWN_GRACE, async { while connections.join_next().await.is_some() {} }).await;
     if drained.is_err() {
         tracing::warn!(connections = connections.len(), "requests still in flight are cut off");
         connections.shutdown().await;
@@ -167,7 +168,7 @@ async fn served(
 ) {
     // Responses are written whole; waiting to fill packets only adds latency.
     let _ = stream.set_nodelay(true);
-    let handshake = timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream));
+    let handshake = machine::timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream));
     let stream = tokio::select! {
         biased;
         () = asked_to_stop(&mut stopping) => return,

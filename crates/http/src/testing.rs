@@ -10,6 +10,7 @@ use sternpost_auth::{
     authenticate::{Authenticator, User},
     token::Token,
 };
+use sternpost_clock::manual::ManualClock;
 use sternpost_discovery::Discovery;
 use sternpost_meta::{
     gvk::GroupVersion,
@@ -22,7 +23,7 @@ use sternpost_openapi::{
     publisher::{Publisher, Unobserved},
 };
 use sternpost_store::{Store, memory::MemoryStore};
-use sternpost_verbs::{Registry, environment::Environment, served::ServedResources};
+use sternpost_verbs::{Registry, served::ServedResources};
 
 use crate::{
     Anonymous, Api, OpenApi, Rbac,
@@ -122,6 +123,7 @@ pub fn request(method: Method, target: &str, pairs: &[(&str, &str)]) -> Request 
         user: Some(Arc::new(User::admin())),
         audit: None,
         timeout: crate::limits::REQUEST_TIMEOUT,
+        clock: ManualClock::at(1_700_000_000).passing().into(),
     }
 }
 
@@ -186,16 +188,6 @@ pub fn now<F: Future>(future: F) -> F::Output {
 
 /// An empty registry in memory.
 fn registry() -> Registry {
-    #[derive(Debug)]
-    struct Fixed;
-    impl Environment for Fixed {
-        fn now(&self) -> i64 {
-            1_700_000_000
-        }
-        fn random(&self, bytes: &mut [u8]) {
-            bytes.fill(7);
-        }
-    }
     struct NoIndex;
     impl Indexer for NoIndex {
         fn fields(&self, _: &ResourceId, _: &[u8]) -> Pairs {
@@ -204,5 +196,5 @@ fn registry() -> Registry {
     }
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Default::default()));
     let (cache, _) = now(Cache::start(store.clone(), Box::new(NoIndex))).unwrap();
-    Registry::new(ServedResources::built_in(), cache, store, Arc::new(Fixed))
+    Registry::new(ServedResources::built_in(), cache, store, ManualClock::at(1_700_000_000).passing().into())
 }

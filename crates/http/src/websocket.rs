@@ -1,7 +1,10 @@
 //! Watches over websocket: the events of a watch, each in a message of its
 //! own, for clients that cannot read a response while it comes.
 
-use std::{pin::Pin, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    time::Duration,
+};
 
 use base64::{
     Engine,
@@ -14,10 +17,10 @@ use http_body_util::BodyExt;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use sha1::{Digest, Sha1};
+use sternpost_clock::machine;
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     sync::mpsc,
-    time::{Instant, interval_at, timeout},
 };
 use tokio_tungstenite::{
     WebSocketStream,
@@ -198,7 +201,7 @@ async fn run(connection: OnUpgrade, body: Body, framing: Framing) {
     let events = Events { framing, body, buffer: BytesMut::new() };
     let end = send(&mut socket, events).await;
     // A client that does not answer in time misses nothing.
-    let _ = timeout(CLOSE_TIMEOUT, close(socket, end)).await;
+    let _ = machine::timeout(CLOSE_TIMEOUT, close(socket, end)).await;
 }
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
@@ -218,8 +221,8 @@ async fn send<S>(socket: &mut WebSocketStream<S>, mut events: Events) -> End
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut pings = interval_at(Instant::now() + WEBSOCKET_PING_INTERVAL, WEBSOCKET_PING_INTERVAL);
-    let mut heard = Instant::now();
+    let mut ping = pin!(machine::sleep(WEBSOCKET_PING_INTERVAL));
+    let mut heard = machine::now();
     loop {
         let message = tokio::select! {
             event = events.next() => match event {
@@ -232,21 +235,23 @@ where
                 // Nothing is expected, so it is not looked at; pings are
                 // answered by the library.
                 Some(Ok(_)) => {
-                    heard = Instant::now();
+                    heard = machine::now();
                     continue;
                 }
                 Some(Err(Error::Capacity(_))) => return End::Ours(CloseCode::Size),
                 Some(Err(Error::Protocol(_))) => return End::Ours(CloseCode::Protocol),
                 Some(Err(_)) | None => return End::Lost,
             },
-            _ = pings.tick() => {
-                if heard.elapsed() > WEBSOCKET_PING_INTERVAL + WEBSOCKET_PING_TIMEOUT {
+            () = &mut ping => {
+                let next = ping.deadline() + WEBSOCKET_PING_INTERVAL;
+                ping.as_mut().reset(next);
+                if machine::elapsed(heard) > WEBSOCKET_PING_INTERVAL + WEBSOCKET_PING_TIMEOUT {
                     return End::Lost;
                 }
                 Message::Ping(Bytes::new())
             }
         };
-        match timeout(WEBSOCKET_WRITE_TIMEOUT, socket.send(message)).await {
+        match machine::timeout(WEBSOCKET_WRITE_TIMEOUT, socket.send(message)).await {
             Ok(Ok(())) => {}
             _ => return End::Lost,
         }
@@ -420,7 +425,7 @@ mod tests {
     async fn a_client_that_does_not_read_is_cut_off() {
         let long = format!("{}\n", "x".repeat(4096));
         let (events, mut socket, _theirs) = connected(&[&long]).await;
-        let start = Instant::now();
+        let start = machine::now();
         assert_eq!(send(&mut socket, events).await, End::Lost);
         assert_eq!(start.elapsed().as_secs(), WEBSOCKET_WRITE_TIMEOUT.as_secs());
     }
@@ -428,7 +433,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_answers_no_ping_is_cut_off() {
         let (events, mut socket, _theirs) = connected(&["{}\n"]).await;
-        let start = Instant::now();
+        let start = machine::now();
         assert_eq!(send(&mut socket, events).await, End::Lost);
         assert_eq!(start.elapsed().as_secs(), 2 * WEBSOCKET_PING_INTERVAL.as_secs());
     }
@@ -444,7 +449,7 @@ mod tests {
             }
             client.close(None).await.unwrap();
         };
-        let start = Instant::now();
+        let start = machine::now();
         let (end, ()) = tokio::join!(send(&mut socket, events), reading);
         assert_eq!(end, End::Theirs);
         assert_eq!(start.elapsed().as_secs(), 9 * WEBSOCKET_PING_INTERVAL.as_secs());

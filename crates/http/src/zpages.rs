@@ -11,6 +11,7 @@ use std::{
 
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
+use sternpost_clock::Clock;
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::status::Status;
 
@@ -29,10 +30,10 @@ pub struct Zpages {
     pub flags: BTreeMap<String, String>,
 }
 
-impl Default for Zpages {
+impl Zpages {
     /// Of a server that starts now, without flags.
-    fn default() -> Self {
-        Self { started: SystemTime::now(), flags: BTreeMap::new() }
+    pub fn new(clock: &Clock) -> Self {
+        Self { started: clock.wall(), flags: BTreeMap::new() }
     }
 }
 
@@ -92,7 +93,7 @@ enum Form {
 }
 
 pub fn serve(pages: &Zpages, page: Page, request: &Request) -> Response {
-    let up = SystemTime::now().duration_since(pages.started).unwrap_or_default();
+    let up = request.clock.wall().duration_since(pages.started).unwrap_or_default();
     let accept = Accept::of(&request.headers);
     match accept.clauses().iter().find_map(|clause| page.form(clause)) {
         Some(Form::Text) => {

@@ -18,7 +18,8 @@ use hyper_util::{
 };
 use rustls::{ClientConfig, pki_types::ServerName};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::{net::TcpStream, time::timeout};
+use sternpost_clock::machine;
+use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tower_service::Service;
 
@@ -80,7 +81,7 @@ impl Service<Uri> for Connector {
         Box::pin(async move {
             let host = address.host().unwrap_or_default();
             let tcp = dial(&egress, via, host, address.port_u16().unwrap_or(443)).await?;
-            let shake = timeout(HANDSHAKE, tls.connect(name, tcp));
+            let shake = machine::timeout(HANDSHAKE, tls.connect(name, tcp));
             let stream =
                 shake.await.map_err(|_| Cause::HandshakeTimeout)?.map_err(|error| Cause::of_tls(&error))?;
             Ok(Stream { io: TokioIo::new(stream) })
@@ -150,7 +151,7 @@ pub async fn dial(egress: &Egress, via: Via, host: &str, port: u16) -> Result<Tc
         let connected = if left == 0 {
             connect.await
         } else {
-            timeout(ADDRESS, connect).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            machine::timeout(ADDRESS, connect).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
         };
         match connected {
             Ok(stream) => {

@@ -22,6 +22,7 @@ use sternpost_auth::{
     client_certificate::ClientAuthority,
 };
 use sternpost_cache::Object;
+use sternpost_clock::machine;
 use sternpost_controllers::api_services;
 use sternpost_http::Api;
 use sternpost_meta::{gvk::GroupVersion, status::Status};
@@ -418,7 +419,7 @@ impl Aggregation {
             };
             tokio::select! {
                 () = waiter.changed(snapshot.revision), if !failed => {}
-                () = tokio::time::sleep(AGAIN), if failed => {}
+                () = machine::sleep(AGAIN), if failed => {}
                 // Whoever could say so is held here.
                 _ = changed.changed() => data = read(self.told.clone()).await,
             }

@@ -5,6 +5,7 @@ use std::{fs, path::PathBuf};
 use anyhow::Context;
 use clap::Args;
 use sternpost_audit::{Audit, Log, LogOptions, Policy};
+use sternpost_clock::Clock;
 
 /// What is told of requests, in the spelling of kube-apiserver.
 #[derive(Debug, Args)]
@@ -31,7 +32,7 @@ pub struct AuditArgs {
 }
 
 /// `None` without a policy.
-pub fn open(args: &AuditArgs) -> anyhow::Result<Option<(Log, Audit)>> {
+pub fn open(args: &AuditArgs, clock: &Clock) -> anyhow::Result<Option<(Log, Audit)>> {
     let (Some(policy), Some(log)) = (&args.audit_policy_file, &args.audit_log_path) else { return Ok(None) };
     let text = fs::read_to_string(policy).with_context(|| format!("cannot read `{}`", policy.display()))?;
     let read = || anyhow::Ok(Policy::read(sternpost_yaml::from_str(&text)?)?);
@@ -42,6 +43,7 @@ pub fn open(args: &AuditArgs) -> anyhow::Result<Option<(Log, Audit)>> {
         max_backups: args.audit_log_maxbackup,
         max_age: args.audit_log_maxage,
     };
-    let (log, sink) = Log::open(options).with_context(|| format!("cannot write `{}`", log.display()))?;
+    let (log, sink) =
+        Log::open(options, clock.clone()).with_context(|| format!("cannot write `{}`", log.display()))?;
     Ok(Some((log, Audit::new(policy, sink))))
 }

@@ -32,7 +32,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use serde_json::Value;
-use tokio::time::{Instant, sleep, timeout_at};
+use sternpost_clock::machine;
 use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -185,21 +185,21 @@ impl Client {
     /// Asks for a path below the server's URL. Of an answer that is no success only the beginning
     /// may be there.
     pub async fn send(&self, path: &str, headers: &HeaderMap) -> anyhow::Result<Reply> {
-        let deadline = Instant::now() + self.limit;
+        let deadline = machine::now() + self.limit;
         let asked = async {
             let mut retries = 0;
             loop {
                 let reply = self.send_once(path, headers).await?;
-                let left = deadline.saturating_duration_since(Instant::now());
+                let left = deadline.saturating_duration_since(machine::now());
                 match reply.pause() {
                     // A pause with no time left after it would only hide what the server said.
-                    Some(pause) if retries < MAX_RETRIES && pause < left => sleep(pause).await,
+                    Some(pause) if retries < MAX_RETRIES && pause < left => machine::sleep(pause).await,
                     _ => return Ok(reply),
                 }
                 retries += 1;
             }
         };
-        match timeout_at(deadline, asked).await {
+        match machine::timeout_at(deadline, asked).await {
             Ok(reply) => reply,
             Err(_) => Err(TimedOut { limit: self.limit }).with_context(|| self.cannot_get(path)),
         }

@@ -2,11 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::anyhow;
-use aws_lc_rs::rand;
 use clap::Args;
 use sha2::{Digest, Sha256};
 use sternpost_auth::service_account::Reference;
+use sternpost_clock::{Clock, machine};
 use sternpost_controllers::{
     Options, SecretToken,
     server_lease::{self, ServerIdentity},
@@ -14,7 +13,7 @@ use sternpost_controllers::{
 };
 use sternpost_http::Api;
 use sternpost_tasks::Tasks;
-use sternpost_verbs::environment;
+use sternpost_verbs::names;
 use tokio::sync::oneshot;
 
 use crate::{serve::STACK_BYTES, service_accounts::parse_seconds};
@@ -47,7 +46,7 @@ impl Running {
             && lease.send(answer).is_ok()
         {
             // Left behind it expires.
-            let _ = tokio::time::timeout(LEASE_END, ended).await;
+            let _ = machine::timeout(LEASE_END, ended).await;
         }
     }
 }
@@ -78,7 +77,7 @@ pub fn start(
     };
     let (stop, stopped) = oneshot::channel();
     let has_lease = options.switches.is_on(SERVER_LEASE);
-    let lease = if has_lease { Some((identity(&api.server_address)?, stopped)) } else { None };
+    let lease = has_lease.then(|| (identity(&api.server_address, &api.registry.clock), stopped));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (registry, tasks) = (api.registry.clone(), tasks.clone());
     let work = move || {
@@ -97,13 +96,13 @@ pub fn start(
 }
 
 /// Who this server is, by the name of its machine.
-fn identity(address: &str) -> anyhow::Result<ServerIdentity> {
+fn identity(address: &str, clock: &Clock) -> ServerIdentity {
     let hostname = hostname();
     let name = lease_name(&hostname);
     let mut random = [0; 16];
-    rand::fill(&mut random).map_err(|_| anyhow!("the system has no randomness"))?;
-    let holder = format!("{name}_{}", environment::uuid(random));
-    Ok(ServerIdentity { name, holder, hostname, address: address.to_owned() })
+    clock.random(&mut random);
+    let holder = format!("{name}_{}", names::uuid(random));
+    ServerIdentity { name, holder, hostname, address: address.to_owned() }
 }
 
 fn hostname() -> String {

@@ -43,7 +43,7 @@ pub enum TokenRule {
 pub fn in_memory(address: IpAddr, now: SystemTime) -> anyhow::Result<Credentials> {
     let authority = Authority::make(now)?;
     let serving = authority.sign_serving(address, now)?;
-    Ok(Credentials { token: Token::generate()?, serving, trusted: authority.certificate().into() })
+    Ok(Credentials { token: Token::generate(), serving, trusted: authority.certificate().into() })
 }
 
 /// Those in the data directory. What is missing, damaged, about to expire or
@@ -112,7 +112,7 @@ fn kept_token(dir: &DataDir, rule: TokenRule) -> anyhow::Result<Token> {
             Err(error) => tracing::warn!(%error, "the admin token is damaged; making a new one"),
         }
     }
-    let token = Token::generate()?;
+    let token = Token::generate();
     write_private(&dir.file(TOKEN), token.reveal())?;
     Ok(token)
 }

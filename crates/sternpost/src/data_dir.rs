@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context, anyhow};
 
 use crate::error::Hinted;
+use sternpost_clock::machine;
 
 /// An open data directory. One process at a time has it.
 #[derive(Debug)]
@@ -91,7 +92,7 @@ pub fn replace(path: &Path, content: &str, owner: Owner<'_>) -> anyhow::Result<(
     };
     // Not guessable ahead of time, and never opened if it exists: the
     // directory may be one that others can write to.
-    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let nanos = machine::wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let temporary = dir.join(format!(".{}.{}-{nanos}", name.to_string_lossy(), std::process::id()));
     let result = write_new(&temporary, content, owner)
         .and_then(|()| fs::rename(&temporary, path))

@@ -19,8 +19,9 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use sha2::{Digest, Sha256};
+use sternpost_clock::machine;
 use sternpost_kustomize::files::{Command, FetchError, Fetcher, Ran, Repository};
-use tokio::{net::TcpStream, time::timeout};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs, pki_types::ServerName};
 
@@ -120,7 +121,7 @@ impl Fetcher for Network<'_> {
             .build()
             .map_err(|error| FetchError::Other(error.to_string()))?;
         let other = |error: &anyhow::Error| FetchError::Other(format!("Get \"{url}\": {error:#}"));
-        let answer = runtime.block_on(async { timeout(HTTP_TIMEOUT, get(url)).await });
+        let answer = runtime.block_on(async { machine::timeout(HTTP_TIMEOUT, get(url)).await });
         let (status, body) = match answer {
             Err(_) => return Err(other(&anyhow!("no answer within {} s", HTTP_TIMEOUT.as_secs()))),
             Ok(answer) => answer.map_err(|error| other(&error))?,

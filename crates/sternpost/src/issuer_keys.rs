@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use anyhow::{Context, anyhow};
@@ -14,10 +14,11 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use sternpost_auth::oidc::Issuer;
+use sternpost_clock::{Clock, machine};
 use sternpost_http::IssuerKeys;
 use sternpost_outbound::{Egress, Via, connect::dial};
 use sternpost_tasks::Tasks;
-use tokio::{sync::watch, time::timeout};
+use tokio::sync::watch;
 use tokio_rustls::{
     TlsConnector,
     rustls::{
@@ -38,6 +39,7 @@ const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
 pub struct KeyFetcher {
     egress: Egress,
     tasks: Tasks,
+    clock: Clock,
     /// Issuers that are being asked, by URL. What is received is that it is over.
     asking: Arc<Mutex<HashMap<String, watch::Receiver<()>>>>,
 }
@@ -53,8 +55,8 @@ impl IssuerKeys for KeyFetcher {
 }
 
 impl KeyFetcher {
-    pub fn new(egress: Egress, tasks: Tasks) -> Self {
-        Self { egress, tasks, asking: Arc::default() }
+    pub fn new(egress: Egress, tasks: Tasks, clock: Clock) -> Self {
+        Self { egress, tasks, clock, asking: Arc::default() }
     }
 
     /// Asks in a task of its own, which ends within its time: a caller who goes
@@ -66,13 +68,13 @@ impl KeyFetcher {
         }
         let (sender, over) = watch::channel(());
         asking.insert(issuer.url().to_owned(), over.clone());
-        let egress = self.egress.clone();
+        let (egress, clock) = (self.egress.clone(), self.clock.clone());
         let asked = Asked { keys: self.clone(), url: issuer.url().to_owned(), _over: sender };
         self.tasks.once("issuer-keys", async move {
             let _asked = asked;
-            let answer = timeout(TIMEOUT, keys(&issuer, &egress)).await;
+            let answer = machine::timeout(TIMEOUT, keys(&issuer, &egress)).await;
             let answer = answer.unwrap_or_else(|_| Err(anyhow!("no answer within {} s", TIMEOUT.as_secs())));
-            let now = SystemTime::now();
+            let now = clock.wall();
             let taken = answer.and_then(|document| Ok(issuer.fetched(&document, now)?));
             if let Err(error) = taken {
                 issuer.not_fetched(now);

@@ -5,10 +5,11 @@
 //! Exit codes: 0 done, 1 the work failed, 2 wrong usage. Data goes to stdout,
 //! everything else to stderr.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in the machine's time"))]
+
 use std::{
     io::{self, Write},
     process::ExitCode,
-    time::Instant,
 };
 
 use clap::Parser;
@@ -17,6 +18,7 @@ use crate::{
     cli::{Cli, Command},
     envtest::Role,
 };
+use sternpost_clock::machine;
 
 mod admission;
 mod aggregation;
@@ -59,7 +61,7 @@ mod webhooks;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let started = Instant::now();
+    let started = machine::now();
     if let Some(exit) = stand_in(started) {
         return exit;
     }
@@ -93,7 +95,7 @@ fn main() -> ExitCode {
 }
 
 /// Plays the part that the program's name asks for, if it does.
-fn stand_in(started: Instant) -> Option<ExitCode> {
+fn stand_in(started: machine::Instant) -> Option<ExitCode> {
     let mut words = std::env::args_os();
     let role = Role::of(&words.next()?)?;
     let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();

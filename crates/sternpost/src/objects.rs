@@ -1,24 +1,21 @@
 //! Where objects are kept: builds the store, the cache and the registry.
 
-use std::{
-    io::Write,
-    path::Path,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{io::Write, path::Path, sync::Arc};
 
 use anyhow::Context;
-use aws_lc_rs::rand;
 use sternpost_cache::Cache;
+use sternpost_clock::Clock;
 use sternpost_http::Rbac;
 use sternpost_meta::authorize::{AlwaysAllow, Authorizer};
 use sternpost_outbound::Egress;
-use sternpost_store::{Stopped, Store, WatchError, memory::MemoryStore};
+use sternpost_store::{
+    Stopped, Store, WatchError,
+    memory::{self, MemoryStore},
+};
 use sternpost_store_redb::{OpenError, Options, RedbStore};
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{
-    ObjectSize, Registry, admission::Chain, environment::Environment, index::Selectable,
-    served::ServedResources, startup,
+    ObjectSize, Registry, admission::Chain, index::Selectable, served::ServedResources, startup,
 };
 
 use crate::{
@@ -40,6 +37,7 @@ pub struct Objects {
 
 /// What objects are served by.
 pub struct Settings {
+    pub clock: Clock,
     /// Where the server will listen.
     pub port: u16,
     pub admission: Chain,
@@ -52,17 +50,24 @@ pub struct Settings {
 /// Opens the store in `dir`, or one in memory, and everything above it. A store
 /// that fails ends the process: what is not durable must not be answered.
 pub async fn open(dir: Option<&Path>, settings: Settings, tasks: &Tasks) -> anyhow::Result<Objects> {
-    let Settings { port, admission, authorization, object_size, routing, egress } = settings;
+    let Settings { clock, port, admission, authorization, object_size, routing, egress } = settings;
     let (store, refusing): (Arc<dyn Store>, Box<Refusing>) = match dir {
         Some(dir) => {
             let dir = dir.to_owned();
-            let open = move || RedbStore::open(&dir, Options::default());
+            let options = Options { clock: clock.clone(), ..Options::default() };
+            let open = move || RedbStore::open(&dir, options);
             let store = tokio::task::spawn_blocking(open).await.context("the store did not open")?;
             let store = store.map_err(with_hint)?;
             let refusing = store.refusing();
             (Arc::new(store), Box::new(refusing))
         }
-        None => (Arc::new(MemoryStore::default()), Box::new(|| None)),
+        None => (
+            Arc::new(MemoryStore::new(memory::Options {
+                clock: clock.clone(),
+                ..memory::Options::default()
+            })),
+            Box::new(|| None),
+        ),
     };
     let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await?;
     let stopped = store.stopped();
@@ -81,7 +86,7 @@ pub async fn open(dir: Option<&Path>, settings: Settings, tasks: &Tasks) -> anyh
         AuthorizationMode::Rbac => Arc::new(Rbac::new(&cache)),
         AuthorizationMode::AlwaysAllow => Arc::new(AlwaysAllow),
     };
-    let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), Arc::new(System));
+    let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), clock);
     let registry = registry.with_object_size(match object_size {
         ObjectSizeLimit::Etcd => ObjectSize::AsInEtcd,
         ObjectSizeLimit::None => ObjectSize::Unlimited,
@@ -114,21 +119,4 @@ fn end(why: &str) -> ! {
     // If nobody reads it there is nobody to tell.
     let _ = writeln!(std::io::stderr(), "error: {why}");
     std::process::exit(1);
-}
-
-/// The machine's clock and its randomness.
-#[derive(Debug)]
-struct System;
-
-impl Environment for System {
-    fn now(&self) -> i64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        if rand::fill(bytes).is_err() {
-            end("the system has no randomness");
-        }
-    }
 }

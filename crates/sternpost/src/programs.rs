@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Child, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
+use sternpost_clock::machine;
 use sternpost_kustomize::files::{Command, Ran, Runner};
 
 /// How often a program with a time limit is looked after.
@@ -24,7 +25,7 @@ impl Temporary {
     /// A new directory for this process alone; a number ends its name.
     pub fn directory(&self, prefix: &str) -> io::Result<PathBuf> {
         let base = std::env::temp_dir();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = machine::wall().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut number = u64::from(now.subsec_nanos()) << 20 | u64::from(process::id());
         loop {
             let path = base.join(format!("{prefix}{number}"));
@@ -83,7 +84,7 @@ impl Runner for Programs<'_> {
 /// Runs a program to its end or, with a limit, to that: the error then is
 /// [`io::ErrorKind::TimedOut`].
 pub fn run(command: &Command, limit: Option<Duration>) -> io::Result<Ran> {
-    let started = Instant::now();
+    let started = machine::now();
     // A relative path is one from where the program runs.
     let program = match &command.directory {
         Some(directory) if command.program.contains('/') => directory.join(&command.program),
@@ -113,7 +114,7 @@ pub fn run(command: &Command, limit: Option<Duration>) -> io::Result<Ran> {
     let status = wait(&mut child, deadline)?;
     let received = |from: &Receiver<Vec<u8>>| match deadline {
         None => Ok(from.recv().unwrap_or_default()),
-        Some(deadline) => match from.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        Some(deadline) => match from.recv_timeout(deadline.saturating_duration_since(machine::now())) {
             Err(RecvTimeoutError::Timeout) => Err(io::Error::from(io::ErrorKind::TimedOut)),
             received => Ok(received.unwrap_or_default()),
         },
@@ -134,17 +135,17 @@ fn read(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     receiver
 }
 
-fn wait(child: &mut Child, deadline: Option<Instant>) -> io::Result<process::ExitStatus> {
+fn wait(child: &mut Child, deadline: Option<machine::Instant>) -> io::Result<process::ExitStatus> {
     let Some(deadline) = deadline else { return child.wait() };
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if Instant::now() >= deadline {
+        if machine::now() >= deadline {
             child.kill()?;
             child.wait()?;
             return Err(io::ErrorKind::TimedOut.into());
         }
-        thread::sleep(LOOK);
+        machine::block(LOOK);
     }
 }

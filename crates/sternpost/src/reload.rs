@@ -17,6 +17,7 @@ use arc_swap::ArcSwap;
 use sternpost_auth::{
     certificate::Serving, client_certificate::ClientAuthority, request_header::FrontProxies,
 };
+use sternpost_clock::machine;
 use sternpost_http::Api;
 use tokio_rustls::rustls::ServerConfig;
 
@@ -72,7 +73,7 @@ pub fn start(
         }
         let args = Arc::new(args);
         loop {
-            tokio::time::sleep(INTERVAL).await;
+            machine::sleep(INTERVAL).await;
             // A file may be on a disk that does not answer.
             let args = args.clone();
             let looked = tokio::task::spawn_blocking(move || {

@@ -8,7 +8,7 @@ use std::{
     process::exit,
     sync::{Arc, Mutex},
     thread::available_parallelism,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use anyhow::Context;
@@ -19,6 +19,8 @@ use sternpost_auth::{
     authenticate::{Authenticator, User},
     token::Token,
 };
+use sternpost_clock::Clock;
+use sternpost_clock::machine;
 use sternpost_discovery::Discovery;
 use sternpost_http::{
     Anonymous, Api, OpenApi, OpenApiMetrics, TokenObjects, cors::Cors, metrics::Metrics, server,
@@ -69,7 +71,7 @@ pub const STACK_BYTES: usize = 8 << 20;
 /// How long threads may take to end when the server has stopped.
 const END_GRACE: Duration = Duration::from_secs(5);
 
-pub fn run(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
+pub fn run(args: &ServeArgs, started: machine::Instant) -> anyhow::Result<()> {
     logging::init(args.log_format, args.log_level);
     // The runtime panics if it cannot have them.
     ensure_threads(workers() + OTHER_THREADS, STACK_BYTES)?;
@@ -124,7 +126,8 @@ pub fn workers() -> usize {
     available_parallelism().map_or(1, usize::from).min(MAX_WORKERS)
 }
 
-async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
+async fn serve(args: &ServeArgs, started: machine::Instant) -> anyhow::Result<()> {
+    let clock = Clock::system();
     let limits = args.limits.limits(limits::raise_open_files())?;
     let mut admission = Chain::new(&args.enable_admission_plugins, &args.disable_admission_plugins)?;
     if let Some(path) = &args.admission_control_config_file {
@@ -150,7 +153,8 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     let listener =
         TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(args.listen, &error))?;
     let address = listener.local_addr().context("cannot read the listening address")?;
-    let now = SystemTime::now();
+    // Certificates are judged by others, in their time.
+    let now = machine::wall();
     let egress = Egress::new(address, args.egress_allow.clone());
 
     let Credentials { token, mut serving, mut trusted } = match &dir {
@@ -175,6 +179,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     let tasks = Tasks::default();
     let objects = dir.as_ref().map(|dir| dir.file("objects"));
     let settings = objects::Settings {
+        clock: clock.clone(),
         port: address.port(),
         admission,
         authorization: args.authorization_mode,
@@ -196,14 +201,14 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
 
     let reachable = reachable(address);
     let mut counters = Registry::default();
-    let openapi = openapi(args, &mut counters, now);
+    let openapi = openapi(args, &mut counters, clock.wall());
     let (health, start) = health::checks(args, store.clone(), refusing, &tasks);
     start.objects.done();
     let mut api = Api::new(
         authenticator,
         &Discovery::new(sternpost_builtin::groups().to_vec()),
         health,
-        Metrics::new(counters, now),
+        Metrics::new(counters, clock.wall()),
         openapi,
         registry,
         reachable.to_string(),
@@ -212,7 +217,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     if args.authorization_mode == AuthorizationMode::Rbac {
         api.anonymous = Anonymous::AsAnyUser;
     }
-    api.issuer_keys = Some(Arc::new(KeyFetcher::new(egress.clone(), tasks.clone())));
+    api.issuer_keys = Some(Arc::new(KeyFetcher::new(egress.clone(), tasks.clone(), clock.clone())));
     let origins: Vec<&str> =
         args.cors_allowed_origins.iter().flat_map(|origins| &origins.0).map(String::as_str).collect();
     if !origins.is_empty() {
@@ -226,7 +231,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
 
     let aggregation = Aggregation::open(args, dir.as_ref(), &api.registry, egress, now)?;
     api.remotes = aggregation.remotes();
-    let (audit_log, audit) = audit::open(&args.audit)?.unzip();
+    let (audit_log, audit) = audit::open(&args.audit, &clock)?.unzip();
     api.audit = audit;
     api.flow = flow::start(&args.flow, &api.registry.cache, &tasks);
     start.flow.done();
@@ -250,7 +255,7 @@ async fn serve(args: &ServeArgs, started: Instant) -> anyhow::Result<()> {
     // Connections are accepted by the kernel since `bind`. Not a log line: it
     // is what whoever started the server waits for, at any log level. If nobody
     // reads it, the server serves all the same.
-    let took = started.elapsed().as_millis();
+    let took = machine::elapsed(started).as_millis();
     let place = kubeconfig.path().map(|path| format!("; kubeconfig: {}", path.display())).unwrap_or_default();
     let _ = writeln!(io::stderr(), "sternpost is ready on {url} in {took} ms{place}");
 

@@ -4,6 +4,7 @@
 //! request a line, with its user, the code, the message, warnings and the notes of PodSecurity for the
 //! audit log.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(
     dead_code,
     clippy::unwrap_used,

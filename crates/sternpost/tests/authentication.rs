@@ -1,6 +1,7 @@
 //! Tokens of other issuers, front proxies, callers without a credential, and
 //! what is read again without a restart: against the whole server.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::{

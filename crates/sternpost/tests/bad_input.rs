@@ -2,6 +2,7 @@
 //! message with the place where there is one, nothing on standard output, and a
 //! file that `-o` names left as it was.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Attacks on what the server has: connections, memory, patience. Whatever
 //! goes on, `/readyz` and a second user are answered.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(
     dead_code,
     clippy::unwrap_used,

@@ -1,6 +1,7 @@
 //! The drill of `docs/durability.md`: a store is damaged, refused, checked, saved and served again.
 
 #![cfg(unix)]
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,5 +1,6 @@
 //! The controllers of a running server, as clients see them.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(
     dead_code,
     clippy::unwrap_used,

@@ -2,6 +2,7 @@
 //!
 //! Texts are those that kube-apiserver 1.36.4 gave when the same was done to it.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -2,6 +2,7 @@
 //!
 //! Nothing here leaves the machine: what is refused is not dialled.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,6 +1,7 @@
 //! Called by other names, as envtest calls its programs.
 
 #![cfg(unix)]
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{

@@ -1,6 +1,7 @@
 //! What builds take from other hosts, all of them on this machine: files over
 //! https from a server with an authority of its own, repositories by git.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::io::{Read, Write};

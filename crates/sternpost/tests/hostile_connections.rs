@@ -1,5 +1,6 @@
 //! Connections of HTTP/2 that are made to hurt.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(
     dead_code,
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
 //! How large an object may be, to the byte, as kube-apiserver 1.36.4 with etcd 3.6 answered.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(
     dead_code,
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
 //! Quotas and accounts of a running server with all its controllers.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(
     dead_code,
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
 //! The whole server as a client sees it: over TLS, HTTP/1.1 and HTTP/2.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{

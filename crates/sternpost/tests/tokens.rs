@@ -1,6 +1,7 @@
 //! Who is let in, and who is not: service-account tokens and client
 //! certificates against the whole server.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::{

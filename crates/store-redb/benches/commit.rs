@@ -3,6 +3,7 @@
 //! `cargo bench -p sternpost-store-redb [-- DIRECTORY]`
 
 // A program that reports to a person, and stops at the first error.
+#![allow(clippy::disallowed_methods, reason = "what is measured is the machine's time")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::{

@@ -11,10 +11,10 @@ use std::{
 
 use bytes::Bytes;
 use redb::StorageBackend;
+use sternpost_clock::Clock;
 use sternpost_store::{
     BoxFuture, CommitError, Committed, Follower, Found, KeyRange, Page, ReadError, Revision, Stopped, Store,
     Transaction, Watch,
-    clock::{Clock, SystemClock},
     hub::{DEFAULT_WATCH_QUEUE, Hub},
     mvcc::Mvcc,
     retention::Retention,
@@ -42,7 +42,9 @@ pub struct Options {
     pub retention: Retention,
     /// Deliveries that may wait for one watcher before it is cut off.
     pub watch_queue: NonZeroUsize,
-    pub clock: Arc<dyn Clock>,
+    /// By which history is kept: wall time, because ages must survive a restart. It decides no order: a
+    /// leap can do no more than drop history early, or keep it until its other bounds are reached.
+    pub clock: Clock,
     /// How often the store looks for expired history, and for space on a disk
     /// that was full, when nobody writes.
     pub tick: Duration,
@@ -76,7 +78,7 @@ impl Default for Options {
         Self {
             retention: Retention::default(),
             watch_queue: DEFAULT_WATCH_QUEUE,
-            clock: Arc::new(SystemClock),
+            clock: Clock::system(),
             tick: TICK,
         }
     }

@@ -5,8 +5,9 @@ use std::{
     time::Duration,
 };
 
+use sternpost_clock::Clock;
 use sternpost_store::{
-    CommitError, Committed, ReadError, Revision, Stopped, Transaction, clock::Clock, hub::Hub, mvcc::Pending,
+    CommitError, Committed, ReadError, Revision, Stopped, Transaction, hub::Hub, mvcc::Pending,
     retention::Retention, watch::Batch,
 };
 use tokio::sync::{mpsc, oneshot};
@@ -64,7 +65,7 @@ pub struct Writer {
     pub engine: Engine,
     pub hub: Arc<Hub>,
     pub retention: Retention,
-    pub clock: Arc<dyn Clock>,
+    pub clock: Clock,
     pub refusing: Refusing,
     /// Before this time no write is tried, in milliseconds since 1970.
     pub retry_at: u64,
@@ -150,7 +151,7 @@ impl Writer {
 
     /// The way of a write: decide, make durable, publish, answer.
     fn commit(&mut self, group: Vec<(Transaction, Answer)>) -> Result<(), Stopped> {
-        let now = self.clock.now();
+        let now = self.clock.unix_millis();
 
         // Decide all in order, each on top of those before it.
         let mut pending = Pending::default();
@@ -239,7 +240,7 @@ impl Writer {
             }
         }
         loop {
-            let now = self.clock.now();
+            let now = self.clock.unix_millis();
             let expired = self.hub.read(|mvcc| Ok(mvcc.expired(&self.retention, FORGET_PER_TICK, now)));
             let Ok(Some(to)) = expired else { return Ok(()) };
             match self.compact(to) {
@@ -267,7 +268,7 @@ impl Writer {
     ) -> Result<(), WriteError> {
         let refused = self.refusing.reason();
         if let Some(reason) = &refused
-            && self.clock.now() < self.retry_at
+            && self.clock.unix_millis() < self.retry_at
         {
             return Err(WriteError::NoSpace { reason: Arc::clone(reason) });
         }
@@ -279,7 +280,7 @@ impl Writer {
                 Ok(())
             }
             Err(WriteError::NoSpace { reason }) => {
-                self.retry_at = self.clock.now().saturating_add(RETRY_MILLIS);
+                self.retry_at = self.clock.unix_millis().saturating_add(RETRY_MILLIS);
                 self.refusing.set(Some(Arc::clone(&reason)));
                 Err(WriteError::NoSpace { reason })
             }

@@ -10,11 +10,11 @@
 
 mod support;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
+use sternpost_clock::manual::ManualClock;
 use sternpost_store::{
     CommitError, Committed, Revision, Stopped, Store, Transaction, Write,
-    clock::ManualClock,
     conformance::{
         Rng, block_on,
         model::{Expected, Model},
@@ -49,8 +49,8 @@ async fn lives(seed: u64) {
     let mut disk = fresh();
     let max_events = 30 + usize::try_from(rng.below(100)).unwrap();
     let retention = Retention { max_events, ..Retention::UNBOUNDED };
-    let clock = Arc::new(ManualClock::at(1_000_000));
-    let options = || Options { retention, clock: clock.clone(), ..Options::default() };
+    let clock = ManualClock::at(1000);
+    let options = || Options { retention, clock: clock.clock(), ..Options::default() };
     let mut unanswered = Unanswered::new();
     for _ in 0..LIVES {
         let store = open(&disk, options());

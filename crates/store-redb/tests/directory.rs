@@ -1,16 +1,17 @@
 //! Opening a directory: the lock, foreign files, restarts, damage.
 
 // Helpers outside `#[test]` functions fail the test the same way.
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use redb::TableDefinition;
+use sternpost_clock::manual::ManualClock;
 use sternpost_store::{
     KeyRange, Revision, Store, Transaction, Write,
-    clock::ManualClock,
     conformance::{
         Rng, block_on, drain,
         model::Model,
@@ -126,10 +127,10 @@ fn a_watch_resumes_across_restarts() {
 #[test]
 fn history_is_forgotten_on_disk_as_well() {
     block_on(async {
-        let clock = Arc::new(ManualClock::at(1_000_000));
+        let clock = ManualClock::at(1000);
         let retention =
             Retention { max_age: Duration::from_secs(300), max_events: 500, max_bytes: usize::MAX };
-        let options = || Options { retention, clock: clock.clone(), ..Options::default() };
+        let options = || Options { retention, clock: clock.clock(), ..Options::default() };
         let mut disk = fresh();
         let mut store = open_disk(&disk, options());
         for _ in 0..700 {
@@ -162,10 +163,10 @@ fn history_is_forgotten_on_disk_as_well() {
 #[test]
 fn a_store_that_nobody_writes_to_forgets_as_well() {
     block_on(async {
-        let clock = Arc::new(ManualClock::at(1_000_000));
+        let clock = ManualClock::at(1000);
         let retention = Retention { max_age: Duration::from_secs(300), ..Retention::UNBOUNDED };
         let tick = Duration::from_millis(1);
-        let options = || Options { retention, clock: clock.clone(), tick, ..Options::default() };
+        let options = || Options { retention, clock: clock.clock(), tick, ..Options::default() };
         let disk = fresh();
         let store = open_disk(&disk, options());
         let mut last = Revision::FIRST;

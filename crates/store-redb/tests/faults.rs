@@ -1,16 +1,17 @@
 //! Single faults at every point of a fixed script, and a slow disk.
 
 // Helpers outside `#[test]` functions fail the test the same way.
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
+use sternpost_clock::manual::ManualClock;
 use sternpost_store::{
     Bytes, CommitError, Delivery, KeyRange, ReadError, Revision, Stopped, Store, Transaction, WatchError,
     Write,
-    clock::ManualClock,
     conformance::{Rng, block_on, drain, model::Model},
 };
 use sternpost_store_redb::{OpenError, Options, RedbStore};
@@ -126,8 +127,8 @@ fn a_full_disk_refuses_writes_and_loses_nothing_until_there_is_room() {
 }
 
 async fn full_and_then_not(fault: Fault, at: u64) {
-    let clock = Arc::new(ManualClock::at(1_000_000));
-    let options = || Options { clock: clock.clone(), ..Options::default() };
+    let clock = ManualClock::at(1000);
+    let options = || Options { clock: clock.clock(), ..Options::default() };
     let disk = fresh();
     let store = open(&disk, options());
     let refusing = store.refusing();
@@ -186,10 +187,10 @@ async fn full_and_then_not(fault: Fault, at: u64) {
 #[test]
 fn a_disk_that_was_full_is_looked_at_again_without_a_write() {
     block_on(async {
-        let clock = Arc::new(ManualClock::at(1_000_000));
+        let clock = ManualClock::at(1000);
         let tick = Duration::from_millis(1);
         let disk = fresh();
-        let store = open(&disk, Options { clock: clock.clone(), tick, ..Options::default() });
+        let store = open(&disk, Options { clock: clock.clock(), tick, ..Options::default() });
         let refusing = store.refusing();
         disk.fail(Fault::Full, 0);
         let write = Transaction::write([Write::put("a", "1")]);

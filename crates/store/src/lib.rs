@@ -14,11 +14,10 @@
 //! - what was compacted is refused, never answered from what is left.
 //!
 //! The crate does not know objects, resources or HTTP, and does no I/O; time
-//! enters through [`clock::Clock`].
+//! enters through [`sternpost_clock::Clock`].
 
 use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
 
-pub mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod hub;

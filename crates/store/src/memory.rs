@@ -2,10 +2,11 @@
 
 use std::{num::NonZeroUsize, sync::Arc};
 
+use sternpost_clock::Clock;
+
 use crate::{
     BoxFuture, Bytes, CommitError, Committed, Follower, Found, KeyRange, Page, ReadError, Revision, Stopped,
     Store, Transaction, Watch,
-    clock::{Clock, SystemClock},
     hub::{DEFAULT_WATCH_QUEUE, Hub},
     mvcc::Mvcc,
     retention::Retention,
@@ -22,16 +23,14 @@ pub struct Options {
     pub retention: Retention,
     /// Deliveries that may wait for one watcher before it is cut off.
     pub watch_queue: NonZeroUsize,
-    pub clock: Arc<dyn Clock>,
+    /// By which history is kept: wall time, because ages must survive a restart. It decides no order: a
+    /// leap can do no more than drop history early, or keep it until its other bounds are reached.
+    pub clock: Clock,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            retention: Retention::default(),
-            watch_queue: DEFAULT_WATCH_QUEUE,
-            clock: Arc::new(SystemClock),
-        }
+        Self { retention: Retention::default(), watch_queue: DEFAULT_WATCH_QUEUE, clock: Clock::system() }
     }
 }
 
@@ -66,9 +65,9 @@ impl Store for MemoryStore {
     }
 
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
-        Box::pin(
-            async move { self.hub.commit(transaction, &self.options.retention, self.options.clock.now()) },
-        )
+        Box::pin(async move {
+            self.hub.commit(transaction, &self.options.retention, self.options.clock.unix_millis())
+        })
     }
 
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {

@@ -8,6 +8,8 @@
 //!
 //! This crate does not know what the tasks do, nor who asks whether they run.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in the machine's time"))]
+
 use std::{
     collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -16,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use sternpost_clock::machine;
 use tokio::task::JoinSet;
 
 /// Before a task is begun again; twice as long each time it fails soon.
@@ -104,16 +107,16 @@ async fn begun_again<Work: Future<Output = ()>>(
 ) {
     let mut pause = FIRST_PAUSE;
     loop {
-        let begun = tokio::time::Instant::now();
+        let begun = machine::now();
         // Boxed, so that what is begun anew takes the place of what was.
         if !goes_on(watched(name, Box::pin(begin())).await) {
             return;
         }
-        if begun.elapsed() >= SOUND {
+        if machine::elapsed(begun) >= SOUND {
             pause = FIRST_PAUSE;
         }
         tracing::warn!(task = name, seconds = pause.as_secs_f64(), "a task is begun again after a pause");
-        tokio::time::sleep(pause).await;
+        machine::sleep(pause).await;
         pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
     }
 }

@@ -26,7 +26,7 @@ impl Cluster for Registry {
 
     fn choose(&self, candidates: usize) -> usize {
         let mut bytes = [0u8; 8];
-        self.environment.random(&mut bytes);
+        self.clock.random(&mut bytes);
         usize::try_from(u64::from_le_bytes(bytes) >> 1).unwrap_or_default() % candidates.max(1)
     }
 

@@ -15,8 +15,8 @@ use sternpost_store::{CommitError, Transaction};
 use crate::registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status};
 use crate::{
     admission::{self, Attributes, Operation},
-    environment::{generate_name, new_uid},
     list::version_number,
+    names::{generate_name, new_uid},
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
 };
@@ -83,7 +83,7 @@ impl Registry {
             let again = generated || !claimless;
             let mut candidate = if again { object.clone() } else { std::mem::take(&mut object) };
             if generated && !base.is_empty() {
-                let name = generate_name(&*self.environment, &base);
+                let name = generate_name(&self.clock, &base);
                 candidate.object_mut("metadata").set("name", name);
                 // Some defaults are made of the name.
                 (target.served.strategy.default)(&mut candidate);
@@ -187,7 +187,7 @@ impl Registry {
     pub(crate) fn begin(&self, target: Target<'_>, object: &mut Value) {
         let generation = target.served.strategy.generation;
         let now = self.now();
-        let uid = new_uid(&*self.environment);
+        let uid = new_uid(&self.clock);
         let metadata = object.object_mut("metadata");
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
             metadata.remove(field);

@@ -258,7 +258,7 @@ impl Registry {
             }
             return;
         }
-        let time = Timestamp::from_unix(self.environment.now() + grace, 0).to_time();
+        let time = Timestamp::from_unix(self.clock.unix_seconds() + grace, 0).to_time();
         let generation = metadata.int("generation").unwrap_or_default();
         let metadata = object.object_mut("metadata");
         metadata.set("deletionTimestamp", time);

@@ -218,7 +218,7 @@ impl Registry {
         query: &ListQuery,
     ) -> Result<Listed, Status> {
         let token = Token::parse(&query.continue_token)?;
-        let period = self.environment.now().div_euclid(COMPACTION_SECONDS);
+        let period = self.clock.unix_seconds().div_euclid(COMPACTION_SECONDS);
         if let Some(token) = token.as_ref().filter(|token| token.is_compacted(period)) {
             return Err(expired_token(token));
         }

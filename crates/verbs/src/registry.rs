@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use sternpost_cache::{Cache, Object, ResourceCache, ResourceId, Snapshot};
+use sternpost_clock::{Clock, machine};
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::{
     audit::Annotations,
@@ -15,14 +16,12 @@ use sternpost_meta::{
 };
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_store::{CommitError, Revision, Store, Transaction};
-use tokio::time::Instant;
 
 use crate::{
     admission::{self, Chain, Charges, Policies, Webhooks},
     claims::Claimed,
     custom::{Callouts, NoCallouts},
     definitions,
-    environment::Environment,
     etcd_limit::ObjectSize,
     served::{Served, ServedResources},
 };
@@ -40,7 +39,8 @@ pub struct Registry {
     /// Where the definitions of custom resources are.
     definitions: Arc<ResourceCache>,
     store: Arc<dyn Store>,
-    pub(crate) environment: Arc<dyn Environment>,
+    /// When everything here happens.
+    pub clock: Clock,
     pub(crate) admission: Chain,
     pub(crate) object_size: ObjectSize,
     pub(crate) webhooks: Webhooks,
@@ -110,7 +110,7 @@ pub struct Writer<'a> {
     /// Where to note what an audit log should have.
     pub audit: Option<&'a Annotations>,
     /// When it must be done; whoever is asked on the way has until then.
-    pub deadline: Option<Instant>,
+    pub deadline: Option<machine::Instant>,
 }
 
 /// Options of a write as they were sent; empty if they were not.
@@ -148,12 +148,7 @@ pub struct Written {
 }
 
 impl Registry {
-    pub fn new(
-        served: ServedResources,
-        cache: Arc<Cache>,
-        store: Arc<dyn Store>,
-        environment: Arc<dyn Environment>,
-    ) -> Self {
+    pub fn new(served: ServedResources, cache: Arc<Cache>, store: Arc<dyn Store>, clock: Clock) -> Self {
         let definitions = cache.resource(&ResourceId::new(definitions::GROUP, definitions::PLURAL));
         let webhooks = Webhooks::of(&cache);
         let policies = Policies::of(&cache);
@@ -164,7 +159,7 @@ impl Registry {
             policies,
             cache,
             store,
-            environment,
+            clock,
             admission: Chain::default(),
             object_size: ObjectSize::default(),
             charges: Charges::default(),
@@ -287,7 +282,7 @@ impl Registry {
 
     /// The time as objects show it.
     pub fn now(&self) -> String {
-        Timestamp::from_unix(self.environment.now(), 0).to_time()
+        Timestamp::from_unix(self.clock.unix_seconds(), 0).to_time()
     }
 }
 

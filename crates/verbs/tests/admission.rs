@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 mod beginning;
 
-use beginning::Still;
+use beginning::still;
 use serde_json::{Value, json};
 use sternpost_store::memory::MemoryStore;
 use sternpost_verbs::{DeleteOptions, Registry, Target, Writer, admission::Chain};
 
 async fn without(plugins: &[&str]) -> Registry {
     let off: Vec<String> = plugins.iter().map(|name| (*name).to_owned()).collect();
-    let registry = beginning::registry(Arc::new(MemoryStore::default()), Arc::new(Still))
+    let registry = beginning::registry(Arc::new(MemoryStore::default()), still())
         .await
         .with_admission(Chain::new(&[], &off).unwrap());
     let restricted = json!({"metadata": {

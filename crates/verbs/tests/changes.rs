@@ -2,40 +2,21 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, AtomicU64, Ordering},
-};
+use std::{sync::Arc, time::Duration};
 
 mod beginning;
 
 use serde_json::{Value, json};
+use sternpost_clock::manual::ManualClock;
 use sternpost_store::memory::MemoryStore;
 use sternpost_verbs::{
-    Part, Patch, PatchRequest, Registry, Target, Validation, Writer, environment::Environment,
-    served::Served, startup,
+    Part, Patch, PatchRequest, Registry, Target, Validation, Writer, served::Served, startup,
 };
 
-/// Every look at the clock is a second later.
-#[derive(Debug, Default)]
-struct Passing {
-    seconds: AtomicI64,
-    counter: AtomicU64,
-}
-
-impl Environment for Passing {
-    fn now(&self) -> i64 {
-        1_794_700_800 + self.seconds.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        let next = self.counter.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        bytes.iter_mut().zip(next.iter().cycle()).for_each(|(byte, value)| *byte = *value);
-    }
-}
-
 async fn registry() -> Registry {
-    let registry = beginning::registry(Arc::new(MemoryStore::default()), Arc::new(Passing::default())).await;
+    // Every look at the clock is a second later.
+    let clock = ManualClock::at(1_794_700_800).stepping(Duration::from_secs(1));
+    let registry = beginning::registry(Arc::new(MemoryStore::default()), clock.into()).await;
     startup::ensure(&registry, 6443).await.unwrap();
     registry
 }

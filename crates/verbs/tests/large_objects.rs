@@ -24,7 +24,7 @@ fn object(size: usize, finalizers: &[&str]) -> Value {
 
 async fn registry(store: &Arc<dyn Store>, size: ObjectSize) -> Registry {
     let off = ["NamespaceLifecycle", "ServiceAccount"].map(str::to_owned);
-    let registry = beginning::registry(store.clone(), Arc::new(beginning::Still)).await;
+    let registry = beginning::registry(store.clone(), beginning::still()).await;
     registry.with_admission(Chain::new(&[], &off).unwrap()).with_object_size(size)
 }
 

@@ -4,31 +4,13 @@
 
 mod beginning;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering},
-};
+use std::sync::Arc;
 
 use serde_json::json;
+use sternpost_clock::manual::ManualClock;
 use sternpost_meta::status::{Reason, Status};
 use sternpost_store::memory::MemoryStore;
-use sternpost_verbs::{
-    COMPACTION_SECONDS, ListQuery, Listed, Registry, Selection, Target, Writer, environment::Environment,
-};
-
-/// A clock that is set by hand.
-#[derive(Debug, Default)]
-struct Clock(AtomicI64);
-
-impl Environment for Clock {
-    fn now(&self) -> i64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-}
+use sternpost_verbs::{COMPACTION_SECONDS, ListQuery, Listed, Registry, Selection, Target, Writer};
 
 async fn list(registry: &Registry, token: &str) -> Result<Listed, Status> {
     let served = registry.served.get("", "v1", "namespaces").unwrap();
@@ -47,22 +29,22 @@ fn goes_on_with(refused: &Status) -> String {
 /// between five and ten minutes, and gone after that; the token in the refusal goes on for ever.
 #[tokio::test]
 async fn a_token_of_a_quiet_resource_expires_within_ten_minutes() {
-    let clock = Arc::new(Clock::default());
-    let registry = beginning::registry(Arc::new(MemoryStore::default()), clock.clone()).await;
+    let clock = ManualClock::at(0);
+    let registry = beginning::registry(Arc::new(MemoryStore::default()), clock.clock()).await;
     for name in ["a", "b", "c"] {
         let object = json!({"metadata": {"name": name}});
         beginning::create(&registry, ("", "namespaces"), "", object, Writer::server()).await.unwrap();
     }
     // Whenever in a period a list begins, it can be continued for a whole one at least and two at most.
     for begun in [0, 1, COMPACTION_SECONDS - 1, COMPACTION_SECONDS, 7 * COMPACTION_SECONDS + 123] {
-        clock.0.store(begun, Ordering::Relaxed);
+        clock.set_wall((begun).try_into().unwrap());
         let first = list(&registry, "").await.unwrap();
         assert_eq!(first.items[0].name(), "a");
-        clock.0.store(begun + COMPACTION_SECONDS, Ordering::Relaxed);
+        clock.set_wall((begun + COMPACTION_SECONDS).try_into().unwrap());
         let second = list(&registry, &first.continue_token).await.unwrap();
         assert_eq!((second.items[0].name(), second.revision), ("b", first.revision));
 
-        clock.0.store(begun + 2 * COMPACTION_SECONDS, Ordering::Relaxed);
+        clock.set_wall((begun + 2 * COMPACTION_SECONDS).try_into().unwrap());
         // Going on does not make it last longer.
         for token in [&first.continue_token, &second.continue_token] {
             let expired = list(&registry, token).await.unwrap_err();
@@ -71,7 +53,7 @@ async fn a_token_of_a_quiet_resource_expires_within_ten_minutes() {
             assert_eq!(rest.items[0].name(), if token == &first.continue_token { "b" } else { "c" });
         }
         let inconsistent = goes_on_with(&list(&registry, &first.continue_token).await.unwrap_err());
-        clock.0.store(begun + 100 * COMPACTION_SECONDS, Ordering::Relaxed);
+        clock.set_wall((begun + 100 * COMPACTION_SECONDS).try_into().unwrap());
         assert_eq!(list(&registry, &inconsistent).await.unwrap().items[0].name(), "b");
     }
 }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 mod beginning;
 
-use beginning::Still;
+use beginning::still;
 use serde_json::{Value, json};
 use sternpost_meta::audit::Annotations;
 use sternpost_store::memory::MemoryStore;
@@ -17,7 +17,7 @@ const GROUP: &str = "admissionregistration.k8s.io";
 
 async fn without(plugins: &[&str]) -> Registry {
     let off: Vec<String> = plugins.iter().map(|name| (*name).to_owned()).collect();
-    let registry = beginning::registry(Arc::new(MemoryStore::default()), Arc::new(Still))
+    let registry = beginning::registry(Arc::new(MemoryStore::default()), still())
         .await
         .with_admission(Chain::new(&[], &off).unwrap());
     create(&registry, "", "namespaces", json!({"metadata": {"name": "default"}}), None).await.unwrap();

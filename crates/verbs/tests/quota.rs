@@ -11,7 +11,7 @@ use std::sync::{
 
 mod beginning;
 
-use beginning::Still;
+use beginning::still;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use sternpost_meta::status::Status;
@@ -94,7 +94,7 @@ async fn create(registry: &Registry, plural: &str, namespace: &str, object: Valu
 /// What becomes of a map in a namespace with room for it, if the quota is written so often by others.
 async fn create_contended(times: usize) -> (Result<Value, Status>, Value) {
     let store = Arc::new(Contended::default());
-    let registry = beginning::registry(store.clone(), Arc::new(Still)).await;
+    let registry = beginning::registry(store.clone(), still()).await;
     create(&registry, "namespaces", "", json!({"metadata": {"name": "n"}})).await.unwrap();
     let hard = json!({"configmaps": "5"});
     let mut quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});

@@ -6,39 +6,21 @@
 // Helpers outside `#[test]` functions fail the test the same way.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use std::{
-    path::Path,
-    sync::{Arc, atomic},
-};
+use std::{path::Path, sync::Arc};
 
 mod beginning;
 
 use serde_json::{Value, json};
+use sternpost_clock::manual::ManualClock;
 use sternpost_store::{Store, memory::MemoryStore};
-use sternpost_verbs::{
-    DeleteOptions, Part, Registry, Target, Writer, environment::Environment, served::Served, startup,
-};
+use sternpost_verbs::{DeleteOptions, Part, Registry, Target, Writer, served::Served, startup};
 
 const PORT: u16 = 6443;
 /// 2026-11-15, the day of the recording.
-const NOW: i64 = 1_794_700_800;
-
-#[derive(Debug, Default)]
-struct Counted(atomic::AtomicU64);
-
-impl Environment for Counted {
-    fn now(&self) -> i64 {
-        NOW
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        let next = self.0.fetch_add(1, atomic::Ordering::Relaxed).to_be_bytes();
-        bytes.iter_mut().zip(next.iter().cycle()).for_each(|(byte, value)| *byte = *value);
-    }
-}
+const NOW: u64 = 1_794_700_800;
 
 async fn registry(store: &Arc<dyn Store>) -> Registry {
-    beginning::registry(store.clone(), Arc::new(Counted::default())).await
+    beginning::registry(store.clone(), ManualClock::at(NOW).into()).await
 }
 
 fn empty_store() -> Arc<dyn Store> {

@@ -11,7 +11,7 @@ use std::{
 
 mod beginning;
 
-use beginning::Still;
+use beginning::still;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use sternpost_meta::{audit::Annotations, user::User};
@@ -52,9 +52,8 @@ impl Callouts for Hooks {
 
 async fn registry() -> (Registry, Arc<Hooks>) {
     let hooks = Arc::new(Hooks::default());
-    let registry = beginning::registry(Arc::new(MemoryStore::default()), Arc::new(Still))
-        .await
-        .with_callouts(hooks.clone());
+    let registry =
+        beginning::registry(Arc::new(MemoryStore::default()), still()).await.with_callouts(hooks.clone());
     write(&registry, "", "namespaces", "", json!({"metadata": {"name": "default"}}), Writer::server())
         .await
         .unwrap();

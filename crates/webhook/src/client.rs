@@ -9,8 +9,8 @@ use http::{
 };
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use sternpost_clock::machine;
 use sternpost_outbound::{Cause, ClusterDns, Resolve};
-use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     config::{ClientConfig, Target},
@@ -48,13 +48,13 @@ impl Client {
         body: Bytes,
         timeout: Duration,
     ) -> Result<Bytes, CallError> {
-        let end = Instant::now() + timeout;
+        let end = machine::now() + timeout;
         let query = format!("{}?timeout={}s", config.path(), whole_seconds(timeout));
         let failed = |cause| CallError::Transport { url: format!("https://{}{query}", config.host()), cause };
         let mut retries = 0;
         loop {
             let request = self.request(config, &query, body.clone()).map_err(failed)?;
-            let answer = match timeout_at(end, config.http().request(request)).await {
+            let answer = match machine::timeout_at(end, config.http().request(request)).await {
                 Err(_) => return Err(failed(Cause::Deadline)),
                 Ok(Err(error)) => return Err(failed(Cause::of_http(&error))),
                 Ok(Ok(answer)) => answer,
@@ -64,12 +64,12 @@ impl Client {
                 && retries < MAX_RETRIES
             {
                 retries += 1;
-                if timeout_at(end, sleep(pause)).await.is_err() {
+                if machine::timeout_at(end, machine::sleep(pause)).await.is_err() {
                     return Err(failed(Cause::Deadline));
                 }
                 continue;
             }
-            return match timeout_at(end, finish(head.status, &head.headers, body)).await {
+            return match machine::timeout_at(end, finish(head.status, &head.headers, body)).await {
                 Err(_) => Err(CallError::Body(Cause::BodyDeadline)),
                 Ok(answer) => answer,
             };

@@ -1,5 +1,6 @@
 //! Calls to webhooks of all manners. Texts are what kube-apiserver 1.36 says of the same webhook.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 #[allow(dead_code, reason = "other tests hold replies back")]

@@ -4,6 +4,8 @@
 //! drops out of the differences, so few elements are enough to tell. Cases that look superlinear,
 //! or too cheap to tell, are measured again with more of them.
 
+#![allow(clippy::disallowed_methods, reason = "what is measured is the machine's time")]
+
 use std::{
     env,
     fs::{self, File},

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
+use sternpost_clock::machine;
 use sternpost_crd::{definition::is_established, names::Condition};
 use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
@@ -28,7 +29,7 @@ pub(super) async fn run(registry: Arc<Registry>, served: Arc<Served>, name: Stri
         }
         let pause = if waited < LATER { AGAIN } else { LATER };
         waited += pause;
-        tokio::time::sleep(pause).await;
+        machine::sleep(pause).await;
     }
 }
 

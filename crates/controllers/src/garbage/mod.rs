@@ -16,14 +16,12 @@ use std::{
 
 use serde_json::{Value, json};
 use sternpost_cache::{Event, EventKind, Object, ResourceId};
+use sternpost_clock::machine;
 use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{DeleteOptions, Registry, Target, served::Served};
-use tokio::{
-    task::{JoinError, JoinSet},
-    time::Instant,
-};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::{
     identity::{GARBAGE_COLLECTOR, delete, patch_metadata, writer},
@@ -90,7 +88,7 @@ struct Collector {
     writes: JoinSet<Done>,
     /// How often in a row a write failed.
     failures: HashMap<Place, u32>,
-    retries: BTreeMap<(Instant, Place), ()>,
+    retries: BTreeMap<(machine::Instant, Place), ()>,
 }
 
 /// The object that was written for, and what came of it.
@@ -494,7 +492,7 @@ impl Collector {
     }
 
     fn retry(&mut self, place: Place, after: Duration) {
-        self.retries.insert((Instant::now() + after, place), ());
+        self.retries.insert((machine::now() + after, place), ());
     }
 
     /// Until there is something new, or something has to be tried again.
@@ -511,7 +509,7 @@ impl Collector {
             self.done(Some(done));
         }
         while let Some(((due, _), ())) = self.retries.first_key_value()
-            && *due <= Instant::now()
+            && *due <= machine::now()
         {
             if let Some(((_, place), ())) = self.retries.pop_first() {
                 self.queue.push(place);
@@ -520,9 +518,9 @@ impl Collector {
     }
 }
 
-async fn until(due: Option<Instant>) {
+async fn until(due: Option<machine::Instant>) {
     match due {
-        Some(due) => tokio::time::sleep_until(due).await,
+        Some(due) => machine::sleep_until(due).await,
         None => std::future::pending().await,
     }
 }

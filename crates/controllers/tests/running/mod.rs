@@ -1,15 +1,10 @@
 //! A registry in memory with controllers on it.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicI64, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use sternpost_cache::{Cache, ResourceId};
+use sternpost_clock::manual::ManualClock;
 use sternpost_controllers::{Options, definitions, switches::Switches};
 use sternpost_meta::status::Status;
 use sternpost_store::{Store, memory::MemoryStore};
@@ -17,36 +12,20 @@ use sternpost_tasks::Tasks;
 use sternpost_verbs::{
     DeleteOptions, Part, Patch, PatchRequest, Propagation, Registry, Target, Validation, Writer,
     admission::Chain,
-    environment::Environment,
     index::Selectable,
     served::{Served, ServedResources},
 };
 
+/// What the wall clock shows until it is moved, in seconds since 1970.
+pub const BEGUN: u64 = 1_794_700_800;
+
 /// Long after everything that a loaded machine still does.
 const AT_LAST: Duration = Duration::from_secs(60);
-
-/// A clock that stands still, and numbers for chance.
-#[derive(Debug)]
-pub struct Fixed {
-    pub now: AtomicI64,
-    next: AtomicU64,
-}
-
-impl Environment for Fixed {
-    fn now(&self) -> i64 {
-        self.now.load(Ordering::Relaxed)
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        let next = self.next.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        bytes.iter_mut().zip(next.iter().cycle()).for_each(|(byte, value)| *byte = *value);
-    }
-}
 
 pub struct Running {
     pub registry: Arc<Registry>,
     #[allow(dead_code, reason = "not every test turns the clock")]
-    pub clock: Arc<Fixed>,
+    pub clock: ManualClock,
     /// They run for as long as this does.
     #[allow(dead_code, reason = "not every test adds to them")]
     pub tasks: Tasks,
@@ -61,9 +40,9 @@ impl Running {
     pub async fn start_on(store: &Arc<dyn Store>, controllers: &[&str], event_lifetime: Duration) -> Self {
         let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
         tokio::spawn(feeder.run());
-        let next = AtomicU64::new(store.current_revision().await.unwrap().get() * 1000);
-        let clock = Arc::new(Fixed { now: AtomicI64::new(1_794_700_800), next });
-        let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), clock.clone());
+        let next = store.current_revision().await.unwrap().get() * 1000;
+        let clock = ManualClock::at(BEGUN).counting_from(next).passing();
+        let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), clock.clock());
         // Pods need no account here, and what is used is only counted.
         let off = ["ServiceAccount", "ResourceQuota"].map(str::to_owned);
         let registry = Arc::new(registry.with_admission(Chain::new(&[], &off).unwrap()));

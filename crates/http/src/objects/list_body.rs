@@ -600,7 +600,7 @@ mod tests {
             let selection = objects::options::selection(&request, &served).unwrap();
             let options = objects::options::list(&request).unwrap();
             let listed = api.registry.list(target, &selection, &options).await.unwrap();
-            let now = Timestamp::from(std::time::SystemTime::now());
+            let now = Timestamp::from(request.clock.wall());
             let listing = Listing { shape, served: served.clone(), now };
             let items: Vec<Value> = listed.items.iter().map(|object| listing.stored(object)).collect();
             let meta = Meta { revision: Some(listed.revision), ..Meta::default() };

@@ -2,13 +2,13 @@
 
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
+use sternpost_clock::machine;
 use sternpost_meta::{resource::Verb, status::Status};
 use sternpost_registry::strategy::Action;
 use sternpost_verbs::{
     DeleteOptions, Deleted, DryRun, Listed, Part, Registry, Target, Written, parse_exact_version,
     served::Served,
 };
-use tokio::time::{Instant, timeout_at};
 
 use crate::{
     Api,
@@ -45,15 +45,16 @@ pub type Answer = http::Response<Body>;
 pub async fn handle(api: &Api, request: &Request, mut routed: Routed) -> Option<Answer> {
     let path = request.info.resource_path()?;
     let mut attempts = 0;
-    let end = Instant::now() + request.timeout;
+    let end = machine::now() + request.timeout;
     let (mut warnings, answer) = loop {
         let mut warnings = Vec::new();
         // What a request waits for is the store, or a webhook. Who gives up does not know whether
         // anything was written.
-        let answer = match timeout_at(end, respond(api, request, &routed, &path, &mut warnings)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(out_of_time()),
-        };
+        let answer =
+            match machine::timeout_at(end, respond(api, request, &routed, &path, &mut warnings)).await {
+                Ok(answer) => answer,
+                Err(_) => Err(out_of_time()),
+            };
         attempts += 1;
         match &answer {
             // The definition has changed meanwhile: what is served now has to say.

@@ -4,6 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use http::header;
 use serde_json::json;
+use sternpost_clock::machine;
 use sternpost_golang::{
     duration,
     strconv::{NumberError, is_go_printable},
@@ -17,7 +18,6 @@ use sternpost_meta::{
 };
 use sternpost_registry::field_selectors::{self, Scope};
 use sternpost_verbs::{DryRun, ListQuery, Selection, SentOptions, VersionMatch, Writer, served::Served};
-use tokio::time::Instant;
 
 use super::dry_run;
 use crate::request::{Query, Request};
@@ -31,7 +31,7 @@ pub struct WriteOptions<'a> {
     user: &'a User,
     sent: SentOptions<'a>,
     audit: Option<&'a Annotations>,
-    deadline: Instant,
+    deadline: machine::Instant,
 }
 
 impl<'a> WriteOptions<'a> {
@@ -128,8 +128,8 @@ fn write_checked<'a>(
 }
 
 /// When a request that has been read must be done.
-fn deadline(request: &Request) -> Instant {
-    Instant::now() + request.timeout
+fn deadline(request: &Request) -> machine::Instant {
+    machine::now() + request.timeout
 }
 
 pub fn check_dry_run(values: &[&str], errors: &mut Errors) {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
 use sternpost_cache::Object;
+use sternpost_clock::Clock;
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::status::Status;
 use sternpost_registry::{
@@ -111,7 +112,7 @@ impl Shape {
                 let version = object.field("metadata").text("resourceVersion").to_owned();
                 let meta =
                     ListMeta { resource_version: &version, continue_token: "", remaining_item_count: None };
-                self.table(served, std::iter::once(&object), &meta, include)
+                self.table(request, served, std::iter::once(&object), &meta, include)
             }
         };
         self.send(request, value, code)
@@ -194,24 +195,25 @@ impl Shape {
                 Items::Stored(objects.into_iter())
             }
         };
-        let listing = Listing { shape: self, served: served.clone(), now: now() };
+        let listing = Listing { shape: self, served: served.clone(), now: now(&request.clock) };
         Ok(ListBody::of_values(listing, &meta, items, Spacing::wanted_by(request)).await.answer().await)
     }
 
     /// A list of values that were never stored.
     pub fn computed(self, request: &Request, served: &Arc<Served>, items: &[Value]) -> Answer {
-        let listing = Listing { shape: self, served: served.clone(), now: now() };
+        let listing = Listing { shape: self, served: served.clone(), now: now(&request.clock) };
         self.send(request, listing.list(items, &Meta::default(), Definitions::Send), StatusCode::OK)
     }
 
     fn table<'a>(
         self,
+        request: &Request,
         served: &Served,
         items: impl Iterator<Item = &'a Value>,
         meta: &ListMeta<'_>,
         include: IncludeObject,
     ) -> Value {
-        tabulated(served, items, meta, include, Definitions::Send, now())
+        tabulated(served, items, meta, include, Definitions::Send, now(&request.clock))
     }
 
     fn send(self, request: &Request, mut value: Value, code: StatusCode) -> Answer {
@@ -234,8 +236,8 @@ impl Shape {
     }
 }
 
-fn now() -> Timestamp {
-    Timestamp::from(std::time::SystemTime::now())
+fn now(clock: &Clock) -> Timestamp {
+    Timestamp::from(clock.wall())
 }
 
 /// What a list says of itself.

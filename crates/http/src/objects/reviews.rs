@@ -5,12 +5,11 @@
 //!
 //! Nothing here is logged or kept: bodies and answers carry secrets.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use sternpost_auth::service_account::{Bound, Reference, ServiceAccounts, Wanted};
 use sternpost_cache::{Object, ResourceId};
+use sternpost_clock::Clock;
 use sternpost_golang::strconv::go_quote;
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::{
@@ -27,11 +26,12 @@ use sternpost_registry::{
 };
 use sternpost_verbs::{
     Registry, Target,
+    names::new_uid,
     served::{Served, ServedResources},
 };
 
 use super::{Answer, body_in, options, representation::Shape};
-use crate::{Api, identity, pipeline::new_uuid, request::Request};
+use crate::{Api, identity, request::Request};
 
 /// Answers a review.
 pub async fn respond(
@@ -67,7 +67,7 @@ fn token_review(api: &Api, _: &Request, _: Target<'_>, mut review: Value) -> Res
     token_review::check_token(&review)?;
     let spec = review.field("spec");
     let audiences = strings(spec.get_field("audiences"));
-    let verdict = api.authenticator.review(spec.text("token"), &audiences, SystemTime::now());
+    let verdict = api.authenticator.review(spec.text("token"), &audiences, api.registry.clock.wall());
     for field in ["namespace", "managedFields"] {
         review.object_mut("metadata").remove(field);
     }
@@ -91,10 +91,10 @@ fn token_review(api: &Api, _: &Request, _: Target<'_>, mut review: Value) -> Res
     Ok(review)
 }
 
-fn self_subject_review(_: &Api, request: &Request, _: Target<'_>, _: Value) -> Result<Value, Status> {
+fn self_subject_review(api: &Api, request: &Request, _: Target<'_>, _: Value) -> Result<Value, Status> {
     let user = request.user();
     Ok(json!({
-        "metadata": {"creationTimestamp": Timestamp::from_unix(now(), 0).to_time()},
+        "metadata": {"creationTimestamp": api.registry.now()},
         "status": {"userInfo": user.to_json()},
     }))
 }
@@ -213,10 +213,10 @@ pub async fn token_request(
     metadata.set("name", target.name);
     metadata.set("namespace", target.namespace);
     metadata.set("uid", uid.clone());
-    metadata.set("creationTimestamp", Timestamp::from_unix(now(), 0).to_time());
+    metadata.set("creationTimestamp", api.registry.now());
     warnings.extend(api.registry.validate_new(target, &served, &wanted, writer, Vec::new()).await?);
 
-    let issued = issue(accounts, target, &mut wanted, uid, bound, warnings)?;
+    let issued = issue(&api.registry.clock, accounts, target, &mut wanted, uid, bound, warnings)?;
     wanted.object_mut("metadata").remove("managedFields");
     wanted.set("status", issued);
     finish(&mut wanted, &served);
@@ -233,6 +233,7 @@ fn finish(answer: &mut Value, served: &Served) {
 /// Makes the token, writes into the request what it was made with, and returns
 /// the status.
 fn issue(
+    clock: &Clock,
     accounts: &ServiceAccounts,
     target: Target<'_>,
     wanted: &mut Value,
@@ -261,10 +262,11 @@ fn issue(
         audiences: &audiences,
         seconds,
         bound,
-        id: &new_uuid(),
+        id: &new_uid(clock),
     };
-    let issued =
-        accounts.issue(&wanted, now()).map_err(|error| Status::internal_error(&error.to_string()))?;
+    let issued = accounts
+        .issue(&wanted, clock.unix_seconds())
+        .map_err(|error| Status::internal_error(&error.to_string()))?;
     let expires = Timestamp::from_unix(issued.expires_at, 0).to_time();
     Ok(json!({"token": issued.token, "expirationTimestamp": expires}))
 }
@@ -381,10 +383,4 @@ fn invalid(served: &Served, name: &str, errors: Errors) -> Status {
 
 fn strings(value: Option<&Value>) -> Vec<String> {
     value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect()
-}
-
-/// Seconds since 1970.
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

@@ -4,13 +4,14 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use sternpost_cache::{EventKind, Expired, Object, Reading};
+use sternpost_clock::{Clock, Instant, Sleep, machine};
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::{
     field::{Errors, Path},
@@ -23,7 +24,6 @@ use sternpost_registry::{
 use sternpost_verbs::{
     MAX_CONVERTED, Registry, StateChange, Target, Told, Watch, WatchQuery, custom::Custom, served::Served,
 };
-use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
 
 use super::{
     Answer, options,
@@ -64,13 +64,15 @@ pub async fn serve(
         selection.named(target.name)
     };
     let bookmarks = options::flag(request, "allowWatchBookmarks");
-    let deadline = Instant::now() + timeout(request);
+    let clock = &api.registry.clock;
+    let deadline = clock.now() + timeout(request);
     let writer = Writer {
         shape,
         head: served.head(),
         api_version: served.resource.gv.to_string().into(),
         served: served.clone(),
         columns_sent: false,
+        clock: clock.clone(),
     };
     let body = match api.registry.watch(Target { name: "", ..target }, selection, &query).await {
         Ok((begin, watch)) => {
@@ -79,6 +81,7 @@ pub async fn serve(
             let life = served.custom().map(|custom| custom.life.shown_otherwise());
             // The server's stop ends a watch as its timeout does, and so does the end of what
             // its objects are.
+            let until = clock.clone();
             let end = async move {
                 let over = async {
                     match life {
@@ -90,7 +93,7 @@ pub async fn serve(
                 let any = async {
                     tokio::select! { () = over => {}, () = stopped => {} }
                 };
-                let _ = timeout_at(deadline, any).await;
+                let _ = until.timeout_at(deadline, any).await;
             };
             Body::Watch(Box::new(WatchBody {
                 writer,
@@ -99,7 +102,7 @@ pub async fn serve(
                 converting: None,
                 begin: begin.unwrap_or_default().into_iter(),
                 first_bookmark: bookmarks && annotate,
-                bookmarks: if bookmarks { Bookmarks::until(deadline) } else { None },
+                bookmarks: if bookmarks { Bookmarks::until(clock, deadline) } else { None },
                 end: Box::pin(end),
                 ended: false,
             }))
@@ -267,7 +270,7 @@ impl WatchBody {
                     Ok(told) => return told,
                     Err(status) => tracing::debug!(%status, "a watch waits for a conversion"),
                 }
-                sleep(CONVERSION_PAUSE).await;
+                machine::sleep(CONVERSION_PAUSE).await;
             }
         }));
         Bytes::new()
@@ -285,21 +288,22 @@ impl WatchBody {
 /// When to send bookmarks. As upstream: one in good time before the end, none
 /// at the end itself.
 struct Bookmarks {
+    clock: Clock,
     next: Pin<Box<Sleep>>,
     last: Instant,
 }
 
 impl Bookmarks {
-    fn until(deadline: Instant) -> Option<Self> {
-        let now = Instant::now();
+    fn until(clock: &Clock, deadline: Instant) -> Option<Self> {
+        let now = clock.now();
         let last = deadline.checked_sub(WATCH_LAST_BOOKMARK).filter(|last| *last > now)?;
-        let next = Box::pin(sleep_until(last.min(now + WATCH_BOOKMARK_INTERVAL)));
-        Some(Self { next, last })
+        let next = Box::pin(clock.sleep_until(last.min(now + WATCH_BOOKMARK_INTERVAL)));
+        Some(Self { clock: clock.clone(), next, last })
     }
 
     /// False if there is no other one.
     fn set_next(&mut self) -> bool {
-        let now = Instant::now();
+        let now = self.clock.now();
         if self.last <= now {
             return false;
         }
@@ -315,6 +319,7 @@ struct Writer {
     api_version: Box<str>,
     served: Arc<Served>,
     columns_sent: bool,
+    clock: Clock,
 }
 
 impl Writer {
@@ -384,7 +389,7 @@ impl Writer {
                 let version = value.field("metadata").text("resourceVersion").to_owned();
                 let meta =
                     ListMeta { resource_version: &version, continue_token: "", remaining_item_count: None };
-                let now = Timestamp::from(SystemTime::now());
+                let now = Timestamp::from(self.clock.wall());
                 tabulated(&self.served, std::iter::once(&value), &meta, include, definitions, now)
             }
         };
@@ -470,8 +475,7 @@ fn timeout(request: &Request) -> Duration {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
         _ => {
             let mut byte = [0u8; 1];
-            // Without randomness all watches end together, which is only less nice.
-            let _ = aws_lc_rs::rand::fill(&mut byte);
+            request.clock.random(&mut byte);
             let [byte] = byte;
             WATCH_MIN_TIMEOUT + WATCH_MIN_TIMEOUT * u32::from(byte) / 255
         }

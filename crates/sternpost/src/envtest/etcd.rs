@@ -22,6 +22,7 @@ use crate::{
     error, logging,
     serve::Signals,
 };
+use sternpost_clock::machine;
 
 /// The flag with the addresses to answer on, and what it is without one.
 const LISTEN: &str = "listen-client-urls";
@@ -144,7 +145,7 @@ async fn answer_on(listener: TcpListener) {
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else {
             // Out of files, mostly: somebody must close one first.
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            machine::sleep(std::time::Duration::from_millis(50)).await;
             continue;
         };
         let connection = http1::Builder::new().timer(TokioTimer::new()).serve_connection(

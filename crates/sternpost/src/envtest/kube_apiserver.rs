@@ -11,11 +11,11 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
-    time::{Instant, SystemTime},
 };
 
 use anyhow::{Context, bail};
 use clap::{CommandFactory, Parser};
+use sternpost_clock::machine;
 use sternpost_golang::strconv::go_quote;
 use sternpost_golang::strconv::{parse_bool, parse_int};
 use sternpost_http::version::KUBERNETES;
@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// `words` are those after the program's name.
-pub fn run(words: &[String], started: Instant) -> ExitCode {
+pub fn run(words: &[String], started: machine::Instant) -> ExitCode {
     match read(words) {
         Ok(Asked::Help) => done(write!(io::stdout(), "{}", help())),
         Ok(Asked::Version) => done(writeln!(io::stdout(), "Kubernetes v{KUBERNETES}")),
@@ -73,7 +73,7 @@ fn read(words: &[String]) -> Result<Asked, String> {
     Ok(if set(flags::VERSION) { Asked::Version } else { Asked::Serve(line) })
 }
 
-fn start(line: &CommandLine, started: Instant) -> anyhow::Result<()> {
+fn start(line: &CommandLine, started: machine::Instant) -> anyhow::Result<()> {
     let (words, warnings) = translate(line, &serve_flags(), controllers().as_deref())?;
     for warning in warnings {
         let _ = writeln!(io::stderr(), "warning: {warning}");
@@ -252,7 +252,7 @@ fn certificate_in(dir: &Path, address: IpAddr) -> anyhow::Result<(PathBuf, PathB
     }
     if !certificate.exists() {
         fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
-        let made = credentials::in_memory(address, SystemTime::now())?;
+        let made = credentials::in_memory(address, machine::wall())?;
         write_private(&key, &made.serving.key)?;
         // With its authority, for those who take this file for what to trust.
         let chain = made.serving.chain + &made.trusted;

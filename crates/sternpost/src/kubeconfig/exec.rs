@@ -13,11 +13,11 @@ use std::{
 use anyhow::{Context, anyhow};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
+use sternpost_clock::machine;
 use sternpost_golang::time::Timestamp;
 use tokio::{
     io::AsyncReadExt,
     process::{Child, Command},
-    time::timeout,
 };
 
 use super::{Access, Certificate, Credentials, string};
@@ -103,7 +103,7 @@ impl Plugin {
         let told = self.told(interactive, access, cluster);
         let answer = self.ask(&told, interactive, if interactive { TIME_TO_SIGN_IN } else { TIME }).await;
         let answer = answer.with_context(failed)?;
-        self.credentials(&answer, SystemTime::now()).with_context(failed)
+        self.credentials(&answer, machine::wall()).with_context(failed)
     }
 
     async fn ask(&self, told: &Value, interactive: bool, time: Duration) -> anyhow::Result<Vec<u8>> {
@@ -117,7 +117,7 @@ impl Plugin {
             .kill_on_drop(true)
             .spawn();
         let child = child.map_err(|error| self.not_started(&error))?;
-        match timeout(time, answer(child)).await {
+        match machine::timeout(time, answer(child)).await {
             Err(_) => Err(anyhow!("no answer within {time:?}")),
             Ok(answer) => answer,
         }

@@ -9,12 +9,12 @@ use std::{
     fs::{self, File, OpenOptions},
     io,
     path::{Path, PathBuf},
-    thread,
     time::Duration,
 };
 
 use anyhow::{Context as _, anyhow};
 use serde_json::{Map, Value};
+use sternpost_clock::machine;
 use sternpost_yaml::{
     commented::{self, Document, Entry, Node},
     node::{self, Style},
@@ -191,7 +191,7 @@ impl Lock {
         for _ in 0..tries {
             match OpenOptions::new().write(true).create_new(true).open(&name) {
                 Ok(File { .. }) => return Ok(Self(name)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => thread::sleep(LOCK_PAUSE),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => machine::block(LOCK_PAUSE),
                 Err(error) => {
                     return Err(error).with_context(|| format!("cannot write `{}`", file.display()));
                 }
@@ -706,7 +706,7 @@ current-context: \"sternpost\"
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config");
         let names: Vec<String> = (0..4).map(|number| format!("server-{number}")).collect();
-        thread::scope(|scope| {
+        std::thread::scope(|scope| {
             for name in &names {
                 scope.spawn(|| merge(&file, &admin(name, &Token::parse(TOKEN).unwrap())).unwrap());
             }

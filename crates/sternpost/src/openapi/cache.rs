@@ -26,6 +26,7 @@ use crate::{
     data_dir::private_dirs,
     kubeconfig::{Access, hexadecimal},
 };
+use sternpost_clock::machine;
 
 /// What the files look like. Files of another form are thrown away.
 const FORM: &str = "sternpost-cache-1";
@@ -84,7 +85,7 @@ impl Cache {
         match read {
             Ok(Some(kept)) => {
                 // What is used stays; that this could not be noted is no reason to fail.
-                let _ = File::open(&file).and_then(|file| file.set_modified(SystemTime::now()));
+                let _ = File::open(&file).and_then(|file| file.set_modified(machine::wall()));
                 Some(kept)
             }
             Ok(None) => None,
@@ -124,7 +125,7 @@ impl Cache {
             let Ok(metadata) = fs::metadata(&path) else { continue };
             let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             let ending = path.extension().unwrap_or_default();
-            if ending == "partial" && used.elapsed().is_ok_and(|age| age > ABANDONED) {
+            if ending == "partial" && machine::wall().duration_since(used).is_ok_and(|age| age > ABANDONED) {
                 let _ = fs::remove_file(&path);
             } else if ending == ENDING {
                 total += metadata.len();

@@ -11,7 +11,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use anyhow::{Context, anyhow};
@@ -20,6 +20,7 @@ use clap::Args;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
 use http_cache_semantics::{AfterResponse, BeforeRequest, CacheOptions, CachePolicy};
 use serde_json::Value;
+use sternpost_clock::machine;
 use sternpost_meta::quantity::Quantity;
 use tokio::{sync::Semaphore, task::JoinSet};
 
@@ -328,7 +329,7 @@ impl Server {
         });
         // What was kept says how to ask whether it is still right, unless it is so without asking.
         let mut headers = request.headers().clone();
-        let now = SystemTime::now();
+        let now = machine::wall();
         match kept.as_ref().map(|(kept, _)| kept.policy.before_request(&request, now)) {
             Some(BeforeRequest::Fresh(_)) => {
                 if let Some((kept, json)) = kept {
@@ -397,7 +398,7 @@ impl Server {
             immutable_min_time_to_live: FOR_EVER,
             ignore_cargo_cult: false,
         };
-        let now = SystemTime::now();
+        let now = machine::wall();
         let policy = CachePolicy::new_options(request, &head(reply), now, options);
         // What is neither fresh nor has a tag is of no use later.
         let is_useful = reply.headers.contains_key(header::ETAG) || !policy.is_stale(now);

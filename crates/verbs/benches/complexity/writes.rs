@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sternpost_cache::Cache;
+use sternpost_clock::manual::ManualClock;
 use sternpost_meta::{field::Errors, status::Status};
 use sternpost_store::{Revision, Store, memory::MemoryStore};
 use sternpost_verbs::{
     DryRun, Part, PatchRequest, Registry, Target, Writer,
-    environment::Environment,
     index::Selectable,
     served::{Served, ServedResources},
     to_stored,
@@ -21,20 +21,6 @@ pub struct Writes {
     pub registry: Registry,
 }
 
-/// No time passes, and all that is random is alike.
-#[derive(Debug)]
-struct Still;
-
-impl Environment for Still {
-    fn now(&self) -> i64 {
-        0
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-}
-
 impl Writes {
     pub fn new() -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -43,7 +29,7 @@ impl Writes {
             let (cache, feeder) =
                 Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
             tokio::spawn(feeder.run());
-            Registry::new(ServedResources::built_in(), cache, store, Arc::new(Still))
+            Registry::new(ServedResources::built_in(), cache, store, ManualClock::at(0).into())
         });
         let writes = Self { runtime, registry };
         let toleration = json!({"key": "class", "operator": "Exists", "effect": "NoSchedule"});

@@ -52,9 +52,9 @@ use std::{mem, sync::Arc};
 use serde_json::Value;
 pub use sternpost_admission::request::Operation;
 use sternpost_cache::{ResourceId, Snapshot};
+use sternpost_clock::machine;
 use sternpost_meta::{audit::Annotations, gvk::GroupVersionKind, status::Status, user::User};
 use sternpost_registry::object::Fields;
-use tokio::time::Instant;
 
 pub use pod_security::PodSecurityConfiguration;
 pub(crate) use policies::Policies;
@@ -145,7 +145,7 @@ pub struct Attributes<'a> {
     /// Where to note what an audit log should have.
     pub audit: Option<&'a Annotations>,
     /// When the request must be done.
-    pub deadline: Option<Instant>,
+    pub deadline: Option<machine::Instant>,
 }
 
 /// What a request brings beside the object.

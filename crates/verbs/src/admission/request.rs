@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use sternpost_admission::request::{Form, Request};
+use sternpost_clock::machine;
 use sternpost_registry::object::{Fields, FieldsMut};
-use tokio::time::Instant;
 
 use super::{Attributes, Operation, Options};
 use crate::registry::DryRun;
@@ -45,7 +45,7 @@ impl<'a> Attributes<'a> {
 
     /// Whether the request has no time left.
     pub(super) fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|end| end <= Instant::now())
+        self.deadline.is_some_and(|end| end <= machine::now())
     }
 
     /// The options as an object of their own kind.

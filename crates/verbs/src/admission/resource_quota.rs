@@ -19,6 +19,7 @@ use std::{
 
 use serde_json::{Map, Value};
 use sternpost_cache::{Object, ResourceId};
+use sternpost_clock::machine;
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::{
     field::{Errors, Path},
@@ -26,7 +27,7 @@ use sternpost_meta::{
     status::Status,
 };
 use sternpost_registry::object::{Fields, FieldsMut};
-use tokio::{sync::Mutex as AsyncMutex, time::timeout};
+use tokio::sync::Mutex as AsyncMutex;
 
 use super::{Attributes, Operation, name_of};
 use crate::{
@@ -196,7 +197,7 @@ pub(super) async fn validate<'a>(
         drop(turn);
         paid.map(|()| Charged(Some(joined).filter(|joined| joined.is_charged)))
     };
-    timeout(PATIENCE, charge)
+    machine::timeout(PATIENCE, charge)
         .await
         .unwrap_or_else(|_| Err(Status::internal_error("resource quota evaluation timed out")))
 }

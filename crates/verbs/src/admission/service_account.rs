@@ -4,16 +4,16 @@ use std::{collections::HashSet, time::Duration};
 
 use serde_json::{Value, json};
 use sternpost_cache::ResourceId;
+use sternpost_clock::machine;
 use sternpost_golang::strconv::{go_quote, parse_bool};
 use sternpost_meta::status::Status;
 use sternpost_registry::{
     object::{Fields, FieldsMut},
     validation::pod_annotations::MIRROR,
 };
-use tokio::time::{Instant, timeout_at};
 
 use super::{Attributes, Operation, Plugin, Request};
-use crate::{environment::generate_name, registry::Registry};
+use crate::{names::generate_name, registry::Registry};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "ServiceAccount", mutate, validate };
 
@@ -50,13 +50,13 @@ pub(super) async fn wait_for_account(registry: &Registry, attributes: &Attribute
     let accounts = registry.cache.resource(&ResourceId::new("", "serviceaccounts"));
     let name = account_name(object);
     let waiter = accounts.waiter();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = machine::within(PATIENCE);
     loop {
         let snapshot = accounts.snapshot();
         if snapshot.get(namespace, name).is_some() {
             return;
         }
-        if timeout_at(deadline, waiter.changed(snapshot.revision)).await.is_err() {
+        if machine::timeout_at(deadline, waiter.changed(snapshot.revision)).await.is_err() {
             return;
         }
     }
@@ -168,7 +168,7 @@ fn mount_token(request: &Request<'_>, spec: &mut Value) {
         .map(|volume| volume.text("name"))
         .find(|name| name.starts_with(TOKEN_VOLUME))
         .map(str::to_owned);
-    let name = known.clone().unwrap_or_else(|| generate_name(&*request.registry.environment, TOKEN_VOLUME));
+    let name = known.clone().unwrap_or_else(|| generate_name(&request.registry.clock, TOKEN_VOLUME));
     let mut is_mounted = false;
     for list in ["initContainers", "containers"] {
         for container in spec.items_mut(list) {

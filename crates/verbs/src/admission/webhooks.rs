@@ -15,10 +15,11 @@ use sternpost_admission::{
 };
 use sternpost_cache::{Cache, ResourceCache, ResourceId, Snapshot};
 use sternpost_cel::CostsBySize;
+use sternpost_clock::machine;
 use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{review::ReviewVersion, status::Status, user::User};
 use sternpost_registry::object::Fields;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::task::JoinSet;
 
 use super::{
     Attributes,
@@ -26,7 +27,7 @@ use super::{
     reinvocation::{Reinvocation, Round},
     versions,
 };
-use crate::{environment::new_uid, registry::Registry};
+use crate::{names::new_uid, registry::Registry};
 
 pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 
@@ -418,7 +419,7 @@ impl About<'_> {
     /// Decides whether a webhook is to be asked, and makes what it is shown.
     async fn prepare(&self, hook: &Hook) -> Result<Option<Call>, Status> {
         let Some(matched) = self.matched(&hook.matcher)? else { return Ok(None) };
-        let uid = new_uid(&*self.asked.registry.environment);
+        let uid = new_uid(&self.asked.registry.clock);
         let call = Call { uid, shown: self.show(matched).await? };
         Ok(self.holds(hook, &call)?.then_some(call))
     }
@@ -462,7 +463,7 @@ impl About<'_> {
             let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
             return Err(Failure::Unusable(Unusable::Call(why.into())));
         };
-        let left = self.asked.attributes.deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        let left = self.asked.attributes.deadline.map(machine::left);
         let timeout = left.map_or(hook.timeout, |left| left.min(hook.timeout));
         Ok(self.asked.registry.callouts.post(&hook.client, review.body().into(), timeout))
     }

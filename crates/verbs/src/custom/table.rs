@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
 use serde_json::Value;
 use sternpost_cache::ResourceId;
+use sternpost_clock::machine;
 use sternpost_crd::definition::{self, Definition, Scope as CustomScope, Version};
 use sternpost_meta::{
     gvk::{GroupVersion, GroupVersionKind},
@@ -224,7 +225,7 @@ impl Customs {
         let mut applied = self.applied.subscribe();
         let reached = applied.wait_for(|applied| *applied >= revision.get());
         // Whoever comes too early finds the definition as it was before.
-        let _ = tokio::time::timeout(PATIENCE, reached).await;
+        let _ = machine::timeout(PATIENCE, reached).await;
     }
 }
 

@@ -13,7 +13,7 @@ use sternpost_meta::{review::ReviewVersion, status::Status};
 use sternpost_registry::object::Fields;
 
 use super::Custom;
-use crate::{environment::new_uid, registry::Registry};
+use crate::{names::new_uid, registry::Registry};
 
 /// What a webhook said, or why it did not.
 pub type Called = Pin<Box<dyn Future<Output = Result<Bytes, String>> + Send>>;
@@ -109,7 +109,7 @@ impl Registry {
             return Ok(objects);
         }
         let failed = |error: ConversionError| Status::unexpected(error.to_string());
-        let uid = new_uid(&*self.environment);
+        let uid = new_uid(&self.clock);
         let version = review_version(&custom.definition).unwrap_or(ReviewVersion::V1);
         let review = Review::new(version, &uid, wanted, &objects);
         let config = webhook.field("clientConfig");

@@ -6,31 +6,21 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use sternpost_cache::Cache;
+use sternpost_clock::{Clock, manual::ManualClock};
 use sternpost_meta::status::Status;
 use sternpost_store::Store;
-use sternpost_verbs::{
-    Registry, Target, Writer, environment::Environment, index::Selectable, served::ServedResources,
-};
+use sternpost_verbs::{Registry, Target, Writer, index::Selectable, served::ServedResources};
 
-/// No time passes, and all that is random is alike.
-#[derive(Debug)]
-pub struct Still;
-
-impl Environment for Still {
-    fn now(&self) -> i64 {
-        0
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
+/// No time passes.
+pub fn still() -> Clock {
+    ManualClock::at(0).into()
 }
 
 /// A registry of the built-in kinds whose cache follows the store.
-pub async fn registry(store: Arc<dyn Store>, environment: Arc<dyn Environment>) -> Registry {
+pub async fn registry(store: Arc<dyn Store>, clock: Clock) -> Registry {
     let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
     tokio::spawn(feeder.run());
-    Registry::new(ServedResources::built_in(), cache, store, environment)
+    Registry::new(ServedResources::built_in(), cache, store, clock)
 }
 
 /// Creates an object of a kind in `v1`.

@@ -1,18 +1,11 @@
-//! Time and chance, which objects need and pure code does not have.
+//! Names and identities that nobody else has.
 
-/// Where the registry gets the time and random values from.
-pub trait Environment: Send + Sync + std::fmt::Debug {
-    /// Seconds since 1970.
-    fn now(&self) -> i64;
-
-    /// Fills `bytes` with random ones.
-    fn random(&self, bytes: &mut [u8]);
-}
+use sternpost_clock::Clock;
 
 /// A random UUID, version 4.
-pub fn new_uid(environment: &dyn Environment) -> String {
+pub fn new_uid(clock: &Clock) -> String {
     let mut bytes = [0u8; 16];
-    environment.random(&mut bytes);
+    clock.random(&mut bytes);
     uuid(bytes)
 }
 
@@ -25,12 +18,12 @@ pub fn uuid(random: [u8; 16]) -> String {
 }
 
 /// `base`, cut to 58 bytes, and five random characters.
-pub fn generate_name(environment: &dyn Environment, base: &str) -> String {
+pub fn generate_name(clock: &Clock, base: &str) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     const MAX_BASE: usize = 58;
     let end = (0..=MAX_BASE.min(base.len())).rev().find(|end| base.is_char_boundary(*end)).unwrap_or(0);
     let mut bytes = [0u8; 5];
-    environment.random(&mut bytes);
+    clock.random(&mut bytes);
     let letter = |byte: &u8| LETTERS.get(usize::from(*byte) % LETTERS.len()).copied().unwrap_or(b'b');
     let suffix: String = bytes.iter().map(|byte| char::from(letter(byte))).collect();
     format!("{}{suffix}", base.get(..end).unwrap_or_default())
