@@ -14,8 +14,10 @@ pub mod path;
 pub mod pem;
 pub mod pflag;
 mod printable;
+#[cfg(feature = "regexp")]
 pub mod regexp;
 pub mod strconv;
 pub mod time;
 pub mod url;
+#[cfg(feature = "x509")]
 pub mod x509;
