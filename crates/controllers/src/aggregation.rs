@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sternpost_cache::{Object, Snapshot};
-use sternpost_meta::{selector::LabelSelector, status::Status};
+use sternpost_meta::selector::LabelSelector;
 use sternpost_registry::object::{Fields, FieldsMut};
-use sternpost_verbs::{Part, Registry, Target, Writer, served::Served};
+use sternpost_verbs::{Failure, Part, Registry, Target, Writer, served::Served};
 
 use crate::{follow::Follow, identity};
 
@@ -40,7 +40,7 @@ async fn settle(registry: &Registry, served: &Served) -> bool {
             continue;
         }
         if let Err(status) = write(registry, served, role.name(), rules).await
-            && status.code != 404
+            && status.code() != 404
         {
             tracing::warn!(role = role.name(), %status, "the rules of a role cannot be aggregated yet");
             failed = true;
@@ -65,7 +65,7 @@ fn rules(roles: &Snapshot, name: &str, selectors: &[Value]) -> Vec<Value> {
     rules
 }
 
-async fn write(registry: &Registry, served: &Served, name: &str, rules: Vec<Value>) -> Result<(), Status> {
+async fn write(registry: &Registry, served: &Served, name: &str, rules: Vec<Value>) -> Result<(), Failure> {
     let mut config = json!({
         "apiVersion": format!("{GROUP}/v1"),
         "kind": "ClusterRole",

@@ -14,14 +14,13 @@ use std::{
 use serde_json::Value;
 use sternpost_cache::{Object, ResourceId};
 use sternpost_clock::machine;
-use sternpost_meta::status::Status;
 use sternpost_registry::{
     kinds::api_service::{Availability, check_service},
     object::Fields,
 };
 use sternpost_store::BoxFuture;
 use sternpost_tasks::Tasks;
-use sternpost_verbs::{Part, Registry, Target, Writer, served::Served};
+use sternpost_verbs::{Failure, Part, Registry, Target, Writer, served::Served};
 use tokio::{
     sync::Semaphore,
     task::{AbortHandle, JoinSet},
@@ -343,7 +342,7 @@ impl Checker {
         match self.write(name, spec, &found).await {
             Ok(()) => Some(found),
             // Gone, or changed: then there is a check of what it has become.
-            Err(status) if matches!(status.code, 404 | 409) => Some(found),
+            Err(status) if matches!(status.code(), 404 | 409) => Some(found),
             Err(status) => {
                 tracing::warn!(api_service = name, %status, "an availability cannot be written yet");
                 None
@@ -406,7 +405,7 @@ impl Checker {
         Err(why)
     }
 
-    async fn write(&self, name: &str, spec: &Value, found: &Availability) -> Result<(), Status> {
+    async fn write(&self, name: &str, spec: &Value, found: &Availability) -> Result<(), Failure> {
         let target = Target { served: &self.served, namespace: "", name };
         let mut object = self.registry.get(target)?.value();
         // What was found is about another server.

@@ -9,9 +9,8 @@ use serde::Deserialize;
 use sternpost_cache::Object;
 use sternpost_clock::Instant;
 use sternpost_golang::time::Timestamp;
-use sternpost_meta::status::Status;
 use sternpost_store::Revision;
-use sternpost_verbs::{DeleteOptions, Registry, Target, served::Served};
+use sternpost_verbs::{DeleteOptions, Failure, Registry, Target, served::Served};
 use tokio::task::JoinSet;
 
 use crate::follow::{Follow, News, Seen};
@@ -98,7 +97,7 @@ impl Expiry {
     }
 
     async fn end_due(&mut self) {
-        let mut writes: JoinSet<Result<(), Status>> = JoinSet::new();
+        let mut writes: JoinSet<Result<(), Failure>> = JoinSet::new();
         while let Some(entry) = self.queue.front()
             && entry.due <= self.registry.clock.now()
         {
@@ -123,10 +122,10 @@ impl Expiry {
     }
 }
 
-fn note(done: Option<Result<Result<(), Status>, tokio::task::JoinError>>) {
+fn note(done: Option<Result<Result<(), Failure>, tokio::task::JoinError>>) {
     match done {
         // Gone, or written again: another entry tells when that ends.
-        Some(Ok(Err(status))) if !matches!(status.code, 404 | 409) => {
+        Some(Ok(Err(status))) if !matches!(status.code(), 404 | 409) => {
             tracing::warn!(%status, "an event that has had its time cannot be deleted");
         }
         Some(Err(error)) => tracing::error!(%error, "the end of an event was cut off"),

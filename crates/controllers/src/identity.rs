@@ -3,8 +3,10 @@
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
-use sternpost_meta::{status::Status, user::User};
-use sternpost_verbs::{DeleteOptions, Part, Patch, PatchRequest, Registry, Target, Validation, Writer};
+use sternpost_meta::user::User;
+use sternpost_verbs::{
+    DeleteOptions, Failure, Part, Patch, PatchRequest, Registry, Target, Validation, Writer,
+};
 
 /// In whose name controllers own fields.
 pub(crate) const MANAGER: &str = "kube-controller-manager";
@@ -39,7 +41,7 @@ pub(crate) async fn delete(
     target: Target<'_>,
     options: &DeleteOptions,
     user: &'static User,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     registry.delete(target, options, writer(user)).await.map(|_| ())
 }
 
@@ -49,7 +51,7 @@ pub(crate) async fn patch_metadata(
     target: Target<'_>,
     metadata: Value,
     user: &'static User,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     let patch = Patch::Merge(Map::from_iter([("metadata".to_owned(), metadata)]));
     change(registry, target, patch, Part::Main, writer(user)).await
 }
@@ -61,7 +63,7 @@ pub(crate) async fn apply(
     config: Value,
     part: Part,
     writer: Writer<'_>,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     change(registry, target, Patch::Apply { config, force: true }, part, writer).await
 }
 
@@ -71,7 +73,7 @@ async fn change(
     patch: Patch,
     part: Part,
     writer: Writer<'_>,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     let request = PatchRequest { patch, complaints: Vec::new(), validation: Validation::Ignore };
     registry.patch(target, &request, part, writer).await.map(|_| ())
 }

@@ -12,12 +12,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sternpost_cache::{Object, ResourceId};
 use sternpost_clock::machine;
-use sternpost_meta::status::Status;
 use sternpost_registry::{
     kinds::namespace::FINALIZER,
     object::{Fields, FieldsMut},
 };
-use sternpost_verbs::{DeleteOptions, Propagation, Registry, Target, Writer, served::Served};
+use sternpost_verbs::{DeleteOptions, Failure, Propagation, Registry, Target, Writer, served::Served};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::{
@@ -71,7 +70,7 @@ struct Ending {
 }
 
 /// The namespace that was looked at, and what came of it.
-type Done = (String, Result<Progress, Status>);
+type Done = (String, Result<Progress, Failure>);
 
 #[derive(Debug, PartialEq, Eq)]
 enum Progress {
@@ -169,10 +168,10 @@ impl Ending {
                         self.ended.remove(&name);
                     }
                     Err(status) => {
-                        if !matches!(status.code, 404 | 409) {
+                        if !matches!(status.code(), 404 | 409) {
                             tracing::warn!(namespace = name, %status, "a namespace cannot be cleared yet");
                         }
-                        if status.code == 409 {
+                        if status.code() == 409 {
                             self.due.insert(name, machine::now());
                         }
                     }
@@ -194,7 +193,7 @@ struct Left {
     failures: Vec<String>,
 }
 
-async fn clear(registry: &Arc<Registry>, namespaces: &Served, name: &str) -> Result<Progress, Status> {
+async fn clear(registry: &Arc<Registry>, namespaces: &Served, name: &str) -> Result<Progress, Failure> {
     let target = Target { served: namespaces, namespace: "", name };
     let Ok(namespace) = registry.get(target) else {
         // Something came in while it ended.
@@ -263,7 +262,7 @@ async fn delete_content(
         if !holds() {
             return left;
         }
-        let mut writes: JoinSet<Result<(), Status>> = JoinSet::new();
+        let mut writes: JoinSet<Result<(), Failure>> = JoinSet::new();
         for object in objects {
             if object.terminating {
                 continue;
@@ -302,10 +301,12 @@ fn uid_of(object: &Object) -> Option<String> {
     object.read::<Named>().map(|named| named.metadata.uid)
 }
 
-fn note(done: Option<Result<Result<(), Status>, JoinError>>, left: &mut Left) {
+fn note(done: Option<Result<Result<(), Failure>, JoinError>>, left: &mut Left) {
     match done {
         // Somebody else was faster, which is as good.
-        Some(Ok(Err(status))) if !matches!(status.code, 404 | 409) => left.failures.push(status.message),
+        Some(Ok(Err(status))) if !matches!(status.code(), 404 | 409) => {
+            left.failures.push(status.to_string());
+        }
         Some(Err(error)) => left.failures.push(error.to_string()),
         _ => {}
     }

@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use sternpost_clock::machine;
-use sternpost_meta::{status::Status, user::User};
+use sternpost_meta::user::User;
 use sternpost_registry::object::FieldsMut;
-use sternpost_verbs::{Part, Registry, Selection, Target, served::Served};
+use sternpost_verbs::{Failure, Part, Registry, Selection, Target, served::Served};
 
 use crate::{
     follow::{Follow, News, Seen},
@@ -89,7 +89,7 @@ impl Kept {
         namespaces: &Served,
         served: &Served,
         namespace: &str,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Failure> {
         let is_living = || {
             let target = Target { served: namespaces, namespace: "", name: namespace };
             registry.get(target).is_ok_and(|namespace| !namespace.terminating)
@@ -116,7 +116,7 @@ impl Kept {
         };
         match written {
             // Whoever was faster, and whoever ends the namespace, is followed too.
-            Err(status) if matches!(status.code, 404 | 409) || !is_living() => Ok(()),
+            Err(status) if matches!(status.code(), 404 | 409) || !is_living() => Ok(()),
             written => written.map(|_| ()),
         }
     }

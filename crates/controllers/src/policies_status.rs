@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sternpost_meta::status::Status;
 use sternpost_registry::object::Fields;
-use sternpost_verbs::{Part, Registry, Target, Writer, served::Served};
+use sternpost_verbs::{Failure, Part, Registry, Target, Writer, served::Served};
 
 use crate::{follow::Follow, identity};
 
@@ -36,7 +35,7 @@ async fn settle(registry: &Registry, served: &Served) -> bool {
         }
         let status = json!({"observedGeneration": generation, "typeChecking": registry.type_check(&value)});
         if let Err(problem) = write(registry, served, policy.name(), status).await
-            && problem.code != 404
+            && problem.code() != 404
         {
             tracing::warn!(policy = policy.name(), %problem, "the status of a policy cannot be written yet");
             failed = true;
@@ -45,7 +44,7 @@ async fn settle(registry: &Registry, served: &Served) -> bool {
     failed
 }
 
-async fn write(registry: &Registry, served: &Served, name: &str, status: Value) -> Result<(), Status> {
+async fn write(registry: &Registry, served: &Served, name: &str, status: Value) -> Result<(), Failure> {
     let config = json!({
         "apiVersion": format!("{GROUP}/v1"),
         "kind": "ValidatingAdmissionPolicy",

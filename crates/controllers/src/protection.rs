@@ -15,9 +15,9 @@ use std::{
 use serde_json::Value;
 use sternpost_cache::Object;
 use sternpost_clock::machine;
-use sternpost_meta::{status::Status, user::User};
+use sternpost_meta::user::User;
 use sternpost_registry::object::{Fields, FieldsMut};
-use sternpost_verbs::{Part, Registry, Target, served::Served};
+use sternpost_verbs::{Failure, Part, Registry, Target, served::Served};
 
 use crate::{
     follow::{Follow, News, Seen},
@@ -179,7 +179,7 @@ impl Protection {
                         waiting.remove(&place);
                     }
                     // Gone, or changed meanwhile, which is followed.
-                    Err(status) if matches!(status.code, 404 | 409) => {
+                    Err(status) if matches!(status.code(), 404 | 409) => {
                         waiting.remove(&place);
                     }
                     Err(status) => {
@@ -244,7 +244,7 @@ impl Protection {
         served: &Served,
         users: &Users,
         place: &Place,
-    ) -> Result<Settled, Status> {
+    ) -> Result<Settled, Failure> {
         let target = Target { served, namespace: &place.0, name: &place.1 };
         let found = registry.get(target)?;
         let mut object = found.value();

@@ -13,7 +13,7 @@ use sternpost_golang::time::Timestamp;
 use sternpost_meta::{quantity::Quantity, status::Status};
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{
-    Part, Registry, Target,
+    Failure, Part, Registry, Target,
     quota::{self, Amounts},
     served::Served,
 };
@@ -163,7 +163,7 @@ impl Quotas {
                 machine::now() + (machine::elapsed(begun) * PAUSE_FACTOR).min(LONGEST_PAUSE),
             );
             if let Err(status) = counted {
-                if !matches!(status.code, 404 | 409) {
+                if !matches!(status.code(), 404 | 409) {
                     tracing::warn!(namespace, %status, "the use of a quota cannot be written yet");
                 }
                 self.due.insert(namespace, machine::now() + AGAIN);
@@ -171,7 +171,7 @@ impl Quotas {
         }
     }
 
-    async fn count_in(&self, namespace: &str) -> Result<(), Status> {
+    async fn count_in(&self, namespace: &str) -> Result<(), Failure> {
         let quotas = self.registry.cache.resource(&self.served.id).snapshot();
         let quotas: Vec<(&Arc<Object>, Value)> =
             quotas.iter(Some(namespace), None).map(|quota| (quota, quota.value())).collect::<Vec<_>>();
@@ -179,7 +179,7 @@ impl Quotas {
         if self.registry.has_unstored_charges(namespace) {
             let name = quotas.first().map_or("", |(object, _)| object.name());
             let target = Target { served: &self.served, namespace, name };
-            return Err(Status::conflict(target.resource_name(), name, Status::MODIFIED));
+            return Err(Status::conflict(target.resource_name(), name, Status::MODIFIED).into());
         }
         let Ok(now) = Timestamp::parse_time(&self.registry.now()) else { return Ok(()) };
         let specs: Vec<&Value> = quotas.iter().map(|(_, quota)| quota.field("spec")).collect();
@@ -200,7 +200,7 @@ impl Quotas {
             status.set("used", used);
             let target = Target { served: &self.served, namespace, name: object.name() };
             match self.registry.update(target, changed, Part::Status, status_writer(&QUOTAS)).await {
-                Err(status) if status.code != 404 => return Err(status),
+                Err(status) if status.code() != 404 => return Err(status),
                 _ => {}
             }
         }

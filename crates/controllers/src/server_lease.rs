@@ -7,9 +7,8 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use sternpost_golang::time::Timestamp;
-use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
-use sternpost_verbs::{DeleteOptions, Part, Registry, Target, Writer, served::Served};
+use sternpost_verbs::{DeleteOptions, Failure, Part, Registry, Target, Writer, served::Served};
 use tokio::sync::oneshot;
 
 const NAMESPACE: &str = "kube-system";
@@ -76,7 +75,7 @@ struct ServerLease {
 }
 
 impl ServerLease {
-    async fn renew(&self) -> Result<(), Status> {
+    async fn renew(&self) -> Result<(), Failure> {
         let target = Target { served: &self.served, namespace: NAMESPACE, name: &self.identity.name };
         match self.registry.get(target) {
             Ok(found) => {
@@ -122,7 +121,7 @@ impl ServerLease {
     async fn delete(&self, name: &str) {
         let target = Target { served: &self.served, namespace: NAMESPACE, name };
         match self.registry.delete(target, &DeleteOptions::default(), Writer::server()).await {
-            Err(status) if status.code != 404 => {
+            Err(status) if status.code() != 404 => {
                 tracing::warn!(name, %status, "the lease of a server cannot be deleted");
             }
             _ => {}

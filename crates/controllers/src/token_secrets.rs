@@ -7,9 +7,9 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use sternpost_cache::Object;
 use sternpost_clock::machine;
-use sternpost_meta::{selector::FieldSelector, status::Status};
+use sternpost_meta::selector::FieldSelector;
 use sternpost_registry::object::{Fields, FieldsMut};
-use sternpost_verbs::{DeleteOptions, Part, Registry, Selection, Target, served::Served};
+use sternpost_verbs::{DeleteOptions, Failure, Part, Registry, Selection, Target, served::Served};
 
 use crate::{
     follow::{Follow, News, Seen},
@@ -52,8 +52,8 @@ pub(crate) async fn run(registry: Arc<Registry>, authority: String, sign: Arc<Si
         for place in std::mem::take(&mut due) {
             let (namespace, name) = place.split_once('/').unwrap_or_default();
             match filler.settle(namespace, name).await {
-                Err(status) if !matches!(status.code, 404) => {
-                    if status.code != 409 {
+                Err(status) if !matches!(status.code(), 404) => {
+                    if status.code() != 409 {
                         tracing::warn!(namespace, name, %status, "a secret cannot be given its token yet");
                     }
                     failed.insert(place);
@@ -116,7 +116,7 @@ struct Filler {
 }
 
 impl Filler {
-    async fn settle(&self, namespace: &str, name: &str) -> Result<(), Status> {
+    async fn settle(&self, namespace: &str, name: &str) -> Result<(), Failure> {
         let target = Target { served: &self.secrets, namespace, name };
         let secret = self.registry.get(target)?;
         let value = secret.value();

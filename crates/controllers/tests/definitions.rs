@@ -12,14 +12,13 @@ use serde_json::{Value, json};
 use sternpost_cache::{Cache, Reading};
 use sternpost_clock::manual::ManualClock;
 use sternpost_controllers::definitions;
-use sternpost_meta::status::Status;
 use sternpost_store::{
     BoxFuture, Bytes, CommitError, Committed, Follower, Found, KeyRange, Page, ReadError, Revision, Stopped,
     Store, Transaction, Watch, memory::MemoryStore,
 };
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{
-    DeleteOptions, Part, Registry, Selection, Target, Told, WatchQuery, Writer,
+    DeleteOptions, Failure, Part, Registry, Selection, Target, Told, WatchQuery, Writer,
     custom::Change,
     index::Selectable,
     served::{Served, ServedResources},
@@ -141,7 +140,7 @@ impl Running {
         self.registry.delete(target, &DeleteOptions::default(), Writer::server()).await.unwrap();
     }
 
-    async fn create(&self, served: &Served, object: &Value) -> Result<Value, Status> {
+    async fn create(&self, served: &Served, object: &Value) -> Result<Value, Failure> {
         let target = Target { served, namespace: "", name: "" };
         let object = served.decode(object.to_string().as_bytes()).unwrap().object;
         self.registry.create(target, object, Writer::server()).await.map(|written| written.object)
@@ -234,7 +233,7 @@ async fn what_had_begun_to_end_ends_after_a_restart() {
 
     let again = run(&store).await;
     let served = again.buoys().unwrap();
-    assert_eq!(again.create(&served, &buoy("late")).await.unwrap_err().code, 403);
+    assert_eq!(again.create(&served, &buoy("late")).await.unwrap_err().code(), 403);
     let target = Target { served: &served, namespace: "", name: "held" };
     again.until("it is marked", || again.registry.get(target).unwrap().terminating).await;
     let mut object = again.shown("held").await;
@@ -261,15 +260,15 @@ async fn what_was_checked_against_an_older_definition_is_not_stored() {
         })
         .await;
     let refused = running.create(&older, &buoy("three")).await.unwrap_err();
-    assert!(refused.is_superseded, "{refused:?}");
+    assert_eq!(refused, Failure::Superseded);
     let target = Target { served: &older, namespace: "", name: "one" };
     let object = running.shown("one").await;
     let mut changed = object.clone();
     changed["a"] = json!("bb");
     let refused = running.registry.update(target, changed, Part::Main, Writer::server()).await.unwrap_err();
-    assert!(refused.is_superseded, "{refused:?}");
+    assert_eq!(refused, Failure::Superseded);
     let newer = running.buoys().unwrap();
-    assert_eq!(running.create(&newer, &buoy("three")).await.unwrap_err().code, 422);
+    assert_eq!(running.create(&newer, &buoy("three")).await.unwrap_err().code(), 422);
     // What is not touched is let be.
     let target = Target { served: &newer, namespace: "", name: "one" };
     running.registry.update(target, object, Part::Main, Writer::server()).await.unwrap();
@@ -291,7 +290,7 @@ async fn writes_that_race_wait_for_no_definition() {
     // Both have started from the same object when the first is stored; the store refuses the second.
     let (first, second) = tokio::join!(write("c"), write("d"));
     assert_eq!([first.is_ok(), second.is_ok()].iter().filter(|is_ok| **is_ok).count(), 1);
-    assert_eq!(first.err().or(second.err()).unwrap().code, 409);
+    assert_eq!(first.err().or(second.err()).unwrap().code(), 409);
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 

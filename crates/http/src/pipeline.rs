@@ -329,6 +329,7 @@ where
         body,
         user: Some(user.clone()),
         audit: audited.as_ref().map(Audited::notes),
+        warnings: Arc::default(),
         timeout,
         clock: api.registry.clock.clone(),
     };

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use sternpost_auth::authenticate::User;
 use sternpost_clock::Clock;
 use sternpost_golang::strconv::parse_bool;
-use sternpost_meta::audit::Annotations;
+use sternpost_meta::{audit::Annotations, warning::Warnings};
 
 use crate::{accept::Accept, request_info::RequestInfo};
 
@@ -23,6 +23,8 @@ pub struct Request {
     pub user: Option<Arc<User>>,
     /// Where to note what an audit log should have; `None` if there is none.
     pub audit: Option<Arc<Annotations>>,
+    /// What the client is told beside the answer.
+    pub warnings: Arc<Warnings>,
     /// How long it may take, from the end of its body, unless it goes on as a watch does.
     pub timeout: Duration,
     /// The time of the server that answers.

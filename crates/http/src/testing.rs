@@ -122,6 +122,7 @@ pub fn request(method: Method, target: &str, pairs: &[(&str, &str)]) -> Request 
         body: Bytes::new(),
         user: Some(Arc::new(User::admin())),
         audit: None,
+        warnings: Arc::default(),
         timeout: crate::limits::REQUEST_TIMEOUT,
         clock: ManualClock::at(1_700_000_000).passing().into(),
     }

@@ -24,3 +24,4 @@ pub mod selector;
 pub mod shape;
 pub mod status;
 pub mod user;
+pub mod warning;

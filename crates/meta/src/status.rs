@@ -23,9 +23,7 @@ pub struct Status {
     pub details: Option<Box<Details>>,
     /// The HTTP status code. Zero, and not sent, on success.
     pub code: u16,
-    /// See [`Status::superseded`]; no part of the body.
-    pub is_superseded: bool,
-    aside: Option<Box<Aside>>,
+    told: Option<Box<Told>>,
 }
 
 /// What somebody else says of a refusal, whose words are not ours to choose.
@@ -43,7 +41,7 @@ impl Serialize for Status {
         let mut fields = serializer.serialize_map(None)?;
         fields.serialize_entry("kind", self.kind)?;
         fields.serialize_entry("apiVersion", self.api_version)?;
-        let told = self.aside.as_ref().and_then(|aside| aside.told.as_ref());
+        let told = self.told.as_deref();
         match told {
             Some(Told { metadata: metadata @ Value::Object(_), .. }) => {
                 fields.serialize_entry("metadata", metadata)?;
@@ -77,15 +75,6 @@ impl Serialize for Status {
         }
         fields.end()
     }
-}
-
-/// Behind a pointer: few errors have any of it, and all are returned by value.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Aside {
-    /// Texts for `Warning` headers that go with it; no part of the body.
-    warnings: Vec<String>,
-    /// Goes before our own.
-    told: Option<Told>,
 }
 
 /// What a client may branch on.
@@ -374,13 +363,6 @@ impl Status {
         Self::failure(504, Reason::Timeout, format!("Timeout: {message}")).with_details(Details::default())
     }
 
-    /// What the request was checked against is no longer what is served: it has to be looked at
-    /// anew. A client sees it only if that goes on and on.
-    pub fn superseded() -> Self {
-        let status = Self::service_unavailable("the definition of the resource keeps changing, try again");
-        Self { is_superseded: true, ..status }
-    }
-
     /// A creator chose a resource version.
     pub fn version_on_create() -> Self {
         Self::unexpected("resourceVersion should not be set on objects to be created")
@@ -474,8 +456,7 @@ impl Status {
             reason: Some(reason),
             details: None,
             code,
-            is_superseded: false,
-            aside: None,
+            told: None,
         }
     }
 
@@ -485,21 +466,8 @@ impl Status {
         let seconds = told.details.as_ref().and_then(|details| details.get("retryAfterSeconds"));
         let seconds = seconds.and_then(Value::as_u64).and_then(|seconds| u16::try_from(seconds).ok());
         let details = Details { retry_after_seconds: seconds.unwrap_or_default(), ..Details::default() };
-        let aside = Some(Box::new(Aside { told: Some(told), ..Aside::default() }));
         let status = Self::failure(code, Reason::BadRequest, message).with_details(details);
-        Self { reason: None, aside, ..status }
-    }
-
-    #[must_use]
-    pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
-        if !warnings.is_empty() || self.aside.is_some() {
-            self.aside.get_or_insert_default().warnings = warnings;
-        }
-        self
-    }
-
-    pub fn take_warnings(&mut self) -> Vec<String> {
-        self.aside.as_mut().map_or_else(Vec::new, |aside| std::mem::take(&mut aside.warnings))
+        Self { reason: None, told: Some(Box::new(told)), ..status }
     }
 
     fn with_details(self, details: Details) -> Self {
@@ -565,12 +533,10 @@ mod tests {
             details: Some(serde_json::json!({"kind": "k", "retryAfterSeconds": 7})),
             metadata: Value::Null,
         };
-        let mut status = Status::told(418, "no", told).with_warnings(vec!["w".into()]);
+        let status = Status::told(418, "no", told);
         let expected = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no","reason":"Because","details":{"kind":"k","retryAfterSeconds":7},"code":418}"#;
         assert_eq!(serde_json::to_string(&status).unwrap(), expected);
         assert_eq!(status.retry_after(), Some(7));
-        assert_eq!(status.take_warnings(), ["w"]);
-        assert_eq!(serde_json::to_string(&status).unwrap(), expected);
     }
 
     #[test]

@@ -472,7 +472,7 @@ async fn ensure(
             registry.update(target, object, Part::Main, Writer::server()).await
         }
     };
-    written.map(|_| ())
+    Ok(written.map(|_| ())?)
 }
 
 #[cfg(test)]

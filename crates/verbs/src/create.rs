@@ -12,13 +12,14 @@ use sternpost_registry::{
 };
 use sternpost_store::{CommitError, Transaction};
 
-use crate::registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status};
 use crate::{
     admission::{self, Attributes, Operation},
+    failure::Failure,
     list::version_number,
     names::{generate_name, new_uid},
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
+    registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status},
 };
 
 /// How often a generated name may clash before the client is told to try again.
@@ -39,7 +40,7 @@ impl Registry {
         target: Target<'_>,
         object: Value,
         writer: Writer<'_>,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written, Failure> {
         self.create_by(Request::Create, target, object, Ownership::Track, writer).await
     }
 
@@ -50,14 +51,13 @@ impl Registry {
         object: Value,
         ownership: Ownership,
         writer: Writer<'_>,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written, Failure> {
         let mut object = object;
         refuse_while_ending(target, &object)?;
         self.check_namespace_of_body(target, &object)?;
-        let mut warnings = Vec::new();
         (target.served.strategy.default)(&mut object);
         if ownership == Ownership::Track {
-            warnings.extend(dedup_owners(&mut object, DedupOwners::AsSent));
+            writer.warn_all(dedup_owners(&mut object, DedupOwners::AsSent));
             object.object_mut("metadata").remove("managedFields");
             self.track(target, None, &mut object, writer).await;
         }
@@ -68,12 +68,11 @@ impl Registry {
         let sent_name = object.field("metadata").text("name").to_owned();
         let attributes = Attributes::of_write(Operation::Create, target, writer);
         let attributes = Attributes { name: &sent_name, ..attributes };
-        admission::mutate(self, &attributes, &mut object, None, &mut warnings).await?;
-        warnings.extend(dedup_owners(&mut object, DedupOwners::AfterMutatingAdmission));
-        let warned = |status: Status| status.with_warnings(warnings.clone());
-        self.check_namespace_of_body(target, &object).map_err(warned)?;
+        admission::mutate(self, &attributes, &mut object, None).await?;
+        writer.warn_all(dedup_owners(&mut object, DedupOwners::AfterMutatingAdmission));
+        self.check_namespace_of_body(target, &object)?;
         let context = self.context(target, writer);
-        (target.served.strategy.authorize)(&object, None, &context).map_err(warned)?;
+        (target.served.strategy.authorize)(&object, None, &context)?;
 
         let generated = object.field("metadata").text("name").is_empty();
         let base = object.field("metadata").text("generateName").to_owned();
@@ -92,21 +91,15 @@ impl Registry {
                 Err(CreateError::Exists(name)) => {
                     let last = attempt == NAME_ATTEMPTS;
                     if !generated || base.is_empty() || last {
-                        return Err(self.already_exists(target, &name, generated && !base.is_empty()));
+                        return Err(self.already_exists(target, &name, generated && !base.is_empty()).into());
                     }
                 }
                 Err(CreateError::Outrun) => self.check_current(target.served).await?,
-                Err(CreateError::Refused(mut status)) => {
-                    warnings.append(&mut status.take_warnings());
-                    return Err(status.with_warnings(warnings));
-                }
-                Ok(mut written) => {
-                    warnings.append(&mut written.warnings);
-                    return Ok(Written { warnings, ..written });
-                }
+                Err(CreateError::Failed(failure)) => return Err(*failure),
+                Ok(written) => return Ok(written),
             }
         }
-        Err(Status::internal_error("no name could be generated"))
+        Err(Status::internal_error("no name could be generated").into())
     }
 
     async fn create_once(
@@ -120,7 +113,7 @@ impl Registry {
         let served = target.served;
         let sent_version = object.field("metadata").text("resourceVersion").to_owned();
         self.begin(target, &mut object);
-        let mut warnings = (served.strategy.early_warnings)(&object);
+        writer.warn_all((served.strategy.early_warnings)(&object));
         (served.strategy.prepare_create)(&mut object);
         if served.custom().is_some_and(|custom| custom.version.status) {
             object.remove("status");
@@ -134,19 +127,18 @@ impl Registry {
         object_meta::validate(&object, served.strategy, &mut errors);
         (served.strategy.validate)(&object, &mut errors);
         if let Some(custom) = served.custom() {
-            warnings.extend(custom.check(&object, None, &mut errors));
+            writer.warn_all(custom.check(&object, None, &mut errors));
         }
         if !errors.is_empty() {
-            return Err(invalid(target, &object, errors).with_warnings(warnings).into());
+            return Err(invalid(target, &object, errors).into());
         }
-        warnings.extend(served.warnings(&object, None));
+        writer.warn_all(served.warnings(&object, None));
         if request == Request::CreateOnUpdate {
-            self.authorize_create_on_update(target, writer)
-                .map_err(|status| status.with_warnings(warnings.clone()))?;
+            self.authorize_create_on_update(target, writer)?;
         }
         let attributes = Attributes::of_write(Operation::Create, target, writer);
         let attributes = Attributes { name: sent_name, ..attributes };
-        let _charged = admission::validate(self, &attributes, &object, None, &mut warnings).await?;
+        let _charged = admission::validate(self, &attributes, &object, None).await?;
         served.settle_stored(&mut object);
 
         let name = object.field("metadata").text("name").to_owned();
@@ -159,11 +151,11 @@ impl Registry {
             if !sent_version.is_empty() {
                 object.object_mut("metadata").set("resourceVersion", sent_version);
             }
-            return Ok(Written { object, stored: None, created: true, warnings });
+            return Ok(Written { object, stored: None, created: true });
         }
         // What is not a version is not looked at.
         if version_number(&sent_version).is_ok() {
-            return Err(Status::version_on_create().with_warnings(warnings).into());
+            return Err(Status::version_on_create().into());
         }
         let key = object_key(&served.id, target.namespace, &name);
         let whole = self.kept(served, object).await?;
@@ -172,7 +164,7 @@ impl Registry {
             Ok(revision) => {
                 let stored = self.written(target, &name, revision);
                 let object = complete(served, object, Some(revision));
-                Ok(Written { object, stored, created: true, warnings })
+                Ok(Written { object, stored, created: true })
             }
             // What was free a moment ago has been claimed by another.
             Err(CommitError::Conflict { current, .. }) if matches!(current.first(), Some(None)) => {
@@ -250,11 +242,11 @@ enum CreateError {
     Exists(String),
     /// Another writer was faster; the same may succeed now.
     Outrun,
-    Refused(Box<Status>),
+    Failed(Box<Failure>),
 }
 
-impl From<Status> for CreateError {
-    fn from(status: Status) -> Self {
-        Self::Refused(Box::new(status))
+impl<F: Into<Failure>> From<F> for CreateError {
+    fn from(failure: F) -> Self {
+        Self::Failed(Box::new(failure.into()))
     }
 }

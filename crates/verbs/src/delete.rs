@@ -12,11 +12,12 @@ use sternpost_registry::{
 };
 use sternpost_store::{CommitError, Transaction};
 
-use crate::registry::{DryRun, Registry, Target, Writer, complete, deleted_status, storage_status};
 use crate::{
     admission::{self, Attributes, Options},
     claims::Claimed,
+    failure::Failure,
     list::{ListQuery, Selection},
+    registry::{DryRun, Registry, Target, Writer, complete, deleted_status, storage_status},
 };
 
 const ATTEMPTS: usize = 100;
@@ -87,27 +88,26 @@ impl Registry {
         target: Target<'_>,
         options: &DeleteOptions,
         writer: Writer<'_>,
-    ) -> Result<(Deleted, Vec<String>), Status> {
+    ) -> Result<Deleted, Failure> {
         self.delete_if(target, options, Some(&Attributes::of_delete(target, options, writer))).await
     }
 
     /// The server on its own account: nobody is asked.
-    pub async fn delete_own(&self, target: Target<'_>, options: &DeleteOptions) -> Result<(), Status> {
+    pub async fn delete_own(&self, target: Target<'_>, options: &DeleteOptions) -> Result<(), Failure> {
         self.delete_if(target, options, None).await.map(|_| ())
     }
 
-    /// Whoever is to be asked is told in `admission`. What was done, and texts for `Warning` headers.
+    /// Whoever is to be asked is told in `admission`.
     pub(crate) async fn delete_if(
         &self,
         target: Target<'_>,
         options: &DeleteOptions,
         admission: Option<&Attributes<'_>>,
-    ) -> Result<(Deleted, Vec<String>), Status> {
+    ) -> Result<Deleted, Failure> {
         for _ in 0..ATTEMPTS {
             let old = self.get(target)?;
             let current = self.loaded(target.served, &old).await?;
             check_preconditions(target, &current, options)?;
-            let mut warnings = Vec::new();
             if let Some(attributes) = admission {
                 // Upstream holds on to the very namespace that it has found.
                 let mut held;
@@ -118,15 +118,14 @@ impl Registry {
                     attributes.options = Options::Delete(&held);
                 }
                 let attributes = &attributes;
-                admission::mutate(self, attributes, &mut Value::Null, Some(&current), &mut warnings).await?;
-                let _ = admission::validate(self, attributes, &Value::Null, Some(&current), &mut warnings)
-                    .await?;
+                admission::mutate(self, attributes, &mut Value::Null, Some(&current)).await?;
+                let _ = admission::validate(self, attributes, &Value::Null, Some(&current)).await?;
             }
             if let Some(deleted) = self.delete_once(target, &old, current, options).await? {
-                return Ok((deleted, warnings));
+                return Ok(deleted);
             }
         }
-        Err(Status::conflict(target.resource_name(), target.name, Status::MODIFIED))
+        Err(Status::conflict(target.resource_name(), target.name, Status::MODIFIED).into())
     }
 
     /// Deletes everything a query selects; what was there is returned.
@@ -137,25 +136,22 @@ impl Registry {
         limit: usize,
         options: &DeleteOptions,
         writer: Writer<'_>,
-    ) -> Result<(Vec<Arc<Object>>, Vec<String>), Status> {
+    ) -> Result<Vec<Arc<Object>>, Failure> {
         let query = ListQuery { limit, ..ListQuery::default() };
         let listed = self.list(target, selection, &query).await?;
-        let (mut deleted, mut warnings) = (Vec::new(), Vec::new());
+        let mut deleted = Vec::new();
         for object in listed.items {
             let target = Target { namespace: object.namespace(), name: object.name(), ..target };
             // Reviews of a member do not name it, as upstream.
             let attributes = Attributes { name: "", ..Attributes::of_delete(target, options, writer) };
             match self.delete_if(target, options, Some(&attributes)).await {
-                Ok((_, mut said)) => {
-                    warnings.append(&mut said);
-                    deleted.push(object.clone());
-                }
+                Ok(_) => deleted.push(object.clone()),
                 // Somebody else was faster, which is as good.
-                Err(status) if status.code == 404 => {}
-                Err(status) => return Err(status),
+                Err(Failure::Refused(status)) if status.code == 404 => {}
+                Err(failure) => return Err(failure),
             }
         }
-        Ok((deleted, warnings))
+        Ok(deleted)
     }
 
     /// `None` if another writer was faster.
@@ -165,7 +161,7 @@ impl Registry {
         old: &Arc<Object>,
         current: Value,
         options: &DeleteOptions,
-    ) -> Result<Option<Deleted>, Status> {
+    ) -> Result<Option<Deleted>, Failure> {
         let served = target.served;
         let mut object = current.clone();
         object.object_mut("metadata").remove("resourceVersion");
@@ -190,8 +186,7 @@ impl Registry {
             self.mark(&mut object, &current, grace);
             served.settle_stored(&mut object);
             let dry_run = if options.dry_run { DryRun::All } else { DryRun::No };
-            let written =
-                self.store_update(target, object, old, Claimed::default(), Vec::new(), dry_run).await?;
+            let written = self.store_update(target, object, old, Claimed::default(), dry_run).await?;
             return Ok(written.map(|written| Deleted::Pending(written.object)));
         }
 
@@ -206,7 +201,7 @@ impl Registry {
                 Err(CommitError::Conflict { .. }) => {
                     return self.check_current(served).await.map(|()| None);
                 }
-                Err(error) => return Err(storage_status(&error)),
+                Err(error) => return Err(storage_status(&error).into()),
             }
         }
         let answer = match served.strategy.delete_answer {
@@ -231,7 +226,7 @@ impl Registry {
         mut object: Value,
         old: &Arc<Object>,
         options: &DeleteOptions,
-    ) -> Result<Option<Deleted>, Status> {
+    ) -> Result<Option<Deleted>, Failure> {
         let served = target.served;
         object.object_mut("metadata").set("deletionTimestamp", self.now());
         served.settle_stored(&mut object);
@@ -242,7 +237,7 @@ impl Registry {
             match self.commit_for(served, Claimed::default(), transaction).await {
                 Ok(written) => revision = written,
                 Err(CommitError::Conflict { .. }) => return Ok(None),
-                Err(error) => return Err(storage_status(&error)),
+                Err(error) => return Err(storage_status(&error).into()),
             }
         }
         Ok(Some(Deleted::Pending(complete(served, object, Some(revision)))))

@@ -18,6 +18,7 @@ pub mod custom;
 pub mod definitions;
 mod delete;
 mod etcd_limit;
+mod failure;
 pub mod index;
 mod list;
 pub mod names;
@@ -37,6 +38,7 @@ mod watch;
 
 pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use etcd_limit::{MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES, ObjectSize};
+pub use failure::Failure;
 pub use list::{
     COMPACTION_SECONDS, FUTURE_PATIENCE, ListQuery, Listed, MAX_CONVERTED, Selection, VersionMatch,
     parse_exact_version, parse_version,

@@ -15,8 +15,9 @@ use sternpost_registry::object::{Fields, FieldsMut};
 
 use crate::{
     create::Request,
+    failure::Failure,
     ownership::{Ownership, in_served_version},
-    registry::{Registry, Target, Writer, Written, complete, with_warnings},
+    registry::{Registry, Target, Writer, Written, complete},
     served::{Served, no_kind},
     typed::MAX_COMPLAINTS,
     update::{ATTEMPTS, Live, Part, check_named, modified, seen_version},
@@ -59,17 +60,21 @@ impl Registry {
         request: &PatchRequest,
         part: Part,
         writer: Writer<'_>,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written, Failure> {
         for _ in 0..ATTEMPTS {
             let Some(old) = self.snapshot(target.served).get(target.namespace, target.name).cloned() else {
-                let Patch::Apply { config, force } = &request.patch else { return Err(target.not_found()) };
+                let Patch::Apply { config, force } = &request.patch else {
+                    return Err(target.not_found().into());
+                };
                 if !matches!(part, Part::Main) {
-                    return Err(target.not_found());
+                    return Err(target.not_found().into());
                 }
                 target.check_name()?;
                 match self.apply_new(target, config, *force, request, writer).await {
                     // Somebody else has created it: apply to that.
-                    Err(status) if status.code == 409 && status.reason == Some(Reason::AlreadyExists) => {
+                    Err(Failure::Refused(status))
+                        if status.code == 409 && status.reason == Some(Reason::AlreadyExists) =>
+                    {
                         continue;
                     }
                     written => return written,
@@ -79,7 +84,7 @@ impl Registry {
                 return Ok(written);
             }
         }
-        Err(modified(target))
+        Err(modified(target).into())
     }
 
     /// `None` if another writer was faster.
@@ -90,36 +95,24 @@ impl Registry {
         old: &Arc<Object>,
         part: Part,
         writer: Writer<'_>,
-    ) -> Result<Option<Written>, Status> {
+    ) -> Result<Option<Written>, Failure> {
         let served = target.served;
         let current = self.loaded(served, old).await?;
         let shown = complete(served, in_served_version(served, &current).into_owned(), Some(old.revision));
-        let (object, mut warnings) = self.changed(served, shown, request, writer).await?;
-        // What was said of the fields is said also when the outcome is refused.
-        let complaints = warnings.clone();
-        let refused = |mut status: Status| {
-            let mut all = complaints.clone();
-            all.append(&mut status.take_warnings());
-            status.with_warnings(all)
-        };
-        check_named(target, &object).map_err(refused)?;
+        let object = self.changed(served, shown, request, writer).await?;
+        check_named(target, &object)?;
         let version = object.field("metadata").text("resourceVersion");
         if matches!(version, "" | "0") && !served.strategy.unconditional_update {
-            return Err(refused(Status::version_required(target.resource_name(), target.name)));
+            return Err(Status::version_required(target.resource_name(), target.name).into());
         }
-        seen_version(target, &object, old).map_err(refused)?;
+        seen_version(target, &object, old)?;
         let object = to_stored(served, object);
         let ownership = match request.patch {
             Patch::Apply { .. } => Ownership::Settled,
             _ => Ownership::Track,
         };
         let live = Live { object: old, value: &current, shown_as: None };
-        let written =
-            self.update_once(target, object, ownership, live, part, writer).await.map_err(refused)?;
-        Ok(written.map(|mut written| {
-            warnings.append(&mut written.warnings);
-            Written { warnings, ..written }
-        }))
+        self.update_once(target, object, ownership, live, part, writer).await
     }
 
     /// Apply where nothing is there yet.
@@ -130,9 +123,9 @@ impl Registry {
         force: bool,
         request: &PatchRequest,
         writer: Writer<'_>,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written, Failure> {
         let served = target.served;
-        let (mut object, warnings) = self.applied(served, None, config, force, request, writer).await?;
+        let mut object = self.applied(served, None, config, force, request, writer).await?;
         let uid = object.field("metadata").text("uid");
         if !uid.is_empty() {
             return Err(Status::conflict(
@@ -141,24 +134,24 @@ impl Registry {
                 &format!(
                     "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                 ),
-            ));
+            )
+            .into());
         }
         let metadata = object.object_mut("metadata");
         metadata.remove("resourceVersion");
         check_named(target, &object)?;
         let object = to_stored(served, object);
-        let written = self.create_by(Request::CreateOnUpdate, target, object, Ownership::Settled, writer);
-        with_warnings(warnings, written.await)
+        self.create_by(Request::CreateOnUpdate, target, object, Ownership::Settled, writer).await
     }
 
-    /// What the patch makes of `live`, typed, and complaints about its fields.
+    /// What the patch makes of `live`, typed. The client is warned of fields that the kind does not have.
     pub(crate) async fn changed(
         &self,
         served: &Served,
         live: Value,
         request: &PatchRequest,
         writer: Writer<'_>,
-    ) -> Result<(Value, Vec<String>), Status> {
+    ) -> Result<Value, Failure> {
         let patched = match &request.patch {
             Patch::Apply { config, force } => {
                 return self.applied(served, Some(&live), config, *force, request, writer).await;
@@ -171,7 +164,7 @@ impl Registry {
                 strategic::apply(&served.topology(), live, patch).map_err(|error| strategic_status(&error))?
             }
         };
-        retyped(served, &patched, request)
+        Ok(retyped(served, &patched, request, writer)?)
     }
 
     async fn applied(
@@ -182,7 +175,7 @@ impl Registry {
         force: bool,
         request: &PatchRequest,
         writer: Writer<'_>,
-    ) -> Result<(Value, Vec<String>), Status> {
+    ) -> Result<Value, Failure> {
         let api_version = served.resource.gv.to_string();
         let now = self.now();
         let manager = self.manager(served, writer, &api_version, &now);
@@ -197,22 +190,27 @@ impl Registry {
             None => served.decode_value(applied.object),
         };
         let decoded = decoded.map_err(|error| Status::bad_request(error.0))?;
-        let complaints = match request.validation {
-            Validation::Ignore => Vec::new(),
+        match request.validation {
+            Validation::Ignore => {}
             Validation::Strict if !request.complaints.is_empty() => {
                 let all = request.complaints.join("\n  ");
                 return Err(Status::bad_request(format!(
                     "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {all}"
-                )));
+                )).into());
             }
-            Validation::Strict | Validation::Warn => request.complaints.clone(),
-        };
-        Ok((decoded.object, complaints))
+            Validation::Strict | Validation::Warn => writer.warn_all(request.complaints.iter().cloned()),
+        }
+        Ok(decoded.object)
     }
 }
 
 /// Reads the outcome of a patch as an object of its kind.
-fn retyped(served: &Served, patched: &Value, request: &PatchRequest) -> Result<(Value, Vec<String>), Status> {
+fn retyped(
+    served: &Served,
+    patched: &Value,
+    request: &PatchRequest,
+    writer: Writer<'_>,
+) -> Result<Value, Status> {
     let invalid = |why: &str| {
         let shown = match &request.patch {
             Patch::Strategic(patch) => sternpost_golang::fmt::print(&Value::Object(patch.clone())),
@@ -240,13 +238,13 @@ fn retyped(served: &Served, patched: &Value, request: &PatchRequest) -> Result<(
     let most = if matches!(request.patch, Patch::Strategic(_)) { usize::MAX } else { MAX_COMPLAINTS };
     complaints.extend(decoded.complaints.into_iter().take(most));
     match request.validation {
-        Validation::Ignore => complaints.clear(),
+        Validation::Ignore => {}
         Validation::Strict if !complaints.is_empty() => {
             return Err(invalid(&format!("strict decoding error: {}", complaints.join(", "))));
         }
-        Validation::Strict | Validation::Warn => {}
+        Validation::Strict | Validation::Warn => writer.warn_all(complaints),
     }
-    Ok((decoded.object, complaints))
+    Ok(decoded.object)
 }
 
 /// The form in which rules and storage know an object of the served version.

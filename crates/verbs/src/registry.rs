@@ -13,6 +13,7 @@ use sternpost_meta::{
     format,
     status::{ResourceName, Status},
     user::User,
+    warning::Warnings,
 };
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_store::{CommitError, Revision, Store, Transaction};
@@ -23,6 +24,7 @@ use crate::{
     custom::{Callouts, NoCallouts},
     definitions,
     etcd_limit::ObjectSize,
+    failure::Failure,
     served::{Served, ServedResources},
 };
 
@@ -109,6 +111,8 @@ pub struct Writer<'a> {
     pub sent: SentOptions<'a>,
     /// Where to note what an audit log should have.
     pub audit: Option<&'a Annotations>,
+    /// What the client is told beside the answer.
+    pub warnings: Option<&'a Warnings>,
     /// When it must be done; whoever is asked on the way has until then.
     pub deadline: Option<machine::Instant>,
 }
@@ -130,7 +134,16 @@ impl Writer<'static> {
             user: User::server(),
             sent: SentOptions::default(),
             audit: None,
+            warnings: None,
             deadline: None,
+        }
+    }
+}
+
+impl Writer<'_> {
+    pub(crate) fn warn_all(&self, texts: impl IntoIterator<Item = String>) {
+        if let Some(warnings) = self.warnings {
+            warnings.extend(texts);
         }
     }
 }
@@ -143,8 +156,6 @@ pub struct Written {
     /// The same as the cache has it, unless another writer was there since.
     pub stored: Option<Arc<Object>>,
     pub created: bool,
-    /// Texts for `Warning` headers.
-    pub warnings: Vec<String>,
 }
 
 impl Registry {
@@ -261,11 +272,11 @@ impl Registry {
 
     /// After a conflict: whether the definition of a custom resource is another one now, so that
     /// trying again makes sense only from the beginning.
-    pub(crate) async fn check_current(&self, served: &Served) -> Result<(), Status> {
+    pub(crate) async fn check_current(&self, served: &Served) -> Result<(), Failure> {
         let Some(custom) = served.custom() else { return Ok(()) };
         // Not of the newest write of all: the table only ever gets as far as the newest definition.
         self.definitions_in_effect().await;
-        if custom.life.is_over() { Err(Status::superseded()) } else { Ok(()) }
+        if custom.life.is_over() { Err(Failure::Superseded) } else { Ok(()) }
     }
 
     /// Commits, and waits until reads show it.
@@ -304,23 +315,6 @@ pub(crate) fn invalid(target: Target<'_>, object: &Value, errors: Errors) -> Sta
         group = object.text("apiVersion").split_once('/').map_or(group, |(group, _)| group);
     }
     Status::invalid(group, kind, name, errors.into_causes())
-}
-
-/// What became of a write, with warnings from before it.
-pub(crate) fn with_warnings(
-    mut warnings: Vec<String>,
-    outcome: Result<Written, Status>,
-) -> Result<Written, Status> {
-    match outcome {
-        Ok(mut written) => {
-            warnings.append(&mut written.warnings);
-            Ok(Written { warnings, ..written })
-        }
-        Err(mut status) => {
-            warnings.append(&mut status.take_warnings());
-            Err(status.with_warnings(warnings))
-        }
-    }
 }
 
 /// The object in full: with kind, apiVersion and, if it has one, its version.

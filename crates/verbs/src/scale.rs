@@ -12,6 +12,7 @@ use sternpost_registry::{
 
 use crate::{
     admission::{self, Attributes, Operation},
+    failure::Failure,
     ownership::{KindVersions, Ownership},
     patch::{Patch, PatchRequest},
     registry::{Registry, Target, Writer, Written, complete},
@@ -41,7 +42,7 @@ impl Registry {
         scale: &Served,
         change: ScaleChange<'_>,
         writer: Writer<'_>,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written, Failure> {
         let api_version = target.served.resource.gv.to_string();
         let all = scale_paths(target.served);
         let paths: Vec<(&str, &str)> = all.iter().map(|(version, path)| (&**version, &**path)).collect();
@@ -61,8 +62,8 @@ impl Registry {
                 live.object_mut("metadata").set("managedFields", owners);
             }
 
-            let (mut wanted, mut warnings) = match change {
-                ScaleChange::Replace(wanted) => (wanted.clone(), Vec::new()),
+            let mut wanted = match change {
+                ScaleChange::Replace(wanted) => wanted.clone(),
                 ScaleChange::Patch(request) => self.changed(scale, live.clone(), request, writer).await?,
             };
             if wanted.field("metadata").text("name").is_empty() {
@@ -85,7 +86,9 @@ impl Registry {
                 (scale.strategy.validate)(&wanted, &mut errors);
             }
             if !errors.is_empty() {
-                return Err(Status::invalid(scale.group(), scale.kind(), target.name, errors.into_causes()));
+                return Err(
+                    Status::invalid(scale.group(), scale.kind(), target.name, errors.into_causes()).into()
+                );
             }
             let is_apply =
                 matches!(change, ScaleChange::Patch(PatchRequest { patch: Patch::Apply { .. }, .. }));
@@ -102,7 +105,7 @@ impl Registry {
 
             let attributes =
                 Attributes { served: scale, ..Attributes::of_write(Operation::Update, target, writer) };
-            admission::mutate(self, &attributes, &mut wanted, Some(&live), &mut warnings).await?;
+            admission::mutate(self, &attributes, &mut wanted, Some(&live)).await?;
 
             let now_owners = wanted.field("metadata").get_field("managedFields");
             let owners = to_parent(owners, now_owners, &api_version, &paths).map_err(unreadable)?;
@@ -125,12 +128,11 @@ impl Registry {
                 writer,
             );
             if let Some(written) = written.await? {
-                warnings.extend(written.warnings);
                 let object = shown(target.served, &written.object)?;
-                return Ok(Written { object, stored: None, warnings, ..written });
+                return Ok(Written { object, stored: None, ..written });
             }
         }
-        Err(modified(target))
+        Err(modified(target).into())
     }
 }
 

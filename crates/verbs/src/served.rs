@@ -181,7 +181,7 @@ impl Served {
         }
     }
 
-    /// Texts for `Warning` headers about an object that is well; the old one on update.
+    /// Warnings about an object that is well; the old one on update.
     pub(crate) fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         match &self.form {
             Form::BuiltIn(_) => (self.strategy.warnings)(object, old),

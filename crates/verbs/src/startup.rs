@@ -20,6 +20,7 @@ use sternpost_registry::{
 use sternpost_store::{CommitError, Compare, Transaction, Write, transaction::MAX_OPERATIONS};
 
 use crate::{
+    failure::Failure,
     list::FUTURE_PATIENCE,
     object_meta,
     registry::{Registry, Target, Writer, invalid, storage_status},
@@ -210,8 +211,8 @@ async fn keep_up(registry: &Registry, want: &Wanted) -> Result<Kept, Status> {
     match registry.update(target, object, Part::Main, Writer::server()).await {
         Ok(_) => Ok(Kept::Changed),
         // Another replica was faster.
-        Err(status) if status.code == 409 => Ok(Kept::AsItWas),
-        Err(status) => Err(status),
+        Err(Failure::Refused(status)) if status.code == 409 => Ok(Kept::AsItWas),
+        Err(failure) => Err(failure.into()),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
     admission::{self, Attributes, Operation, Options},
     claims::Claimed,
     delete::DeleteOptions,
+    failure::Failure,
     registry::{DryRun, Registry, Target, Writer},
     served::Served,
 };
@@ -26,10 +27,10 @@ impl Registry {
         served: &Served,
         object: &mut Value,
         writer: Writer<'_>,
-    ) -> Result<Vec<String>, Status> {
+    ) -> Result<(), Failure> {
         self.check_namespace_of_body(target, object)?;
-        let warnings = self.mutate_new(target, served, object, writer).await?;
-        self.validate_new(target, served, object, writer, warnings).await
+        self.mutate_new(target, served, object, writer).await?;
+        self.validate_new(target, served, object, writer).await
     }
 
     /// The first half of [`Registry::admit_new`], for who has something to do in between.
@@ -39,7 +40,7 @@ impl Registry {
         served: &Served,
         object: &mut Value,
         writer: Writer<'_>,
-    ) -> Result<Vec<String>, Status> {
+    ) -> Result<(), Failure> {
         if target.served.is_namespaced() {
             object.object_mut("metadata").set("namespace", target.namespace);
         }
@@ -48,23 +49,20 @@ impl Registry {
             self.track_new(Target { served, ..target }, object, writer);
         }
         let attributes = Attributes { served, ..Attributes::of_write(Operation::Create, target, writer) };
-        let mut warnings = Vec::new();
-        admission::mutate(self, &attributes, object, None, &mut warnings).await?;
-        Ok(warnings)
+        admission::mutate(self, &attributes, object, None).await
     }
 
-    /// The other half; `warnings` are those of the first.
+    /// The other half.
     pub async fn validate_new(
         &self,
         target: Target<'_>,
         served: &Served,
         object: &Value,
         writer: Writer<'_>,
-        mut warnings: Vec<String>,
-    ) -> Result<Vec<String>, Status> {
+    ) -> Result<(), Failure> {
         let attributes = Attributes { served, ..Attributes::of_write(Operation::Create, target, writer) };
-        let _ = admission::validate(self, &attributes, object, None, &mut warnings).await?;
-        Ok(warnings)
+        let _ = admission::validate(self, &attributes, object, None).await?;
+        Ok(())
     }
 
     /// What holds for every connection to what an object stands for. `options` say what kind they
@@ -75,16 +73,15 @@ impl Registry {
         kind: &GroupVersionKind,
         options: &mut Value,
         writer: Writer<'_>,
-    ) -> Result<Vec<String>, Status> {
+    ) -> Result<(), Failure> {
         let attributes = Attributes {
             kind: Some(kind),
             options: Options::None,
             ..Attributes::of_write(Operation::Connect, target, writer)
         };
-        let mut warnings = Vec::new();
-        admission::mutate(self, &attributes, options, None, &mut warnings).await?;
-        let _ = admission::validate(self, &attributes, options, None, &mut warnings).await?;
-        Ok(warnings)
+        admission::mutate(self, &attributes, options, None).await?;
+        let _ = admission::validate(self, &attributes, options, None).await?;
+        Ok(())
     }
 
     /// Changes an object by what was posted to one of its subresources.
@@ -94,19 +91,18 @@ impl Registry {
         change: fn(&mut Value, &Value, &dyn Cluster) -> Result<(), Status>,
         posted: &Value,
         dry_run: DryRun,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Failure> {
         for _ in 0..ATTEMPTS {
             let old = self.get(target)?;
             let mut object = old.value();
             change(&mut object, posted, self)?;
             target.served.settle_stored(&mut object);
-            let stored =
-                self.store_update(target, object, &old, Claimed::default(), Vec::new(), dry_run).await?;
+            let stored = self.store_update(target, object, &old, Claimed::default(), dry_run).await?;
             if stored.is_some() {
                 return Ok(());
             }
         }
-        Err(Status::conflict(target.resource_name(), target.name, Status::MODIFIED))
+        Err(Status::conflict(target.resource_name(), target.name, Status::MODIFIED).into())
     }
 
     /// Deletes an object through one of its subresources, if `agree` does; what that returns is stored
@@ -116,7 +112,7 @@ impl Registry {
         target: Target<'_>,
         agree: fn(&Value, &dyn Cluster) -> Result<Option<Stored>, Status>,
         options: &DeleteOptions,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Failure> {
         for _ in 0..ATTEMPTS {
             let first = agree(&self.get(target)?.value(), self)?;
             if let Some(Stored { group, version, plural, object: mut other }) =
@@ -129,9 +125,8 @@ impl Registry {
                 let other_target = Target { served: &served, namespace: target.namespace, name: &name };
                 let old = self.get(other_target)?;
                 served.settle_stored(&mut other);
-                let stored = self
-                    .store_update(other_target, other, &old, Claimed::default(), Vec::new(), DryRun::No)
-                    .await?;
+                let stored =
+                    self.store_update(other_target, other, &old, Claimed::default(), DryRun::No).await?;
                 if stored.is_none() {
                     continue;
                 }
@@ -139,6 +134,6 @@ impl Registry {
             // What there was to ask was asked of what was posted.
             return self.delete_if(target, options, None).await.map(|_| ());
         }
-        Err(Status::conflict(target.resource_name(), target.name, Status::MODIFIED))
+        Err(Status::conflict(target.resource_name(), target.name, Status::MODIFIED).into())
     }
 }

@@ -11,16 +11,15 @@ use sternpost_registry::{
 };
 use sternpost_store::{CommitError, Transaction};
 
-use crate::registry::{
-    DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status, with_warnings,
-};
 use crate::{
     admission::{self, Attributes, Operation},
     claims::Claimed,
     create::Request,
+    failure::Failure,
     list::version_number,
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
+    registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status},
     served::Served,
 };
 
@@ -71,25 +70,15 @@ impl Registry {
         object: Value,
         part: Part,
         writer: Writer<'_>,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written, Failure> {
         check_named(target, &object)?;
         let mut object = object;
-        let warnings = Vec::from_iter(dedup_owners(&mut object, DedupOwners::AsSent));
-        with_warnings(warnings, self.update_deduped(target, object, part, writer).await)
-    }
-
-    async fn update_deduped(
-        &self,
-        target: Target<'_>,
-        mut object: Value,
-        part: Part,
-        writer: Writer<'_>,
-    ) -> Result<Written, Status> {
+        writer.warn_all(dedup_owners(&mut object, DedupOwners::AsSent));
         for _ in 0..ATTEMPTS {
             let Some(old) = self.snapshot(target.served).get(target.namespace, target.name).cloned() else {
                 let may_create = target.served.strategy.create_on_update && matches!(part, Part::Main);
                 if !may_create {
-                    return Err(target.not_found());
+                    return Err(target.not_found().into());
                 }
                 target.check_name()?;
                 // There is nothing that a version could disagree with.
@@ -108,7 +97,7 @@ impl Registry {
             // The next look tells why: the version that was named is no longer
             // there, or what the object claims went to another.
         }
-        Err(modified(target))
+        Err(modified(target).into())
     }
 
     /// The `finalize` subresource of a namespace: the finalizers in its spec, and metadata.
@@ -117,7 +106,7 @@ impl Registry {
         target: Target<'_>,
         object: Value,
         writer: Writer<'_>,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written, Failure> {
         let mut actions = target.served.strategy.subresources.iter().map(|subresource| subresource.action);
         let finalize = actions.find_map(|action| match action {
             Action::Finalize { prepare, validate } => Some((prepare, validate)),
@@ -133,9 +122,8 @@ impl Registry {
             (target.served.strategy.default)(&mut new);
             self.track(target, Some(&current), &mut new, writer).await;
             let attributes = Attributes::of_write(Operation::Update, target, writer);
-            let mut warnings = Vec::new();
-            admission::mutate(self, &attributes, &mut new, Some(&current), &mut warnings).await?;
-            warnings.extend(dedup_owners(&mut new, DedupOwners::AfterMutatingAdmission));
+            admission::mutate(self, &attributes, &mut new, Some(&current)).await?;
+            writer.warn_all(dedup_owners(&mut new, DedupOwners::AfterMutatingAdmission));
             let unconditional = check_version(target, &new, &old)?;
             keep_identity(&mut new, &current);
             prepare(&mut new, &current);
@@ -144,19 +132,18 @@ impl Registry {
             object_meta::validate_update(&new, &current, &mut errors);
             validate(&new, &mut errors);
             if !errors.is_empty() {
-                return Err(invalid(target, &new, errors));
+                return Err(invalid(target, &new, errors).into());
             }
-            let _charged =
-                admission::validate(self, &attributes, &new, Some(&current), &mut warnings).await?;
+            let _charged = admission::validate(self, &attributes, &new, Some(&current)).await?;
             target.served.settle_stored(&mut new);
             keep_times(&current, &mut new);
-            match self.store_update(target, new, &old, Claimed::default(), warnings, writer.dry_run).await? {
+            match self.store_update(target, new, &old, Claimed::default(), writer.dry_run).await? {
                 Some(written) => return Ok(written),
                 None if unconditional => {}
-                None => return Err(modified(target)),
+                None => return Err(modified(target).into()),
             }
         }
-        Err(modified(target))
+        Err(modified(target).into())
     }
 
     /// Lets the server change metadata and status of an object, and nothing else of it. What it
@@ -166,7 +153,7 @@ impl Registry {
         target: Target<'_>,
         change: impl Fn(&mut Value),
         writer: Writer<'_>,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Failure> {
         for _ in 0..ATTEMPTS {
             let old = self.get(target)?;
             let mut object = self.loaded(target.served, &old).await?;
@@ -187,13 +174,12 @@ impl Registry {
             }
             target.served.settle_stored(&mut object);
             keep_times(&before, &mut object);
-            let written =
-                self.store_update(target, object, &old, Claimed::default(), Vec::new(), writer.dry_run);
+            let written = self.store_update(target, object, &old, Claimed::default(), writer.dry_run);
             if written.await?.is_some() {
                 return Ok(());
             }
         }
-        Err(modified(target))
+        Err(modified(target).into())
     }
 
     /// `None` if another writer was faster.
@@ -205,7 +191,7 @@ impl Registry {
         live: Live<'_>,
         part: Part,
         writer: Writer<'_>,
-    ) -> Result<Option<Written>, Status> {
+    ) -> Result<Option<Written>, Failure> {
         let Live { object: old, value: current, shown_as } = live;
         let served = target.served;
         let mut object = object;
@@ -217,19 +203,17 @@ impl Registry {
             self.track(target, Some(current), &mut object, writer).await;
         }
         let attributes = Attributes::of_write(Operation::Update, target, writer);
-        let mut warnings = Vec::new();
         if shown_as.is_none() {
-            admission::mutate(self, &attributes, &mut object, Some(current), &mut warnings).await?;
-            warnings.extend(dedup_owners(&mut object, DedupOwners::AfterMutatingAdmission));
+            admission::mutate(self, &attributes, &mut object, Some(current)).await?;
+            writer.warn_all(dedup_owners(&mut object, DedupOwners::AfterMutatingAdmission));
         }
-        let warned = |status: Status| status.with_warnings(warnings.clone());
         if shown_as.is_none() {
-            self.check_namespace_of_body(target, &object).map_err(warned)?;
+            self.check_namespace_of_body(target, &object)?;
         }
-        check_version(target, &object, old).map_err(warned)?;
+        check_version(target, &object, old)?;
         keep_identity(&mut object, current);
         let context = self.context(target, writer);
-        (served.strategy.authorize)(&object, Some(current), &context).map_err(warned)?;
+        (served.strategy.authorize)(&object, Some(current), &context)?;
         // No kind prepares this, but some restore all metadata.
         let managed = object.object_mut("metadata").remove("managedFields");
         let put_managed_back = |object: &mut Value| {
@@ -251,7 +235,7 @@ impl Registry {
                 check_metadata(served, served.strategy.checks_again, &object, current, &mut errors);
                 (served.strategy.validate_update)(&object, current, &mut errors);
                 if let Some(custom) = served.custom() {
-                    warnings.extend(custom.check(&object, Some(current), &mut errors));
+                    writer.warn_all(custom.check(&object, Some(current), &mut errors));
                 }
             }
             Part::Other { prepare, validate } => {
@@ -273,14 +257,14 @@ impl Registry {
                 check_metadata(served, served.strategy.status_checks_again, &object, current, &mut errors);
                 (served.strategy.validate_status_update)(&object, current, &mut errors);
                 if let Some(custom) = served.custom() {
-                    warnings.extend(custom.check_status(&object, Some(current), &mut errors));
+                    writer.warn_all(custom.check_status(&object, Some(current), &mut errors));
                 }
             }
         }
         if !errors.is_empty() {
-            return Err(invalid(target, &object, errors).with_warnings(warnings));
+            return Err(invalid(target, &object, errors).into());
         }
-        warnings.extend(served.warnings(&object, Some(current)));
+        writer.warn_all(served.warnings(&object, Some(current)));
         served.settle_stored(&mut object);
         if !matches!(part, Part::Status) && served.strategy.generation.changed(&object, current) {
             let generation = current.field("metadata").int("generation").unwrap_or_default();
@@ -288,15 +272,15 @@ impl Registry {
         }
         // What is asked about is what would be stored.
         let _charged = match shown_as {
-            None => admission::validate(self, &attributes, &object, Some(current), &mut warnings).await?,
+            None => admission::validate(self, &attributes, &object, Some(current)).await?,
             Some(Shown { served, show }) => {
                 let attributes = Attributes { served, ..attributes };
                 let (new, old) = (show(&object)?, show(current)?);
-                admission::validate(self, &attributes, &new, Some(&old), &mut warnings).await?
+                admission::validate(self, &attributes, &new, Some(&old)).await?
             }
         };
         keep_times(current, &mut object);
-        self.store_update(target, object, old, claimed, warnings, writer.dry_run).await
+        self.store_update(target, object, old, claimed, writer.dry_run).await
     }
 
     /// Stores a finished object in place of `old`, or removes it if it was
@@ -307,16 +291,15 @@ impl Registry {
         object: Value,
         old: &Arc<Object>,
         claimed: Claimed,
-        warnings: Vec<String>,
         dry_run: DryRun,
-    ) -> Result<Option<Written>, Status> {
+    ) -> Result<Option<Written>, Failure> {
         let served = target.served;
         let (encoded, object) = self.kept(served, object).await?;
         let unchanged = encoded == *old.stored();
         if unchanged || dry_run == DryRun::All {
             let object = complete(served, object, Some(old.revision));
             let stored = unchanged.then(|| old.clone());
-            return Ok(Some(Written { object, stored, created: false, warnings }));
+            return Ok(Some(Written { object, stored, created: false }));
         }
         // Whatever is stored can be deleted, though it grows by that.
         let begins_to_end = object.field("metadata").has("deletionTimestamp") && !old.terminating;
@@ -342,10 +325,10 @@ impl Registry {
                 let stored = self.written(target, target.name, revision);
                 let revision = if done { old.revision } else { revision };
                 let object = complete(served, object, Some(revision));
-                Ok(Some(Written { object, stored, created: false, warnings }))
+                Ok(Some(Written { object, stored, created: false }))
             }
             Err(CommitError::Conflict { .. }) => self.check_current(served).await.map(|()| None),
-            Err(error) => Err(storage_status(&error)),
+            Err(error) => Err(storage_status(&error).into()),
         }
     }
 }

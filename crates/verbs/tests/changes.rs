@@ -119,5 +119,5 @@ async fn patches_that_race_all_land() {
     let stale = merge(&json!({"metadata": {"resourceVersion": "1"}, "data": {"k": "v"}}));
     let refused =
         registry.patch(target(&served, "m"), &stale, Part::Main, writer("racer")).await.unwrap_err();
-    assert_eq!(refused.code, 409);
+    assert_eq!(refused.code(), 409);
 }

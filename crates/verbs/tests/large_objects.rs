@@ -32,7 +32,7 @@ async fn update(registry: &Registry, object: Value) -> Result<Value, Status> {
     let served = registry.served.get("", "v1", "podtemplates").unwrap();
     let target = Target { served: &served, namespace: "default", name: "it" };
     let written = registry.update(target, object, Part::Main, Writer::server()).await;
-    written.map(|written| written.object)
+    Ok(written?.object)
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn what_is_stored_already_stays_readable_and_deletable() {
     assert_eq!((refused.code, refused.reason), (500, None));
     assert_eq!(refused.message, "etcdserver: request is too large");
 
-    let (deleted, _) = limited.delete(target, &DeleteOptions::default(), Writer::server()).await.unwrap();
+    let deleted = limited.delete(target, &DeleteOptions::default(), Writer::server()).await.unwrap();
     assert!(matches!(deleted, Deleted::Pending(_)));
     update(&limited, object(LARGE - 1000, &["a.test/y"])).await.unwrap();
     update(&limited, object(LARGE - 1000, &[])).await.unwrap();

@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use serde_json::Value;
 use sternpost_clock::machine;
 use sternpost_crd::{definition::is_established, names::Condition};
-use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
-use sternpost_verbs::{DeleteOptions, Registry, Selection, Target, Writer, definitions, served::Served};
+use sternpost_verbs::{
+    DeleteOptions, Failure, Registry, Selection, Target, Writer, definitions, served::Served,
+};
 
 use super::{naming::writer, target};
 
@@ -22,7 +23,7 @@ pub(super) async fn run(registry: Arc<Registry>, served: Arc<Served>, name: Stri
         match problem {
             Unfinished::Gone => return,
             Unfinished::Waiting => {}
-            Unfinished::Failed(status) if status.code == 409 || status.is_superseded => {}
+            Unfinished::Failed(status) if status.code() == 409 || status == Failure::Superseded => {}
             Unfinished::Failed(status) => {
                 tracing::warn!(name, %status, "a definition cannot be cleared up yet");
             }
@@ -42,12 +43,13 @@ enum Unfinished {
     Gone,
     /// Objects are still there.
     Waiting,
-    Failed(Status),
+    Failed(Failure),
 }
 
-impl From<Status> for Unfinished {
-    fn from(status: Status) -> Self {
-        if status.code == 404 { Self::Gone } else { Self::Failed(status) }
+impl<F: Into<Failure>> From<F> for Unfinished {
+    fn from(failure: F) -> Self {
+        let failure = failure.into();
+        if failure.code() == 404 { Self::Gone } else { Self::Failed(failure) }
     }
 }
 
@@ -105,7 +107,7 @@ fn terminating(status: bool, reason: &str, message: &str) -> Condition {
     Condition { kind: "Terminating", status, reason: reason.into(), message: message.into() }
 }
 
-async fn delete_all(registry: &Registry, objects: &Served) -> Result<(), Status> {
+async fn delete_all(registry: &Registry, objects: &Served) -> Result<(), Failure> {
     let all = Target { served: objects, namespace: "", name: "" };
     let options = DeleteOptions::default();
     registry.delete_collection(all, &Selection::default(), 0, &options, Writer::server()).await.map(|_| ())

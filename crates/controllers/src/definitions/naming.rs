@@ -10,10 +10,9 @@ use sternpost_crd::{
     definition::Names,
     names::{self, Outline, Taken},
 };
-use sternpost_meta::status::Status;
 use sternpost_registry::validation::ca_bundle;
 use sternpost_tasks::Tasks;
-use sternpost_verbs::{Registry, Writer, served::Served};
+use sternpost_verbs::{Failure, Registry, Writer, served::Served};
 use tokio::task::JoinSet;
 
 use super::{ending, group_of, target};
@@ -128,7 +127,7 @@ impl Naming {
 
     /// Decides one after the other, and writes what was decided together.
     async fn decide_all(&mut self, names: BTreeSet<String>) {
-        let mut writes: JoinSet<Result<(), Status>> = JoinSet::new();
+        let mut writes: JoinSet<Result<(), Failure>> = JoinSet::new();
         let mut waiting: Vec<String> = names.into_iter().collect();
         while let Some(name) = waiting.pop() {
             waiting.extend(self.decide(&name, &mut writes));
@@ -142,7 +141,7 @@ impl Naming {
     }
 
     /// Returns the definitions that have to be looked at again because of it.
-    fn decide(&mut self, name: &str, writes: &mut JoinSet<Result<(), Status>>) -> Vec<String> {
+    fn decide(&mut self, name: &str, writes: &mut JoinSet<Result<(), Failure>>) -> Vec<String> {
         let Some(crd) = self.outline(name) else { return Vec::new() };
         if crd.is_terminating() && self.ending.insert((name.to_owned(), crd.metadata.uid.clone())) {
             let (registry, served, name) = (self.registry.clone(), self.served.clone(), name.to_owned());
@@ -182,9 +181,9 @@ impl Naming {
 }
 
 /// A write that came too late is decided again when what it missed is seen.
-fn done(write: Option<Result<Result<(), Status>, tokio::task::JoinError>>) {
+fn done(write: Option<Result<Result<(), Failure>, tokio::task::JoinError>>) {
     match write {
-        Some(Ok(Err(status))) if !matches!(status.code, 404 | 409) => {
+        Some(Ok(Err(status))) if !matches!(status.code(), 404 | 409) => {
             tracing::error!(%status, "the status of a definition cannot be written");
         }
         Some(Err(error)) => tracing::error!(%error, "a write of a definition's status was cut off"),

@@ -9,10 +9,9 @@ use std::{
 
 use serde_json::{Value, json};
 use sternpost_cache::Object;
-use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{
-    DeleteOptions, Part, Registry, Target, Writer,
+    DeleteOptions, Failure, Part, Registry, Target, Writer,
     served::{Served, is_built_in},
 };
 
@@ -74,7 +73,7 @@ async fn settle(
     services: &Served,
     group: &str,
     registered: &mut BTreeSet<String>,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     let customs = &registry.served.customs;
     let wanted: BTreeSet<String> = if is_built_in(group) {
         customs.told_in(group).iter().map(|resource| resource.gv.version.to_string()).collect()
@@ -92,7 +91,7 @@ async fn settle(
         let target = Target { served: services, namespace: "", name: &name };
         if registry.get(target).is_ok_and(|service| is_managed(&service)) {
             match registry.delete(target, &DeleteOptions::default(), Writer::server()).await {
-                Err(status) if status.code != 404 => return Err(status),
+                Err(status) if status.code() != 404 => return Err(status),
                 _ => {}
             }
         }
@@ -101,7 +100,7 @@ async fn settle(
     Ok(())
 }
 
-async fn keep(registry: &Registry, target: Target<'_>, wanted: Value) -> Result<(), Status> {
+async fn keep(registry: &Registry, target: Target<'_>, wanted: Value) -> Result<(), Failure> {
     let kept = match registry.get(target) {
         Err(_) => {
             let target = Target { name: "", ..target };
@@ -120,7 +119,7 @@ async fn keep(registry: &Registry, target: Target<'_>, wanted: Value) -> Result<
     };
     match kept {
         // Somebody was faster, and that will be seen.
-        Err(status) if !matches!(status.code, 404 | 409) => Err(status),
+        Err(status) if !matches!(status.code(), 404 | 409) => Err(status),
         _ => Ok(()),
     }
 }

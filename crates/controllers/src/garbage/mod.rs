@@ -17,10 +17,9 @@ use std::{
 use serde_json::{Value, json};
 use sternpost_cache::{Event, EventKind, Object, ResourceId};
 use sternpost_clock::machine;
-use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_tasks::Tasks;
-use sternpost_verbs::{DeleteOptions, Registry, Target, served::Served};
+use sternpost_verbs::{DeleteOptions, Failure, Registry, Target, served::Served};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::{
@@ -92,7 +91,7 @@ struct Collector {
 }
 
 /// The object that was written for, and what came of it.
-type Done = (Place, Result<(), Status>);
+type Done = (Place, Result<(), Failure>);
 
 /// Objects to look at. None is looked at while a write for it is under way.
 #[derive(Debug, Default)]
@@ -454,7 +453,7 @@ impl Collector {
     /// Starts a write for an object.
     fn begin<Work>(&mut self, place: Place, work: impl FnOnce(Arc<Registry>, Place) -> Work)
     where
-        Work: Future<Output = Result<(), Status>> + Send + 'static,
+        Work: Future<Output = Result<(), Failure>> + Send + 'static,
     {
         self.queue.begin(&place);
         let work = work(self.registry.clone(), place.clone());
@@ -470,7 +469,7 @@ impl Collector {
                         self.failures.remove(&place);
                     }
                     // Gone, or not what it was: the next look tells.
-                    Err(status) if matches!(status.code, 404 | 409) || status.is_superseded => {
+                    Err(status) if matches!(status.code(), 404 | 409) || status == Failure::Superseded => {
                         self.retry(place, LEAST_RETRY);
                     }
                     Err(status) => {
@@ -556,7 +555,7 @@ async fn drop_references(
     target: Target<'_>,
     owners: &[String],
     version: Option<String>,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     for _ in 0..ATTEMPTS {
         let object = match registry.get(target) {
             Ok(object) => object.value(),
@@ -576,8 +575,8 @@ async fn drop_references(
         }
         patch.set("ownerReferences", if rest.is_empty() { Value::Null } else { rest.into() });
         match patch_metadata(registry, target, patch, &GARBAGE_COLLECTOR).await {
-            Err(status) if status.code == 404 => return Ok(()),
-            Err(status) if status.code == 409 && version.is_none() => {}
+            Err(status) if status.code() == 404 => return Ok(()),
+            Err(status) if status.code() == 409 && version.is_none() => {}
             result => return result,
         }
     }
@@ -590,7 +589,7 @@ async fn remove_finalizer(
     object: &Metadata,
     finalizer: &str,
     version: String,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     let rest: Vec<&String> = object.finalizers.iter().filter(|name| *name != finalizer).collect();
     let patch = json!({"uid": object.uid, "resourceVersion": version, "finalizers": rest});
     patch_metadata(registry, target, patch, &GARBAGE_COLLECTOR).await
@@ -602,7 +601,7 @@ async fn unblock(
     target: Target<'_>,
     object: &Metadata,
     version: &str,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     let found = registry.get(target)?.value();
     let mut references = found.field("metadata").items("ownerReferences").to_vec();
     for reference in references.iter_mut().filter(|reference| reference.flag("blockOwnerDeletion")) {

@@ -80,7 +80,7 @@ impl Running {
     pub async fn try_create(&self, kind: &str, namespace: &str, object: Value) -> Result<Value, Status> {
         let served = self.of(kind);
         let target = Target { served: &served, namespace, name: "" };
-        self.registry.create(target, object, Writer::server()).await.map(|written| written.object)
+        Ok(self.registry.create(target, object, Writer::server()).await?.object)
     }
 
     pub async fn create(&self, kind: &str, namespace: &str, object: Value) -> Value {

@@ -26,18 +26,14 @@ const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
-/// The object in the body, and warnings about its fields.
-pub fn object(
-    request: &Request,
-    served: &Served,
-    validation: Validation,
-) -> Result<(Value, Vec<String>), Status> {
+/// The object in the body. The client is warned of fields that the kind does not have.
+pub fn object(request: &Request, served: &Served, validation: Validation) -> Result<Value, Status> {
     let kind = served.kind();
     let media = media_type(request)?;
     if media == PROTOBUF && served.custom().is_some() {
         return Err(Status::unsupported_media_type(&[JSON, YAML]));
     }
-    let (value, mut complaints) = match media {
+    let (value, complaints) = match media {
         JSON => decode_json(&request.body, served)?,
         YAML => decode_yaml(&request.body, served, validation)?,
         _ => {
@@ -49,8 +45,8 @@ pub fn object(
         }
     };
     match validation {
-        Validation::Ignore => complaints.clear(),
-        Validation::Warn => {}
+        Validation::Ignore => {}
+        Validation::Warn => request.warnings.extend(complaints),
         Validation::Strict if complaints.is_empty() => {}
         Validation::Strict => {
             return Err(Status::bad_request(format!(
@@ -60,7 +56,7 @@ pub fn object(
             )));
         }
     }
-    Ok((to_stored(served, value), complaints))
+    Ok(to_stored(served, value))
 }
 
 fn decode_json(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), Status> {

@@ -6,7 +6,7 @@ use sternpost_clock::machine;
 use sternpost_meta::{resource::Verb, status::Status};
 use sternpost_registry::strategy::Action;
 use sternpost_verbs::{
-    DeleteOptions, Deleted, DryRun, Listed, Part, Registry, Target, Written, parse_exact_version,
+    DeleteOptions, Deleted, DryRun, Failure, Listed, Part, Registry, Target, Written, parse_exact_version,
     served::Served,
 };
 
@@ -46,34 +46,24 @@ pub async fn handle(api: &Api, request: &Request, mut routed: Routed) -> Option<
     let path = request.info.resource_path()?;
     let mut attempts = 0;
     let end = machine::now() + request.timeout;
-    let (mut warnings, answer) = loop {
-        let mut warnings = Vec::new();
+    let answer = loop {
         // What a request waits for is the store, or a webhook. Who gives up does not know whether
         // anything was written.
-        let answer =
-            match machine::timeout_at(end, respond(api, request, &routed, &path, &mut warnings)).await {
-                Ok(answer) => answer,
-                Err(_) => Err(out_of_time()),
-            };
+        let answer = match machine::timeout_at(end, respond(api, request, &routed, &path)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(out_of_time().into()),
+        };
         attempts += 1;
-        match &answer {
+        match answer {
             // The definition has changed meanwhile: what is served now has to say.
-            Err(status) if status.is_superseded && attempts < ATTEMPTS => {
+            Err(Failure::Superseded) if attempts < ATTEMPTS => {
                 routed = route(&api.registry, request)?;
             }
-            _ => break (warnings, answer),
+            answer => break answer,
         }
     };
-    let mut answer = answer.unwrap_or_else(|mut status| {
-        warnings.append(&mut status.take_warnings());
-        representation::error(request, &status)
-    });
-    let said: Vec<HeaderValue> = answer.headers().get_all(header::WARNING).iter().cloned().collect();
-    answer.headers_mut().remove(header::WARNING);
-    add_warnings(&mut answer, &warnings);
-    for warning in said {
-        answer.headers_mut().append(header::WARNING, warning);
-    }
+    let mut answer = answer.unwrap_or_else(|failure| representation::error(request, &failure.into()));
+    add_warnings(&mut answer, &request.warnings.take());
     Some(answer)
 }
 
@@ -109,19 +99,17 @@ fn deprecation(served: &Served) -> Option<String> {
     served.strategy.deprecation.map(Into::into)
 }
 
-/// `warnings` go with the answer, also when it is an error.
 async fn respond(
     api: &Api,
     request: &Request,
     routed: &Routed,
     path: &ResourcePath<'_>,
-    warnings: &mut Vec<String>,
-) -> Result<Answer, Status> {
+) -> Result<Answer, Failure> {
     let (registry, served) = (&api.registry, &routed.served);
     let target = Target { served, namespace: path.namespace.unwrap_or_default(), name: path.name };
     if served.custom().is_some() {
         // Whatever else there is to say.
-        warnings.extend(deprecation(served));
+        request.warnings.extend(deprecation(served));
     }
     let handler = routed.handler.as_ref().map_err(|status| Status::clone(status))?;
     let subresource =
@@ -129,10 +117,10 @@ async fn respond(
     let verb = match *handler {
         Handler::Connect { index, action } => {
             let kind = &subresource(index)?.kind;
-            return node_bound::respond(registry, request, target, path, action, kind, warnings).await;
+            return node_bound::respond(registry, request, target, path, action, kind).await;
         }
         Handler::Subresource { index, action: Action::Token, verb: Verb::Create } => {
-            return reviews::token_request(api, request, target, subresource(index)?, warnings).await;
+            return reviews::token_request(api, request, target, subresource(index)?).await;
         }
         Handler::Subresource { index, action, verb } => {
             return subresource::respond(registry, request, target, subresource(index)?, action, verb).await;
@@ -140,19 +128,19 @@ async fn respond(
         Handler::Main(verb) => verb,
     };
     if served.custom().is_none() {
-        warnings.extend(deprecation(served));
+        request.warnings.extend(deprecation(served));
     }
     if matches!(verb, Verb::Update | Verb::Patch) && path.name.is_empty() {
-        return Err(Status::bad_request("name must be provided"));
+        return Err(Status::bad_request("name must be provided").into());
     }
     if verb == Verb::Watch && !served.resource.allows(Verb::Watch) {
-        return Err(Status::verb_not_supported(target.resource_name(), "watch"));
+        return Err(Status::verb_not_supported(target.resource_name(), "watch").into());
     }
     if verb == Verb::Patch {
         patch::media_type(request, served)?;
     }
     if let Some(kind) = &served.strategy.computed {
-        return computed::respond(request, served, target, kind, verb);
+        return Ok(computed::respond(request, served, target, kind, verb)?);
     }
     match verb {
         Verb::Get => {
@@ -162,46 +150,43 @@ async fn respond(
             if !matches!(version, "" | "0") {
                 registry.await_revision(parse_exact_version(version)?).await?;
             }
-            shape.stored(registry, request, served, &registry.get(target)?).await
+            Ok(shape.stored(registry, request, served, &registry.get(target)?).await?)
         }
         Verb::List => {
             let shape = Shape::negotiate_list(request, served)?;
             let selection = options::selection(request, served)?;
             let query = options::list(request)?;
             let listed: Listed = registry.list(target, &selection, &query).await?;
-            shape.list(registry, request, served, listed).await
+            Ok(shape.list(registry, request, served, listed).await?)
         }
-        Verb::Watch => watch::serve(api, request, target, served).await,
+        Verb::Watch => Ok(watch::serve(api, request, target, served).await?),
         Verb::Create => {
             // Some kinds are answered, not stored.
             if let Some(to) = &served.strategy.posted_to {
                 return subresource::post_by_name(registry, request, target, to).await;
             }
             if served.resource.storage_version_hash.is_none() {
-                return reviews::respond(api, request, target, warnings).await;
+                return reviews::respond(api, request, target).await;
             }
             let shape = Shape::negotiate(request, served)?;
             let options = options::write(request, "CreateOptions")?;
-            let (object, complaints) = body_in::object(request, served, options.validation)?;
-            warnings.extend(complaints);
+            let object = body_in::object(request, served, options.validation)?;
             let written = registry.create(target, object, options.writer("")).await?;
-            Ok(write_answer(request, served, shape, written, std::mem::take(warnings)))
+            Ok(write_answer(request, served, shape, &written))
         }
         Verb::Update => {
             let shape = Shape::negotiate(request, served)?;
             let options = options::write(request, "UpdateOptions")?;
-            let (object, complaints) = body_in::object(request, served, options.validation)?;
-            warnings.extend(complaints);
+            let object = body_in::object(request, served, options.validation)?;
             let written = registry.update(target, object, Part::Main, options.writer("")).await?;
-            Ok(write_answer(request, served, shape, written, std::mem::take(warnings)))
+            Ok(write_answer(request, served, shape, &written))
         }
         Verb::Delete => {
             let shape = Shape::negotiate(request, served)?;
             let options = body_in::delete_options(request)?;
-            warnings.extend(orphan_warning(served, &options));
+            request.warnings.extend(orphan_warning(served, &options));
             let writer = options::deleter(request);
-            let (deleted, said) = registry.delete(target, &options, writer).await?;
-            warnings.extend(said);
+            let deleted = registry.delete(target, &options, writer).await?;
             Ok(delete_answer(request, served, shape, &options, deleted))
         }
         Verb::DeleteCollection => {
@@ -209,15 +194,13 @@ async fn respond(
             let selection = options::selection(request, served)?;
             let query = options::list(request)?;
             let options = body_in::delete_options(request)?;
-            warnings.extend(orphan_warning(served, &options));
+            request.warnings.extend(orphan_warning(served, &options));
             let writer = options::deleter(request);
-            let (items, said) =
-                registry.delete_collection(target, &selection, query.limit, &options, writer).await?;
-            warnings.extend(said);
+            let items = registry.delete_collection(target, &selection, query.limit, &options, writer).await?;
             let meta = Meta { revision: Some(registry.cache.revision()), ..Meta::default() };
-            shape.objects(registry, request, served, items, meta).await
+            Ok(shape.objects(registry, request, served, items, meta).await?)
         }
-        Verb::Patch => patch::respond(registry, request, target, "", Part::Main, warnings).await,
+        Verb::Patch => patch::respond(registry, request, target, "", Part::Main).await,
     }
 }
 
@@ -226,21 +209,13 @@ fn orphan_warning(served: &Served, options: &DeleteOptions) -> Option<String> {
     served.strategy.orphan_warning.filter(|_| options.propagation.is_none()).map(Into::into)
 }
 
-fn write_answer(
-    request: &Request,
-    served: &Served,
-    shape: Shape,
-    written: Written,
-    mut warnings: Vec<String>,
-) -> Answer {
+fn write_answer(request: &Request, served: &Served, shape: Shape, written: &Written) -> Answer {
     let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let mut answer = match &written.stored {
         Some(stored) if shape.sends_stored_bytes(served, stored) => shape.bytes(request, served, stored),
         _ => shape.object(request, served, &written.object, code),
     };
     *answer.status_mut() = code;
-    warnings.extend(written.warnings);
-    add_warnings(&mut answer, &warnings);
     answer
 }
 
@@ -266,19 +241,13 @@ fn delete_answer(
 
 /// `Warning: 299 - "text"`, one for each.
 fn add_warnings(answer: &mut Answer, warnings: &[String]) {
-    let mut distinct: Vec<&String> = Vec::new();
-    for warning in warnings {
-        if !distinct.contains(&warning) {
-            distinct.push(warning);
-        }
-    }
     // Headers have to fit into what clients read of them: if there is too much to say, all of it is
     // said shorter, and the rest not at all.
     let length = |warning: &String| warning.chars().count();
-    let all: usize = distinct.iter().map(|warning| length(warning)).sum();
+    let all: usize = warnings.iter().map(length).sum();
     let longest = if all > MAX_WARNINGS_CHARS { MAX_WARNING_CHARS } else { MAX_WARNINGS_CHARS };
     let mut said = 0;
-    for warning in distinct {
+    for warning in warnings {
         let length = length(warning).min(longest);
         if said + length > MAX_WARNINGS_CHARS {
             continue;

@@ -20,7 +20,7 @@ use sternpost_registry::{
     object::{Fields, FieldsMut},
     strategy::{Action, Proxy, Stream},
 };
-use sternpost_verbs::{Registry, Target, Writer};
+use sternpost_verbs::{Failure, Registry, Target, Writer};
 
 use super::{Answer, options, representation, whole};
 use crate::{accept::Accept, request::Request, request_info::ResourcePath, response};
@@ -51,23 +51,22 @@ pub async fn respond(
     path: &ResourcePath<'_>,
     action: Action,
     kind: &GroupVersionKind,
-    warnings: &mut Vec<String>,
-) -> Result<Answer, Status> {
+) -> Result<Answer, Failure> {
     let mut asked = json!({"kind": &*kind.kind, "apiVersion": kind.group_version().to_string()});
     match action {
         Action::Stream(stream) => stream_options(request, stream, &mut asked),
         Action::Proxy(_) => proxy_options(path, &mut asked),
-        _ => return log(registry, request, target),
+        _ => return Ok(log(registry, request, target)?),
     }
     let writer = Writer { subresource: path.subresource, ..options::deleter(request) };
-    warnings.extend(registry.admit_connection(target, kind, &mut asked, writer).await?);
+    registry.admit_connection(target, kind, &mut asked, writer).await?;
     match action {
-        Action::Proxy(to) => proxy(registry, request, target, path, to),
+        Action::Proxy(to) => Ok(proxy(registry, request, target, path, to)?),
         Action::Stream(stream) => {
             registry.authorize_stream(target, writer)?;
-            open_stream(registry, request, target, stream, asked.text("container"))
+            Ok(open_stream(registry, request, target, stream, asked.text("container"))?)
         }
-        _ => Err(Status::no_such_resource()),
+        _ => Err(Status::no_such_resource().into()),
     }
 }
 

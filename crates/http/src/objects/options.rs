@@ -15,6 +15,7 @@ use sternpost_meta::{
     selector::{FieldSelector, LabelSelector},
     status::Status,
     user::User,
+    warning::Warnings,
 };
 use sternpost_registry::field_selectors::{self, Scope};
 use sternpost_verbs::{DryRun, ListQuery, Selection, SentOptions, VersionMatch, Writer, served::Served};
@@ -31,6 +32,7 @@ pub struct WriteOptions<'a> {
     user: &'a User,
     sent: SentOptions<'a>,
     audit: Option<&'a Annotations>,
+    warnings: &'a Warnings,
     deadline: machine::Instant,
 }
 
@@ -43,6 +45,7 @@ impl<'a> WriteOptions<'a> {
             user: self.user,
             sent: self.sent,
             audit: self.audit,
+            warnings: Some(self.warnings),
             deadline: Some(self.deadline),
         }
     }
@@ -75,7 +78,8 @@ pub fn write<'a>(request: &'a Request, kind: &str) -> Result<WriteOptions<'a>, S
 /// Who deletes. Nobody owns a field that is gone, so there is no manager.
 pub fn deleter(request: &Request) -> Writer<'_> {
     let deadline = Some(deadline(request));
-    Writer { user: request.user(), audit: request.audit.as_deref(), deadline, ..Writer::server() }
+    let (audit, warnings) = (request.audit.as_deref(), Some(&*request.warnings));
+    Writer { user: request.user(), audit, warnings, deadline, ..Writer::server() }
 }
 
 /// Options of a patch, and whether an apply may take fields from others.
@@ -123,6 +127,7 @@ fn write_checked<'a>(
             field_validation: request.query.first("fieldValidation").unwrap_or_default(),
         },
         audit: request.audit.as_deref(),
+        warnings: &request.warnings,
         deadline: deadline(request),
     })
 }

@@ -10,7 +10,9 @@ use sternpost_patch::{
     json_patch,
 };
 use sternpost_registry::object::{Fields, FieldsMut};
-use sternpost_verbs::{Part, Patch, PatchRequest, Registry, ScaleChange, Target, Validation, served::Served};
+use sternpost_verbs::{
+    Failure, Part, Patch, PatchRequest, Registry, ScaleChange, Target, Validation, served::Served,
+};
 
 use super::{Answer, body_in::repeated_key, options, representation::Shape, write_answer};
 use crate::request::Request;
@@ -52,14 +54,13 @@ pub async fn respond(
     target: Target<'_>,
     subresource: &str,
     part: Part,
-    warnings: &mut Vec<String>,
-) -> Result<Answer, Status> {
+) -> Result<Answer, Failure> {
     let kind = media_type(request, target.served)?;
     let shape = Shape::negotiate(request, target.served)?;
     let (options, force) = options::patch(request, kind == PatchType::Apply)?;
     let patch = read(request, kind, target.served, options.validation, force)?;
     let written = registry.patch(target, &patch, part, options.writer(subresource)).await?;
-    Ok(write_answer(request, target.served, shape, written, std::mem::take(warnings)))
+    Ok(write_answer(request, target.served, shape, &written))
 }
 
 /// Answers a PATCH of the scale of an object.
@@ -68,14 +69,14 @@ pub async fn respond_scale(
     request: &Request,
     target: Target<'_>,
     scale: &Served,
-) -> Result<Answer, Status> {
+) -> Result<Answer, Failure> {
     let kind = media_type(request, target.served)?;
     let shape = Shape::negotiate(request, scale)?;
     let (options, force) = options::patch(request, kind == PatchType::Apply)?;
     let patch = read(request, kind, scale, options.validation, force)?;
     let change = ScaleChange::Patch(&patch);
     let written = registry.write_scale(target, scale, change, options.writer("scale")).await?;
-    Ok(write_answer(request, scale, shape, written, Vec::new()))
+    Ok(write_answer(request, scale, shape, &written))
 }
 
 fn read(

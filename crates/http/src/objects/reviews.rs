@@ -25,7 +25,7 @@ use sternpost_registry::{
     object::{Fields, FieldsMut},
 };
 use sternpost_verbs::{
-    Registry, Target,
+    Failure, Registry, Target,
     names::new_uid,
     served::{Served, ServedResources},
 };
@@ -34,12 +34,7 @@ use super::{Answer, body_in, options, representation::Shape};
 use crate::{Api, identity, request::Request};
 
 /// Answers a review.
-pub async fn respond(
-    api: &Api,
-    request: &Request,
-    target: Target<'_>,
-    warnings: &mut Vec<String>,
-) -> Result<Answer, Status> {
+pub async fn respond(api: &Api, request: &Request, target: Target<'_>) -> Result<Answer, Failure> {
     let served = target.served;
     let answer = match (served.group(), served.kind()) {
         ("authentication.k8s.io", "TokenReview") => token_review,
@@ -47,14 +42,13 @@ pub async fn respond(
         ("authorization.k8s.io", "SubjectAccessReview" | "LocalSubjectAccessReview") => access_review,
         ("authorization.k8s.io", "SelfSubjectAccessReview") => access_review,
         ("authorization.k8s.io", "SelfSubjectRulesReview") => rules_review,
-        _ => return Err(Status::no_such_resource()),
+        _ => return Err(Status::no_such_resource().into()),
     };
     let shape = Shape::negotiate(request, served)?;
     // With dryRun the answer is the same: nothing is stored either way.
     let options = options::write(request, "CreateOptions")?;
-    let (mut review, complaints) = body_in::object(request, served, options.validation)?;
-    warnings.extend(complaints);
-    warnings.extend(api.registry.admit_new(target, served, &mut review, options.writer("")).await?);
+    let mut review = body_in::object(request, served, options.validation)?;
+    api.registry.admit_new(target, served, &mut review, options.writer("")).await?;
     if served.kind() == "TokenReview" {
         identity::prepare_review(api, review.field("spec").text("token")).await;
     }
@@ -181,16 +175,14 @@ pub async fn token_request(
     request: &Request,
     target: Target<'_>,
     subresource: &Subresource,
-    warnings: &mut Vec<String>,
-) -> Result<Answer, Status> {
+) -> Result<Answer, Failure> {
     let served = ServedResources::of_subresource(target.served, &subresource.kind)
         .ok_or_else(Status::no_such_resource)?;
     let accounts = api.authenticator.service_accounts().ok_or_else(Status::no_such_resource)?;
     let shape = Shape::negotiate(request, &served)?;
     // With dryRun the answer is the same, as upstream: a token is made, not stored.
     let options = options::write(request, "CreateOptions")?;
-    let (mut wanted, complaints) = body_in::object(request, &served, options.validation)?;
-    warnings.extend(complaints);
+    let mut wanted = body_in::object(request, &served, options.validation)?;
 
     // What the body names must be what the URL names, and be there.
     check_namespace(&api.registry, target, &wanted)?;
@@ -198,14 +190,14 @@ pub async fn token_request(
     let uid = account.field("metadata").text("uid").to_owned();
     (served.strategy.default)(&mut wanted);
     let writer = options.writer("token");
-    warnings.extend(api.registry.mutate_new(target, &served, &mut wanted, writer).await?);
+    api.registry.mutate_new(target, &served, &mut wanted, writer).await?;
     check_account(&served, target, &wanted, &uid)?;
 
     // The kind's own rules; upstream has not named the request yet.
     let mut errors = Errors::default();
     (served.strategy.validate)(&wanted, &mut errors);
     if !errors.is_empty() {
-        return Err(invalid(&served, "", errors));
+        return Err(invalid(&served, "", errors).into());
     }
     let bound = bound_object(&api.registry, target, &wanted)?;
 
@@ -214,9 +206,9 @@ pub async fn token_request(
     metadata.set("namespace", target.namespace);
     metadata.set("uid", uid.clone());
     metadata.set("creationTimestamp", api.registry.now());
-    warnings.extend(api.registry.validate_new(target, &served, &wanted, writer, Vec::new()).await?);
+    api.registry.validate_new(target, &served, &wanted, writer).await?;
 
-    let issued = issue(&api.registry.clock, accounts, target, &mut wanted, uid, bound, warnings)?;
+    let issued = issue(&api.registry.clock, accounts, request, target, &mut wanted, uid, bound)?;
     wanted.object_mut("metadata").remove("managedFields");
     wanted.set("status", issued);
     finish(&mut wanted, &served);
@@ -235,11 +227,11 @@ fn finish(answer: &mut Value, served: &Served) {
 fn issue(
     clock: &Clock,
     accounts: &ServiceAccounts,
+    request: &Request,
     target: Target<'_>,
     wanted: &mut Value,
     uid: String,
     bound: Bound,
-    warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
     let spec = wanted.object_mut("spec");
     let mut audiences = strings(spec.get_field("audiences"));
@@ -250,7 +242,8 @@ fn issue(
     let asked = spec.int("expirationSeconds").unwrap_or_default();
     let seconds = accounts.allowed_seconds(asked);
     if seconds != asked {
-        warnings.push(format!("requested expiration of {asked} seconds shortened to {seconds} seconds"));
+        let text = format!("requested expiration of {asked} seconds shortened to {seconds} seconds");
+        request.warnings.add(text);
         spec.set("expirationSeconds", seconds);
     }
     if !spec.has("boundObjectRef") {

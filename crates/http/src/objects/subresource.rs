@@ -11,11 +11,11 @@ use sternpost_registry::{
     strategy::{Action, PostedTo},
 };
 use sternpost_verbs::{
-    DryRun, Part, Registry, ScaleChange, Target, Writer,
+    DryRun, Failure, Part, Registry, ScaleChange, Target,
     served::{Served, ServedResources},
 };
 
-use super::{Answer, add_warnings, body_in, options, patch, representation::Shape, whole, write_answer};
+use super::{Answer, body_in, options, patch, representation::Shape, whole, write_answer};
 use crate::{
     request::Request,
     response::{self, JSON},
@@ -28,7 +28,7 @@ pub async fn respond(
     subresource: &Subresource,
     action: Action,
     verb: Verb,
-) -> Result<Answer, Status> {
+) -> Result<Answer, Failure> {
     let served = target.served;
     let name = &*subresource.name;
     match (action, verb) {
@@ -42,11 +42,11 @@ pub async fn respond(
             let own = of_kind(served, subresource)?;
             let shape = Shape::negotiate(request, &own)?;
             let options = options::write(request, "UpdateOptions")?;
-            let (wanted, warnings) = body_in::object(request, &own, options.validation)
+            let wanted = body_in::object(request, &own, options.validation)
                 .map_err(|status| if own.is_of_custom() { unread_scale(status) } else { status })?;
             let change = ScaleChange::Replace(&wanted);
             let written = registry.write_scale(target, &own, change, options.writer(name)).await?;
-            Ok(write_answer(request, &own, shape, written, warnings))
+            Ok(write_answer(request, &own, shape, &written))
         }
         (Action::Scale, Verb::Patch) => {
             patch::respond_scale(registry, request, target, &of_kind(served, subresource)?).await
@@ -54,7 +54,7 @@ pub async fn respond(
         (Action::Status | Action::Part { .. }, Verb::Get) => {
             let shape = Shape::negotiate(request, served)?;
             options::check_export(request)?;
-            shape.stored(registry, request, served, &registry.get(target)?).await
+            Ok(shape.stored(registry, request, served, &registry.get(target)?).await?)
         }
         (Action::Status, _) => write_part(registry, request, target, name, Part::Status, verb).await,
         (Action::Part { prepare, validate }, _) => {
@@ -63,18 +63,21 @@ pub async fn respond(
         (Action::Finalize { .. }, Verb::Update) => {
             let shape = Shape::negotiate(request, served)?;
             let options = options::write(request, "UpdateOptions")?;
-            let (object, warnings) = body_in::object(request, served, options.validation)?;
+            let object = body_in::object(request, served, options.validation)?;
             let written = registry.finalize(target, object, options.writer(name)).await?;
-            Ok(write_answer(request, served, shape, written, warnings))
+            Ok(write_answer(request, served, shape, &written))
         }
         (Action::Change(_) | Action::Delete(_), Verb::Create) => {
             let own = of_kind(served, subresource)?;
             let options = options::write(request, "CreateOptions")?;
-            let (mut posted, warnings) = body_in::object(request, &own, options.validation)?;
-            let outcome = post(registry, target, &own, action, &mut posted, options.writer(name)).await;
-            done(warnings, outcome)
+            let mut posted = body_in::object(request, &own, options.validation)?;
+            let writer = options.writer(name);
+            registry.admit_new(target, &own, &mut posted, writer).await?;
+            check_name(&posted, target, own.kind())?;
+            act(registry, target, action, &posted, writer.dry_run).await?;
+            Ok(success())
         }
-        _ => Err(Status::no_such_resource()),
+        _ => Err(Status::no_such_resource().into()),
     }
 }
 
@@ -93,11 +96,11 @@ async fn write_part(
     subresource: &str,
     part: Part,
     verb: Verb,
-) -> Result<Answer, Status> {
+) -> Result<Answer, Failure> {
     match verb {
         Verb::Update => update(registry, request, target, subresource, part).await,
-        Verb::Patch => patch::respond(registry, request, target, subresource, part, &mut Vec::new()).await,
-        _ => Err(Status::no_such_resource()),
+        Verb::Patch => patch::respond(registry, request, target, subresource, part).await,
+        _ => Err(Status::no_such_resource().into()),
     }
 }
 
@@ -107,13 +110,12 @@ async fn update(
     target: Target<'_>,
     subresource: &str,
     part: Part,
-) -> Result<Answer, Status> {
+) -> Result<Answer, Failure> {
     let shape = Shape::negotiate(request, target.served)?;
     let options = options::write(request, "UpdateOptions")?;
-    let (object, warnings) = body_in::object(request, target.served, options.validation)?;
-    let written = registry.update(target, object, part, options.writer(subresource)).await;
-    let written = written.map_err(|status| after(&warnings, status))?;
-    Ok(write_answer(request, target.served, shape, written, warnings))
+    let object = body_in::object(request, target.served, options.validation)?;
+    let written = registry.update(target, object, part, options.writer(subresource)).await?;
+    Ok(write_answer(request, target.served, shape, &written))
 }
 
 fn of_kind(parent: &Served, subresource: &Subresource) -> Result<Served, Status> {
@@ -126,40 +128,21 @@ pub async fn post_by_name(
     request: &Request,
     target: Target<'_>,
     to: &PostedTo,
-) -> Result<Answer, Status> {
+) -> Result<Answer, Failure> {
     Shape::negotiate(request, target.served)?;
     let options = options::write(request, "CreateOptions")?;
-    let (mut posted, warnings) = body_in::object(request, target.served, options.validation)?;
-    let post = async {
-        let said = registry.admit_new(target, target.served, &mut posted, options.writer("")).await?;
-        let name = posted.field("metadata").text("name");
-        if name.is_empty() {
-            return Err(Status::bad_request("Name parameter required."));
-        }
-        let parents = registry.served.get(to.group, to.version, to.plural);
-        let parents = parents.ok_or_else(Status::no_such_resource)?;
-        let parent = Target { served: &parents, namespace: target.namespace, name };
-        let strategy = parents.strategy.subresource(to.subresource).ok_or_else(Status::no_such_resource)?;
-        act(registry, parent, strategy.action, &posted, options.dry_run)
-            .await
-            .map_err(|status| after(&said, status))?;
-        Ok(said)
-    };
-    done(warnings, post.await)
-}
-
-async fn post(
-    registry: &Registry,
-    target: Target<'_>,
-    own: &Served,
-    action: Action,
-    posted: &mut Value,
-    writer: Writer<'_>,
-) -> Result<Vec<String>, Status> {
-    let said = registry.admit_new(target, own, posted, writer).await?;
-    check_name(posted, target, own.kind())?;
-    act(registry, target, action, posted, writer.dry_run).await.map_err(|status| after(&said, status))?;
-    Ok(said)
+    let mut posted = body_in::object(request, target.served, options.validation)?;
+    registry.admit_new(target, target.served, &mut posted, options.writer("")).await?;
+    let name = posted.field("metadata").text("name");
+    if name.is_empty() {
+        return Err(Status::bad_request("Name parameter required.").into());
+    }
+    let parents = registry.served.get(to.group, to.version, to.plural);
+    let parents = parents.ok_or_else(Status::no_such_resource)?;
+    let parent = Target { served: &parents, namespace: target.namespace, name };
+    let strategy = parents.strategy.subresource(to.subresource).ok_or_else(Status::no_such_resource)?;
+    act(registry, parent, strategy.action, &posted, options.dry_run).await?;
+    Ok(success())
 }
 
 /// Does to an object what was posted to its subresource.
@@ -169,7 +152,7 @@ async fn act(
     action: Action,
     posted: &Value,
     dry_run: DryRun,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     match action {
         Action::Change(change) => registry.change_by(target, change, posted, dry_run).await,
         Action::Delete(agree) => {
@@ -177,26 +160,8 @@ async fn act(
             delete.dry_run |= dry_run == DryRun::All;
             registry.delete_by(target, agree, &delete).await
         }
-        _ => Err(Status::no_such_resource()),
+        _ => Err(Status::no_such_resource().into()),
     }
-}
-
-/// The answer of what leaves nothing to show; `warnings` are about the body.
-fn done(mut warnings: Vec<String>, outcome: Result<Vec<String>, Status>) -> Result<Answer, Status> {
-    match outcome {
-        Ok(said) => {
-            warnings.extend(said);
-            Ok(success(&warnings))
-        }
-        Err(status) => Err(after(&warnings, status)),
-    }
-}
-
-/// A refusal that also tells what was wrong with the body.
-fn after(warnings: &[String], mut status: Status) -> Status {
-    let mut all = warnings.to_vec();
-    all.append(&mut status.take_warnings());
-    status.with_warnings(all)
 }
 
 /// The body names the object of the URL.
@@ -207,12 +172,10 @@ fn check_name(body: &Value, target: Target<'_>, kind: &str) -> Result<(), Status
     Err(Status::bad_request(format!("name in URL does not match name in {kind} object")))
 }
 
-fn success(warnings: &[String]) -> Answer {
+/// The answer of what leaves nothing to show.
+fn success() -> Answer {
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     let text = format!("{status}\n");
-    let mut answer =
-        whole(response::with_type(StatusCode::CREATED, HeaderValue::from_static(JSON), text.into()));
-    add_warnings(&mut answer, warnings);
-    answer
+    whole(response::with_type(StatusCode::CREATED, HeaderValue::from_static(JSON), text.into()))
 }

@@ -1,7 +1,10 @@
 //! Patches of every type, selectors, definitions and custom objects.
 
 use serde_json::{Value, json};
-use sternpost_meta::selector::{FieldSelector, LabelSelector};
+use sternpost_meta::{
+    selector::{FieldSelector, LabelSelector},
+    status::Status,
+};
 use sternpost_patch::{
     body::{self, Reading},
     json_patch,
@@ -130,7 +133,7 @@ fn of_patch(kind: &'static str, name: &str, patch: Sent) -> Case {
             };
             let request = PatchRequest { patch, complaints, validation: Validation::Warn };
             let outcome = writes.patch(&served, &name, &request);
-            drop(outcome.map_err(|status| serde_json::to_vec(&status)));
+            drop(outcome.map_err(|failure| serde_json::to_vec(&Status::from(failure))));
         })
     })
 }

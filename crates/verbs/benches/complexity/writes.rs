@@ -8,7 +8,7 @@ use sternpost_clock::manual::ManualClock;
 use sternpost_meta::{field::Errors, status::Status};
 use sternpost_store::{Revision, Store, memory::MemoryStore};
 use sternpost_verbs::{
-    DryRun, Part, PatchRequest, Registry, Target, Writer,
+    DryRun, Failure, Part, PatchRequest, Registry, Target, Writer,
     index::Selectable,
     served::{Served, ServedResources},
     to_stored,
@@ -82,7 +82,7 @@ impl Writes {
         let target = Target { served, namespace, name: "" };
         let writer = Writer { dry_run: DryRun::All, ..Writer::server() };
         let created = self.runtime.block_on(self.registry.create(target, object.clone(), writer));
-        say(created.as_ref().err());
+        say(created.err());
         (served.strategy.default)(&mut object);
         let old = object.clone();
         for (prepare, validate) in [
@@ -95,19 +95,19 @@ impl Writes {
             (validate)(&new, &old, &mut errors);
             // Against nothing, too: everything in it is new.
             (validate)(&new, &json!({}), &mut errors);
-            say(Some(&Status::invalid("", "", "", errors.into_causes())));
+            say(Some(Status::invalid("", "", "", errors.into_causes()).into()));
         }
         (served.strategy.warnings)(&object, Some(&old));
         served.settle_stored(&mut object);
     }
 
-    pub fn store(&self, served: &Served, namespace: &str, object: Value) -> Result<Value, Status> {
+    pub fn store(&self, served: &Served, namespace: &str, object: Value) -> Result<Value, Failure> {
         let target = Target { served, namespace, name: "" };
         let created = self.registry.create(target, object, Writer::server());
         self.runtime.block_on(created).map(|written| written.object)
     }
 
-    pub fn patch(&self, served: &Served, name: &str, request: &PatchRequest) -> Result<Value, Status> {
+    pub fn patch(&self, served: &Served, name: &str, request: &PatchRequest) -> Result<Value, Failure> {
         let target = Target { served, namespace: "default", name };
         let writer = Writer { dry_run: DryRun::All, manager: "measured", ..Writer::server() };
         let patched = self.registry.patch(target, request, Part::Main, writer);
@@ -116,6 +116,6 @@ impl Writes {
 }
 
 /// An answer is written out, too.
-fn say(status: Option<&Status>) {
-    drop(status.map(serde_json::to_vec));
+fn say(failure: Option<Failure>) {
+    drop(failure.map(|failure| serde_json::to_vec(&Status::from(failure))));
 }

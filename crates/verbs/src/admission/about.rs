@@ -13,7 +13,7 @@ use sternpost_meta::status::{ResourceName, Status};
 use sternpost_registry::object::Fields;
 
 use super::{Attributes, expressions::Authorizing, versions};
-use crate::registry::Registry;
+use crate::{failure::Failure, registry::Registry};
 
 /// A request, whatever becomes of its object.
 pub(super) struct Asked<'a> {
@@ -95,7 +95,7 @@ impl<'a> About<'a> {
         }
     }
 
-    pub async fn show(&self, matched: Form) -> Result<Shown, Status> {
+    pub async fn show(&self, matched: Form) -> Result<Shown, Failure> {
         let Asked { registry, attributes, .. } = self.asked;
         let show = async |object: Option<&Value>| match object {
             Some(object) => versions::show(registry, attributes, &matched, object).await.map(Some),

@@ -12,7 +12,7 @@ pub(super) const PLUGIN: Plugin = Plugin { name: "CertificateSubjectRestriction"
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const GROUP: &str = "system:masters";
 
-fn validate(request: &Request<'_>, signing: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+fn validate(request: &Request<'_>, signing: &Value) -> Result<(), Status> {
     if !request.is(Operation::Create, "certificates.k8s.io", "certificatesigningrequests")
         || signing.field("spec").text("signerName") != SIGNER
     {

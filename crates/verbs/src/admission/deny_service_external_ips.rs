@@ -10,7 +10,7 @@ use super::{Operation, Plugin, Request};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "DenyServiceExternalIPs", validate, ..Plugin::NONE };
 
-fn validate(request: &Request<'_>, service: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+fn validate(request: &Request<'_>, service: &Value) -> Result<(), Status> {
     let writes =
         request.is(Operation::Create, "", "services") || request.is(Operation::Update, "", "services");
     if !writes {

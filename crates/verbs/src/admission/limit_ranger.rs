@@ -32,7 +32,7 @@ fn mutate(request: &Request<'_>, pod: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-fn validate(request: &Request<'_>, object: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+fn validate(request: &Request<'_>, object: &Value) -> Result<(), Status> {
     let resizes = request.attributes.operation == Operation::Update
         && request.attributes.subresource == "resize"
         && request.is_about("", "pods");

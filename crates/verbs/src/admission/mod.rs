@@ -47,13 +47,15 @@ mod versions;
 pub(crate) mod webhook_rules;
 mod webhooks;
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::Value;
 pub use sternpost_admission::request::Operation;
 use sternpost_cache::{ResourceId, Snapshot};
 use sternpost_clock::machine;
-use sternpost_meta::{audit::Annotations, gvk::GroupVersionKind, status::Status, user::User};
+use sternpost_meta::{
+    audit::Annotations, gvk::GroupVersionKind, status::Status, user::User, warning::Warnings,
+};
 use sternpost_registry::object::Fields;
 
 pub use pod_security::PodSecurityConfiguration;
@@ -66,6 +68,7 @@ pub(crate) use webhooks::{GROUP, Webhooks};
 
 use crate::{
     delete::DeleteOptions,
+    failure::Failure,
     ownership::set_owners,
     registry::{DryRun, Registry, SentOptions, Target, Writer},
     served::Served,
@@ -77,11 +80,11 @@ pub struct Plugin {
     pub name: &'static str,
     mutate: fn(&Request<'_>, &mut Value) -> Result<(), Status>,
     /// May add warnings, which reach the client whatever becomes of the write.
-    validate: fn(&Request<'_>, &Value, &mut Vec<String>) -> Result<(), Status>,
+    validate: fn(&Request<'_>, &Value) -> Result<(), Status>,
 }
 
 impl Plugin {
-    const NONE: Plugin = Plugin { name: "", mutate: |_, _| Ok(()), validate: |_, _, _| Ok(()) };
+    const NONE: Plugin = Plugin { name: "", mutate: |_, _| Ok(()), validate: |_, _| Ok(()) };
 }
 
 /// The plugins that kube-apiserver has on by default, in its order.
@@ -144,6 +147,8 @@ pub struct Attributes<'a> {
     pub options: Options<'a>,
     /// Where to note what an audit log should have.
     pub audit: Option<&'a Annotations>,
+    /// What the client is told beside the answer.
+    pub warnings: Option<&'a Warnings>,
     /// When the request must be done.
     pub deadline: Option<machine::Instant>,
 }
@@ -159,10 +164,23 @@ pub enum Options<'a> {
 
 impl<'a> Attributes<'a> {
     pub fn of_write(operation: Operation, target: Target<'a>, writer: Writer<'a>) -> Self {
-        let Writer { dry_run, subresource, user, sent, audit, deadline, .. } = writer;
+        let Writer { dry_run, subresource, user, sent, audit, warnings, deadline, .. } = writer;
         let (served, name, options) = (target.served, target.name, Options::Write(sent));
         let kind = None;
-        Self { operation, target, served, kind, name, subresource, user, dry_run, options, audit, deadline }
+        Self {
+            operation,
+            target,
+            served,
+            kind,
+            name,
+            subresource,
+            user,
+            dry_run,
+            options,
+            audit,
+            warnings,
+            deadline,
+        }
     }
 
     pub fn of_delete(target: Target<'a>, options: &'a DeleteOptions, writer: Writer<'a>) -> Self {
@@ -170,32 +188,40 @@ impl<'a> Attributes<'a> {
         let options = Options::Delete(options);
         Self { dry_run, options, ..Self::of_write(Operation::Delete, target, writer) }
     }
+
+    fn warn(&self, text: String) {
+        self.warn_all([text]);
+    }
+
+    fn warn_all(&self, texts: impl IntoIterator<Item = String>) {
+        if let Some(warnings) = self.warnings {
+            warnings.extend(texts);
+        }
+    }
 }
 
-/// The mutating pass. `object` is `null` on delete, `old` `None` on create. `warnings` are texts for
-/// `Warning` headers; it adds its own, and a refusal takes them all along.
+/// The mutating pass. `object` is `null` on delete, `old` `None` on create.
 pub async fn mutate(
     registry: &Registry,
     attributes: &Attributes<'_>,
     object: &mut Value,
     old: Option<&Value>,
-    warnings: &mut Vec<String>,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     // Only policies and webhooks change who owns fields.
     let asks_others = registry.webhooks.are_there() || registry.policies.are_there();
     let owners = asks_others.then(|| object.field("metadata").get_field("managedFields").cloned());
     let mut reinvocation = Reinvocation::default();
-    let mut passed = mutate_once(registry, attributes, object, old, warnings, &mut reinvocation).await;
+    let mut passed = mutate_once(registry, attributes, object, old, &mut reinvocation).await;
     if passed.is_ok() && reinvocation.needed {
         reinvocation.round = Round::Second;
-        passed = mutate_once(registry, attributes, object, old, warnings, &mut reinvocation).await;
+        passed = mutate_once(registry, attributes, object, old, &mut reinvocation).await;
     }
-    passed.map_err(|status| status.with_warnings(mem::take(warnings)))?;
+    passed?;
     if let (true, Some(owners)) = (reinvocation.needed, owners)
         && let Err(why) = sternpost_apply::check_managed_fields(object)
     {
         set_owners(object, owners);
-        warnings.push(format!(".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: {why}"));
+        attributes.warn(format!(".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: {why}"));
     }
     Ok(())
 }
@@ -205,9 +231,8 @@ async fn mutate_once(
     attributes: &Attributes<'_>,
     object: &mut Value,
     old: Option<&Value>,
-    warnings: &mut Vec<String>,
     reinvocation: &mut Reinvocation,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     if registry.admission.has(service_account::PLUGIN) {
         service_account::wait_for_account(registry, attributes, object).await;
     }
@@ -219,46 +244,33 @@ async fn mutate_once(
         policies::mutate(registry, attributes, object, old, reinvocation).await?;
     }
     if registry.admission.has(MUTATING_WEBHOOK) {
-        webhooks::mutate(registry, attributes, object, old, warnings, reinvocation).await?;
+        webhooks::mutate(registry, attributes, object, old, reinvocation).await?;
     }
     Ok(())
 }
 
-/// The validating pass; `warnings` as in the mutating one. What quotas were charged is given back to be
+/// The validating pass. What quotas were charged is given back to be
 /// kept until the write can be read.
 pub(crate) async fn validate<'a>(
     registry: &'a Registry,
     attributes: &Attributes<'_>,
     object: &Value,
     old: Option<&Value>,
-    warnings: &mut Vec<String>,
-) -> Result<Charged<'a>, Status> {
-    validate_all(registry, attributes, object, old, warnings)
-        .await
-        .map_err(|status| status.with_warnings(mem::take(warnings)))
-}
-
-async fn validate_all<'a>(
-    registry: &'a Registry,
-    attributes: &Attributes<'_>,
-    object: &Value,
-    old: Option<&Value>,
-    warnings: &mut Vec<String>,
-) -> Result<Charged<'a>, Status> {
+) -> Result<Charged<'a>, Failure> {
     let request = Request { registry, attributes, old };
     for plugin in registry.admission.plugins() {
-        (plugin.validate)(&request, object, warnings)?;
+        (plugin.validate)(&request, object)?;
     }
     if registry.admission.has(VALIDATING_POLICY) {
-        policies::validate(registry, attributes, object, old, warnings).await?;
+        policies::validate(registry, attributes, object, old).await?;
     }
     if registry.admission.has(VALIDATING_WEBHOOK) {
-        webhooks::validate(registry, attributes, object, old, warnings).await?;
+        webhooks::validate(registry, attributes, object, old).await?;
     }
     if !registry.admission.has(RESOURCE_QUOTA) {
         return Ok(Charged::NOTHING);
     }
-    resource_quota::validate(registry, attributes, object, old).await
+    Ok(resource_quota::validate(registry, attributes, object, old).await?)
 }
 
 /// What a plugin is told beside the object.

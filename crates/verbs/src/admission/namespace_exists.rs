@@ -7,7 +7,7 @@ use super::{Operation, Plugin, Request};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "NamespaceExists", validate, ..Plugin::NONE };
 
-fn validate(request: &Request<'_>, _: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+fn validate(request: &Request<'_>, _: &Value) -> Result<(), Status> {
     let target = request.attributes.target;
     let is_write = request.attributes.operation != Operation::Connect;
     if !target.served.is_namespaced()

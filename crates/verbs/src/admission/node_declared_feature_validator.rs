@@ -12,7 +12,7 @@ pub(super) const PLUGIN: Plugin = Plugin { name: "NodeDeclaredFeatureValidator",
 /// not every node can follow.
 const RESIZES_PODS: &str = "InPlacePodLevelResourcesVerticalScaling";
 
-fn validate(request: &Request<'_>, pod: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+fn validate(request: &Request<'_>, pod: &Value) -> Result<(), Status> {
     let updates = request.attributes.operation == Operation::Update && request.is_about("", "pods");
     let Some(old) = request.old.filter(|_| updates) else { return Ok(()) };
     let (new_spec, old_spec) = (pod.field("spec"), old.field("spec"));

@@ -17,7 +17,7 @@ use crate::served::Served;
 pub(super) const PLUGIN: Plugin =
     Plugin { name: "OwnerReferencesPermissionEnforcement", validate, ..Plugin::NONE };
 
-fn validate(request: &Request<'_>, object: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+fn validate(request: &Request<'_>, object: &Value) -> Result<(), Status> {
     if !matches!(request.attributes.operation, Operation::Create | Operation::Update) {
         return Ok(());
     }

@@ -8,7 +8,7 @@ use super::{Operation, Plugin, Request, default_storage_class::CLASS_ANNOTATION}
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "PersistentVolumeClaimResize", validate, ..Plugin::NONE };
 
-fn validate(request: &Request<'_>, claim: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+fn validate(request: &Request<'_>, claim: &Value) -> Result<(), Status> {
     let Some(old) = request.old.filter(|_| request.is(Operation::Update, "", "persistentvolumeclaims"))
     else {
         return Ok(());

@@ -17,7 +17,7 @@ pub(super) const PLUGIN: Plugin = Plugin { name: "PodResizeValidator", validate,
 
 const OPERATING_SYSTEM: &str = "kubernetes.io/os";
 
-fn validate(request: &Request<'_>, pod: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+fn validate(request: &Request<'_>, pod: &Value) -> Result<(), Status> {
     let attributes = request.attributes;
     let resizes = attributes.operation == Operation::Update && attributes.subresource == "resize";
     let Some(old) = request.old.filter(|_| resizes && request.is_about("", "pods")) else { return Ok(()) };

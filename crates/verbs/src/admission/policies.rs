@@ -36,7 +36,7 @@ use super::{
     versions::{self, Unknown},
     webhooks::GROUP,
 };
-use crate::{ownership::in_served_version, registry::Registry, served::Served};
+use crate::{failure::Failure, ownership::in_served_version, registry::Registry, served::Served};
 
 /// Of what policies never hear: a bad one could not be removed any more, and reviews change nothing.
 const EXEMPT: [(&str, &str); 10] = [
@@ -208,14 +208,13 @@ impl<P> Configured<P> {
     }
 }
 
-/// The validating policies. Warnings are told whatever becomes of the request.
+/// The validating policies.
 pub(super) async fn validate(
     registry: &Registry,
     attributes: &Attributes<'_>,
     object: &Value,
     old: Option<&Value>,
-    warnings: &mut Vec<String>,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     let Some(compiled) =
         registry.policies.validating.bound().filter(|_| !is_exempt(&attributes.target.served.resource))
     else {
@@ -251,11 +250,11 @@ pub(super) async fn validate(
                     none => none.insert(about.see(matched.clone()).await?),
                 };
                 let evaluation = about.with_input(seen, &params, |input| policy.evaluate(input));
-                found.take(&policy.policy, binding, evaluation, warnings);
+                found.take(&policy.policy, binding, evaluation, attributes);
             }
         }
     }
-    found.finish(&about)
+    Ok(found.finish(&about)?)
 }
 
 /// The mutating policies, one after the other.
@@ -265,7 +264,7 @@ pub(super) async fn mutate(
     object: &mut Value,
     old: Option<&Value>,
     reinvocation: &mut Reinvocation,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     // What is to go, and a connection, have nothing that could be changed.
     if object.is_null() || attributes.operation == Operation::Connect {
         return Ok(());
@@ -346,7 +345,7 @@ pub(super) async fn mutate(
             .map(|(_, message)| Cause { reason: None, message, field: String::new() })
             .collect();
     }
-    Err(status)
+    Err(status.into())
 }
 
 /// What one policy does with an object.
@@ -365,7 +364,7 @@ struct Outcome {
 }
 
 impl Mutation<'_> {
-    async fn run(&mut self, policy: &Mutating, params: &Value) -> Result<Outcome, Status> {
+    async fn run(&mut self, policy: &Mutating, params: &Value) -> Result<Outcome, Failure> {
         let Asked { registry, attributes, .. } = *self.asked;
         let about = self.asked.about(self.object, self.old);
         let mut seen = about.see(self.matched.clone()).await?;
@@ -443,14 +442,14 @@ impl Found {
         policy: &Policy,
         binding: &Binding,
         evaluation: sternpost_admission::policy::validating::Evaluation,
-        warnings: &mut Vec<String>,
+        attributes: &Attributes<'_>,
     ) {
         for Denial { reason, message, index } in evaluation.denials {
             if binding.does("Deny") {
                 self.deny(policy, Some(binding), reason, &message);
             }
             if binding.does("Warn") {
-                warnings.push(format!(
+                attributes.warn(format!(
                     "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
                     policy.name, binding.name
                 ));
@@ -526,7 +525,7 @@ impl About<'_> {
         &self,
         served: Option<&Served>,
         binding: &Binding,
-    ) -> Result<Result<Vec<Value>, &'static str>, Status> {
+    ) -> Result<Result<Vec<Value>, &'static str>, Failure> {
         let (Some(served), Some(reference)) = (served, &binding.params) else {
             return Ok(Ok(vec![Value::Null]));
         };
@@ -557,7 +556,7 @@ impl About<'_> {
         Ok(Ok(shown.into_iter().map(in_full).collect()))
     }
 
-    async fn see(&self, matched: Form) -> Result<Seen, Status> {
+    async fn see(&self, matched: Form) -> Result<Seen, Failure> {
         let Asked { registry, attributes, .. } = self.asked;
         let request = self.request();
         let is_within = attributes.target.served.is_namespaced() && !request.is_about_namespace();

@@ -80,7 +80,7 @@ fn default_class(request: &Request<'_>) -> Option<Value> {
         .min_by_key(|class| class.int("value"))
 }
 
-fn validate(request: &Request<'_>, class: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+fn validate(request: &Request<'_>, class: &Value) -> Result<(), Status> {
     let writes =
         request.is(Operation::Create, GROUP, CLASSES) || request.is(Operation::Update, GROUP, CLASSES);
     if !writes || !class.flag("globalDefault") {

@@ -265,14 +265,8 @@ impl Charge<'_> {
                 used.into_iter().for_each(|(name, sum)| amounts.set(&name, sum));
                 self.registry.track(target, Some(&before), &mut after, writer).await;
                 served.settle_stored(&mut after);
-                let stored = self.registry.store_update(
-                    target,
-                    after,
-                    &quota,
-                    Claimed::default(),
-                    Vec::new(),
-                    DryRun::No,
-                );
+                let stored =
+                    self.registry.store_update(target, after, &quota, Claimed::default(), DryRun::No);
                 if stored.await?.is_some() {
                     charged.push(quota.name().to_owned());
                 } else {

@@ -28,7 +28,7 @@ fn mutate(request: &Request<'_>, pod: &mut Value) -> Result<(), Status> {
     }
 }
 
-fn validate(request: &Request<'_>, pod: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+fn validate(request: &Request<'_>, pod: &Value) -> Result<(), Status> {
     if !request.is(Operation::Create, "", "pods") {
         return Ok(());
     }

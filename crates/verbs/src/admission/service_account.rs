@@ -83,7 +83,7 @@ fn mutate(request: &Request<'_>, pod: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-fn validate(request: &Request<'_>, pod: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+fn validate(request: &Request<'_>, pod: &Value) -> Result<(), Status> {
     let is_addition = request.is_about("", "pods")
         && request.attributes.operation == Operation::Update
         && request.attributes.subresource == "ephemeralcontainers";

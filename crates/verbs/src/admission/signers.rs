@@ -18,11 +18,11 @@ pub(super) const SIGNING: Plugin =
 
 const GROUP: &str = "certificates.k8s.io";
 
-fn validate_approval(request: &Request<'_>, signing: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+fn validate_approval(request: &Request<'_>, signing: &Value) -> Result<(), Status> {
     if is_update(request, "approval") { check(request, signing, "approve") } else { Ok(()) }
 }
 
-fn validate_signing(request: &Request<'_>, signing: &Value, _: &mut Vec<String>) -> Result<(), Status> {
+fn validate_signing(request: &Request<'_>, signing: &Value) -> Result<(), Status> {
     let signed = |object: &Value| {
         let status = object.field("status");
         (status.field("certificate").clone(), status.items("conditions").to_vec())

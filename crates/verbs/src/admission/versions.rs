@@ -11,6 +11,7 @@ use sternpost_schema::topology::Type;
 
 use super::Attributes;
 use crate::{
+    failure::Failure,
     ownership::in_served_version,
     patch::to_stored,
     registry::Registry,
@@ -51,7 +52,7 @@ pub(super) async fn show(
     attributes: &Attributes<'_>,
     matched: &Form,
     object: &Value,
-) -> Result<Value, Status> {
+) -> Result<Value, Failure> {
     if attributes.kind.is_some() {
         // Options of a connection have no other form.
         return Ok(object.clone());
@@ -64,7 +65,7 @@ pub(super) async fn show(
         return Ok(in_full(served, in_served_version(served, object).into_owned()));
     }
     let other = registry.served.get(&matched.gv.group, &matched.gv.version, &matched.resource);
-    let other = other.ok_or_else(Status::superseded)?;
+    let other = other.ok_or(Failure::Superseded)?;
     match other.custom() {
         Some(custom) => {
             let converted = registry.in_version(custom, vec![in_full(served, object.clone())]).await?;
@@ -88,7 +89,7 @@ pub(super) async fn read(
     attributes: &Attributes<'_>,
     matched: &Form,
     object: &Value,
-) -> Result<Value, Status> {
+) -> Result<Value, Failure> {
     read_with(registry, attributes, matched, object, Unknown::Dropped).await
 }
 
@@ -117,7 +118,7 @@ pub(super) async fn read_with(
     matched: &Form,
     object: &Value,
     unknown: Unknown,
-) -> Result<Value, Status> {
+) -> Result<Value, Failure> {
     let failed = |why: &str| Status::internal_error(why);
     if attributes.kind.is_some() {
         return Ok(object.clone());
@@ -126,7 +127,7 @@ pub(super) async fn read_with(
     let found;
     let shown_as = if is_own && matched.gv != attributes.target.served.resource.gv {
         found = registry.served.get(&matched.gv.group, &matched.gv.version, &matched.resource);
-        found.as_deref().ok_or_else(Status::superseded)?
+        found.as_deref().ok_or(Failure::Superseded)?
     } else {
         attributes.served
     };
@@ -134,7 +135,7 @@ pub(super) async fn read_with(
     check_kind(registry, shown_as, &mut object)?;
     let decoded = shown_as.decode_value(object).map_err(|error| failed(&error.0))?;
     if unknown == Unknown::Refused && !decoded.complaints.is_empty() {
-        return Err(failed(&format!("strict decoding error: {}", decoded.complaints.join(", "))));
+        return Err(failed(&format!("strict decoding error: {}", decoded.complaints.join(", "))).into());
     }
     let mut object = decoded.object;
     if is_own {

@@ -27,7 +27,7 @@ use super::{
     reinvocation::{Reinvocation, Round},
     versions,
 };
-use crate::{names::new_uid, registry::Registry};
+use crate::{failure::Failure, names::new_uid, registry::Registry};
 
 pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 
@@ -170,9 +170,8 @@ pub(super) async fn mutate(
     attributes: &Attributes<'_>,
     object: &mut Value,
     old: Option<&Value>,
-    warnings: &mut Vec<String>,
     reinvocation: &mut Reinvocation,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     let round = reinvocation.round;
     if round == Round::First {
         reinvocation.asked_webhooks = registry.webhooks.mutating.hooks().filter(|_| !is_exempt(attributes));
@@ -193,30 +192,30 @@ pub(super) async fn mutate(
         };
         let outcome = match about.post(hook, &call).await {
             Ok(answer) => {
-                warnings.extend(answer.warnings);
+                attributes.warn_all(answer.warnings);
                 match answer.verdict {
-                    Verdict::Denied(status) => Err(Failure::Refused(status)),
+                    Verdict::Denied(status) => Err(CallFailure::Refused(status)),
                     Verdict::Allowed(None) => Ok(None),
                     Verdict::Allowed(Some(patch)) => read_patch(&patch)
                         .map(|read| Some((read, patch)).filter(|(read, _)| !read.is_empty()))
-                        .map_err(Failure::Unusable),
+                        .map_err(CallFailure::Unusable),
                 }
             }
             Err(why) => Err(why),
         };
         let patch = match outcome {
             Ok(patch) => patch,
-            Err(Failure::Refused(status)) => {
+            Err(CallFailure::Refused(status)) => {
                 note(false);
-                return Err(*status);
+                return Err(Failure::Refused(*status));
             }
-            Err(Failure::Unusable(why)) => {
+            Err(CallFailure::Unusable(why)) => {
                 note(false);
                 if attributes.is_late() {
-                    return Err(out_of_time());
+                    return Err(out_of_time().into());
                 }
                 if !hook.ignores_failure {
-                    return Err(hook.failed(&why));
+                    return Err(hook.failed(&why).into());
                 }
                 tracing::warn!(webhook = hook.name, "a webhook that may fail failed");
                 if let Some(audit) = attributes.audit {
@@ -235,7 +234,7 @@ pub(super) async fn mutate(
                     "admission webhook {} attempted to modify the object, which is not supported for this operation",
                     go_quote(&hook.name)
                 );
-                return Err(Status::internal_error(&why));
+                return Err(Status::internal_error(&why).into());
             };
             let patched = apply_patch(shown, &patch)?;
             let new = versions::read(registry, attributes, &call.shown.matched, &patched).await?;
@@ -260,8 +259,7 @@ pub(super) async fn validate(
     attributes: &Attributes<'_>,
     object: &Value,
     old: Option<&Value>,
-    warnings: &mut Vec<String>,
-) -> Result<(), Status> {
+) -> Result<(), Failure> {
     let Some(compiled) = registry.webhooks.validating.hooks().filter(|_| !is_exempt(attributes)) else {
         return Ok(());
     };
@@ -281,8 +279,8 @@ pub(super) async fn validate(
             Ok(post) => {
                 posts.spawn(async move { (index, post.await) });
             }
-            Err(Failure::Refused(status)) => refused = refused.or(Some(*status)),
-            Err(Failure::Unusable(why)) => refused = refused.or(Some(hook.failed(&why))),
+            Err(CallFailure::Refused(status)) => refused = refused.or(Some(*status)),
+            Err(CallFailure::Unusable(why)) => refused = refused.or(Some(hook.failed(&why))),
         }
     }
     while let Some(joined) = posts.join_next().await {
@@ -294,7 +292,7 @@ pub(super) async fn validate(
         let read = about.read(Pass::Validating, hook, call, answer);
         match read {
             Ok(answer) => {
-                warnings.extend(answer.warnings);
+                attributes.warn_all(answer.warnings);
                 if let Verdict::Denied(status) = answer.verdict {
                     refused = refused.or(Some(*status));
                 }
@@ -310,7 +308,7 @@ pub(super) async fn validate(
             Err(why) => refused = refused.or_else(|| Some(hook.failed(&why))),
         }
     }
-    refused.map_or(Ok(()), Err)
+    refused.map_or(Ok(()), |status| Err(status.into()))
 }
 
 /// Whose domain audit annotations are in.
@@ -403,7 +401,7 @@ fn is_exempt(attributes: &Attributes<'_>) -> bool {
 }
 
 /// Why there is no yes.
-enum Failure {
+enum CallFailure {
     /// Whatever the failure policy.
     Refused(Box<Status>),
     Unusable(Unusable),
@@ -417,7 +415,7 @@ struct Call {
 
 impl About<'_> {
     /// Decides whether a webhook is to be asked, and makes what it is shown.
-    async fn prepare(&self, hook: &Hook) -> Result<Option<Call>, Status> {
+    async fn prepare(&self, hook: &Hook) -> Result<Option<Call>, Failure> {
         let Some(matched) = self.matched(&hook.matcher)? else { return Ok(None) };
         let uid = new_uid(&self.asked.registry.clock);
         let call = Call { uid, shown: self.show(matched).await? };
@@ -447,21 +445,21 @@ impl About<'_> {
         }
     }
 
-    async fn post(&self, hook: &Hook, call: &Call) -> Result<Answer, Failure> {
+    async fn post(&self, hook: &Hook, call: &Call) -> Result<Answer, CallFailure> {
         let answer = self.send(hook, call)?.await;
-        self.read(Pass::Mutating, hook, call, answer).map_err(Failure::Unusable)
+        self.read(Pass::Mutating, hook, call, answer).map_err(CallFailure::Unusable)
     }
 
     /// Begins to ask.
-    fn send(&self, hook: &Hook, call: &Call) -> Result<crate::custom::Called, Failure> {
+    fn send(&self, hook: &Hook, call: &Call) -> Result<crate::custom::Called, CallFailure> {
         let request = self.request();
         if request.dry_run && !hook.is_safe_on_dry_run {
             let why = format!("admission webhook {} does not support dry run", go_quote(&hook.name));
-            return Err(Failure::Refused(Box::new(Status::bad_request(why))));
+            return Err(CallFailure::Refused(Box::new(Status::bad_request(why))));
         }
         let Some(review) = self.review(hook, call, &request) else {
             let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
-            return Err(Failure::Unusable(Unusable::Call(why.into())));
+            return Err(CallFailure::Unusable(Unusable::Call(why.into())));
         };
         let left = self.asked.attributes.deadline.map(machine::left);
         let timeout = left.map_or(hook.timeout, |left| left.min(hook.timeout));

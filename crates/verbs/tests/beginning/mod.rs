@@ -33,5 +33,5 @@ pub async fn create(
 ) -> Result<Value, Status> {
     let served = registry.served.get(group, "v1", plural).unwrap();
     let target = Target { served: &served, namespace, name: "" };
-    registry.create(target, object, writer).await.map(|written| written.object)
+    Ok(registry.create(target, object, writer).await?.object)
 }

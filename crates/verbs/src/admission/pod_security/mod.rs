@@ -39,16 +39,16 @@ const MAX_PODS_OF_NAMESPACE: usize = 3000;
 const HARMLESS: [&str; 8] =
     ["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"];
 
-fn validate(request: &Request<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
+fn validate(request: &Request<'_>, object: &Value) -> Result<(), Status> {
     let attributes = request.attributes;
     if !matches!(attributes.operation, Operation::Create | Operation::Update) {
         return Ok(());
     }
     if request.is_about("", "namespaces") && attributes.subresource.is_empty() {
-        return check_namespace(request, object, warnings);
+        return check_namespace(request, object);
     }
     if request.is_about("", "pods") && !HARMLESS.contains(&attributes.subresource) {
-        return check_pod(request, object, warnings);
+        return check_pod(request, object);
     }
     if let Some(template) = template(request, object).filter(|_| attributes.subresource.is_empty()) {
         if is_exempt(request) || !template.has("spec") {
@@ -60,13 +60,13 @@ fn validate(request: &Request<'_>, object: &Value, warnings: &mut Vec<String>) -
         if (is_of_interest || !errors.is_empty()) && !is_of_exempt_class(request, template) {
             note_errors(request, errors);
             note_violations(request, &policy, template);
-            warn(&policy, template, warnings);
+            warn(request, &policy, template);
         }
     }
     Ok(())
 }
 
-fn check_pod(request: &Request<'_>, pod: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
+fn check_pod(request: &Request<'_>, pod: &Value) -> Result<(), Status> {
     if is_exempt(request) {
         return Ok(());
     }
@@ -87,7 +87,7 @@ fn check_pod(request: &Request<'_>, pod: &Value, warnings: &mut Vec<String>) -> 
         let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, texts(&violations));
         return Err(request.forbidden(pod, &why));
     }
-    warn(&policy, pod, warnings);
+    warn(request, &policy, pod);
     Ok(())
 }
 
@@ -122,10 +122,14 @@ fn has_exempt_class(configuration: &PodSecurityConfiguration, pod: &Value) -> bo
     configuration.runtime_classes.contains(pod.field("spec").text("runtimeClassName"))
 }
 
-fn warn(policy: &Policy, template: &Value, warnings: &mut Vec<String>) {
+fn warn(request: &Request<'_>, policy: &Policy, template: &Value) {
     let violations = evaluate(&policy.warn, &Pod::new(template));
     if !violations.is_empty() {
-        warnings.push(format!("would violate PodSecurity \"{}\": {}", policy.warn, texts(&violations)));
+        request.attributes.warn(format!(
+            "would violate PodSecurity \"{}\": {}",
+            policy.warn,
+            texts(&violations)
+        ));
     }
 }
 
@@ -218,11 +222,7 @@ fn policy_of(request: &Request<'_>) -> (Policy, Errors) {
     policy::read(&Value::Object(labels.collect()), &configuration(request).defaults)
 }
 
-fn check_namespace(
-    request: &Request<'_>,
-    namespace: &Value,
-    warnings: &mut Vec<String>,
-) -> Result<(), Status> {
+fn check_namespace(request: &Request<'_>, namespace: &Value) -> Result<(), Status> {
     let configuration = configuration(request);
     let read = |labels: &Value| policy::read(labels, &configuration.defaults);
     let labels = namespace.field("metadata").field("labels");
@@ -240,7 +240,7 @@ fn check_namespace(
     let name = request.attributes.name;
     if configuration.namespaces.contains(name) {
         if enforces_more || old.is_none() {
-            warnings.extend(ignored(name, &new, &configuration.defaults, labels));
+            request.attributes.warn_all(ignored(name, &new, &configuration.defaults, labels));
         }
     } else if enforces_more {
         let pods = request.objects("", "pods");
@@ -252,7 +252,12 @@ fn check_namespace(
             pods.iter(Some(name), None).filter(|pod| counts(&pod.value())).count()
         };
         let pods = pods.iter(Some(name), None).map(|pod| (pod.name().to_owned(), pod.value()));
-        warnings.extend(warnings_of_pods(name, &new.enforce, all, pods.filter(|(_, pod)| counts(pod))));
+        request.attributes.warn_all(warnings_of_pods(
+            name,
+            &new.enforce,
+            all,
+            pods.filter(|(_, pod)| counts(pod)),
+        ));
     }
     Ok(())
 }

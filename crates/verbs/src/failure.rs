@@ -1,0 +1,52 @@
+//! Why a request was not done.
+
+use std::fmt;
+
+use sternpost_meta::status::Status;
+
+const SUPERSEDED: &str = "the definition of the resource keeps changing, try again";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    Refused(Status),
+    /// What the request was checked against is no longer what is served: whoever made it looks at that
+    /// and begins anew.
+    Superseded,
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
+/// What a client is told, which of what is superseded hears only if that goes on and on.
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(status) => status,
+            Failure::Superseded => Status::service_unavailable(SUPERSEDED),
+        }
+    }
+}
+
+impl Failure {
+    /// That of the answer which a client would get.
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::Refused(status) => status.code,
+            Self::Superseded => 503,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(status) => status.fmt(formatter),
+            Self::Superseded => formatter.write_str(SUPERSEDED),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
