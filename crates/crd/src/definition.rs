@@ -14,6 +14,7 @@ use sternpost_schema::Schema;
 use crate::{
     json_path::JsonPath,
     node::{Node, Purpose},
+    pattern::Patterns,
     props,
     rules::{RuleTree, Rules},
 };
@@ -87,6 +88,7 @@ pub struct Version {
     has_rules: bool,
     rules: OnceLock<Option<Rules>>,
     node: OnceLock<Node>,
+    patterns: Patterns,
 }
 
 /// Paths like `.spec.replicas`.
@@ -122,12 +124,14 @@ pub enum DefinitionError {
 impl Definition {
     /// Reads a definition that was accepted, as its author wrote it.
     pub fn read(crd: &Value) -> Result<Self, DefinitionError> {
-        Self::read_with(crd, |schema| Ok(props::read(schema, "schema.openAPIV3Schema")?.schema))
+        let patterns = Patterns::default();
+        Self::read_with(crd, &patterns, |schema| Ok(props::read(schema, "schema.openAPIV3Schema")?.schema))
     }
 
-    /// As [`Definition::read`], for one whose schemas were read when it was stored.
-    pub fn read_stored(crd: &Value) -> Result<Self, DefinitionError> {
-        Self::read_with(crd, |schema| Ok(schema.clone()))
+    /// As [`Definition::read`], for one whose schemas were read when it was stored, and whose patterns are among
+    /// those of other definitions.
+    pub fn read_stored(crd: &Value, patterns: &Patterns) -> Result<Self, DefinitionError> {
+        Self::read_with(crd, patterns, |schema| Ok(schema.clone()))
     }
 
     /// The same definition, going away or not.
@@ -138,6 +142,7 @@ impl Definition {
 
     fn read_with(
         crd: &Value,
+        patterns: &Patterns,
         schema: impl Fn(&Value) -> Result<Value, props::ReadError>,
     ) -> Result<Self, DefinitionError> {
         let spec = crd.get("spec").ok_or(DefinitionError::Missing("spec"))?;
@@ -152,7 +157,7 @@ impl Definition {
             accepted: Names::read(status.get("acceptedNames").unwrap_or(&Value::Null)),
             versions: versions
                 .iter()
-                .map(|version| Version::read(version, &schema).map(Arc::new))
+                .map(|version| Version::read(version, patterns, &schema).map(Arc::new))
                 .collect::<Result<_, _>>()?,
             conversion: match text_at(spec, "/conversion/strategy").as_str() {
                 "Webhook" => {
@@ -247,6 +252,7 @@ impl Names {
 impl Version {
     fn read(
         version: &Value,
+        patterns: &Patterns,
         schema: impl Fn(&Value) -> Result<Value, props::ReadError>,
     ) -> Result<Self, DefinitionError> {
         let name = text(version, "name");
@@ -292,6 +298,7 @@ impl Version {
                 .collect(),
             text: json.to_string().into_bytes().into(),
             node: OnceLock::new(),
+            patterns: patterns.clone(),
             rules: OnceLock::new(),
             name,
         })
@@ -359,7 +366,7 @@ impl Version {
     }
 
     pub(crate) fn node(&self) -> &Node {
-        self.node.get_or_init(|| Node::compile(&self.json(), Purpose::Objects))
+        self.node.get_or_init(|| Node::compile(&self.json(), Purpose::Objects, &self.patterns))
     }
 }
 

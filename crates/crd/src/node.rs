@@ -6,7 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
-use crate::{enumeration::Enumeration, object::coerce_default, pattern::Pattern};
+use crate::{
+    enumeration::Enumeration,
+    object::coerce_default,
+    pattern::{Pattern, Patterns},
+};
 
 /// One schema, made by [`Node::compile`] from its canonical JSON.
 #[derive(Debug, Default)]
@@ -84,6 +88,7 @@ pub enum Purpose {
 #[derive(Debug)]
 pub struct LazyPattern {
     pub text: Box<str>,
+    patterns: Patterns,
     compiled: OnceLock<Option<Arc<Pattern>>>,
 }
 
@@ -119,15 +124,15 @@ impl<'a> IntoIterator for &'a Properties {
 impl LazyPattern {
     /// A pattern that does not compile matches nothing; validation lets none through.
     pub fn is_match(&self, text: &str) -> bool {
-        let compiled = self.compiled.get_or_init(|| Pattern::shared(&self.text).ok());
+        let compiled = self.compiled.get_or_init(|| self.patterns.get(&self.text).ok());
         compiled.as_ref().is_some_and(|pattern| pattern.is_match(text))
     }
 }
 
 impl Node {
     /// Anything of a wrong type in the JSON is left out: it was read and checked before.
-    pub fn compile(schema: &Value, purpose: Purpose) -> Self {
-        let child = |value: &Value| Self::compile(value, purpose);
+    pub fn compile(schema: &Value, purpose: Purpose, patterns: &Patterns) -> Self {
+        let child = |value: &Value| Self::compile(value, purpose, patterns);
         let text = |name: &str| schema.get(name).and_then(Value::as_str);
         let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or_default();
         let int_or_string = flag("x-kubernetes-int-or-string") && purpose == Purpose::Objects;
@@ -148,7 +153,7 @@ impl Node {
                 Value::Bool(allowed) => Additional::Allowed(*allowed),
                 other => Additional::Schema(Box::new(child(other))),
             }),
-            keywords: Keyword::all(schema, purpose).into(),
+            keywords: Keyword::all(schema, purpose, patterns).into(),
         };
         if purpose == Purpose::Objects {
             node.settle_defaults();
@@ -304,7 +309,7 @@ impl Node {
 }
 
 impl Keyword {
-    fn all(schema: &Value, purpose: Purpose) -> Vec<Self> {
+    fn all(schema: &Value, purpose: Purpose, patterns: &Patterns) -> Vec<Self> {
         let text = |name: &str| schema.get(name).and_then(Value::as_str);
         let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or_default();
         let int = |name: &str| schema.get(name).and_then(Value::as_i64);
@@ -317,7 +322,7 @@ impl Keyword {
             array(name).into_iter().flatten().filter_map(Value::as_str).map(Box::from).collect()
         };
         let nodes = |name: &str| -> Option<Box<[Node]>> {
-            Some(array(name)?.iter().map(|value| Node::compile(value, purpose)).collect())
+            Some(array(name)?.iter().map(|value| Node::compile(value, purpose, patterns)).collect())
         };
         [
             text("format").map(|format| Self::Format(format.into())),
@@ -331,8 +336,13 @@ impl Keyword {
             float("multipleOf").map(Self::MultipleOf),
             int("maxLength").map(Self::MaxLength),
             int("minLength").map(Self::MinLength),
-            text("pattern")
-                .map(|text| Self::Pattern(LazyPattern { text: text.into(), compiled: OnceLock::new() })),
+            text("pattern").map(|text| {
+                Self::Pattern(LazyPattern {
+                    text: text.into(),
+                    patterns: patterns.clone(),
+                    compiled: OnceLock::new(),
+                })
+            }),
             int("maxItems").map(Self::MaxItems),
             int("minItems").map(Self::MinItems),
             int("maxProperties").map(Self::MaxProperties),
@@ -341,7 +351,7 @@ impl Keyword {
             nodes("allOf").map(Self::AllOf),
             nodes("anyOf").map(Self::AnyOf),
             nodes("oneOf").map(Self::OneOf),
-            schema.get("not").map(|value| Self::Not(Box::new(Node::compile(value, purpose)))),
+            schema.get("not").map(|value| Self::Not(Box::new(Node::compile(value, purpose, patterns)))),
             match text("x-kubernetes-list-type") {
                 Some("set") => Some(Self::List(ListType::Set)),
                 Some("map") => Some(Self::List(ListType::Map(texts("x-kubernetes-list-map-keys")))),

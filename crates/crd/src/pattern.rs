@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use regex::bytes::{Regex, RegexBuilder};
@@ -57,18 +57,26 @@ impl Pattern {
         Self::compile(pattern).map(|_| ())
     }
 
-    /// As [`Pattern::compile`], but one for all that have it at the time: a compiled pattern takes
-    /// tens of kilobytes, and definitions have many in common.
-    pub fn shared(pattern: &str) -> Result<Arc<Self>, PatternError> {
-        static KNOWN: Mutex<Option<HashMap<Box<str>, Weak<Pattern>>>> = Mutex::new(None);
-        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known().as_ref().and_then(|all| all.get(pattern)?.upgrade()) {
+    /// Whether the pattern is found anywhere in the text.
+    pub fn is_match(&self, text: &str) -> bool {
+        self.0.is_match(text.as_bytes())
+    }
+}
+
+/// The patterns of one server's definitions, each compiled once for all that have it at the time: a compiled
+/// pattern takes tens of kilobytes, and definitions have many in common. Clones are the same patterns.
+#[derive(Debug, Clone, Default)]
+pub struct Patterns(Arc<Mutex<HashMap<Box<str>, Weak<Pattern>>>>);
+
+impl Patterns {
+    /// As [`Pattern::compile`].
+    pub fn get(&self, pattern: &str) -> Result<Arc<Pattern>, PatternError> {
+        if let Some(found) = self.lock().get(pattern).and_then(Weak::upgrade) {
             return Ok(found);
         }
         // Outside the lock: some take long.
-        let compiled = Arc::new(Self::compile(pattern)?);
-        let mut known = known();
-        let all = known.get_or_insert_default();
+        let compiled = Arc::new(Pattern::compile(pattern)?);
+        let mut all = self.lock();
         if all.len() == all.capacity() {
             all.retain(|_, pattern| pattern.strong_count() > 0);
         }
@@ -76,9 +84,8 @@ impl Pattern {
         Ok(compiled)
     }
 
-    /// Whether the pattern is found anywhere in the text.
-    pub fn is_match(&self, text: &str) -> bool {
-        self.0.is_match(text.as_bytes())
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Weak<Pattern>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -108,13 +115,16 @@ mod tests {
 
     #[test]
     fn equal_patterns_are_compiled_once_for_as_long_as_one_is_in_use() {
-        let first = Pattern::shared("^shared-[a-z]+$").unwrap();
-        assert!(Arc::ptr_eq(&first, &Pattern::shared("^shared-[a-z]+$").unwrap()));
-        assert!(!Arc::ptr_eq(&first, &Pattern::shared("^shared-[a-z]*$").unwrap()));
+        let patterns = Patterns::default();
+        let first = patterns.get("^shared-[a-z]+$").unwrap();
+        assert!(Arc::ptr_eq(&first, &patterns.get("^shared-[a-z]+$").unwrap()));
+        assert!(!Arc::ptr_eq(&first, &patterns.get("^shared-[a-z]*$").unwrap()));
+        let others = Patterns::default().get("^shared-[a-z]+$").unwrap();
+        assert!(!Arc::ptr_eq(&first, &others), "another server has its own");
         let gone = Arc::downgrade(&first);
         drop(first);
         assert!(gone.upgrade().is_none());
-        assert!(Pattern::shared("^shared-[a-z]+$").unwrap().is_match("shared-x"));
+        assert!(patterns.get("^shared-[a-z]+$").unwrap().is_match("shared-x"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::{
     definition::{text, texts},
     node::{Node, Purpose},
     object,
+    pattern::Patterns,
     props::{self, ReadError},
 };
 
@@ -110,7 +111,7 @@ pub fn update_status(crd: &mut Value, old: &Value) {
 fn settle_defaults(schema: &mut Value) {
     let settled = schema.get("default").filter(|default| default.is_object() || default.is_array()).and_then(
         |default| {
-            let node = Node::compile(schema, Purpose::Defaults);
+            let node = Node::compile(schema, Purpose::Defaults, &Patterns::default());
             object::coerce_default(&node, default).ok().filter(|settled| settled != default)
         },
     );

@@ -7,6 +7,7 @@ use super::field;
 use crate::{
     node::{Node, Purpose},
     object,
+    pattern::Patterns,
     rules::{self, RuleTree},
 };
 
@@ -85,7 +86,7 @@ fn check_default(
     path: &str,
     errors: &mut Errors,
 ) {
-    let mut node = Node::compile(schema, Purpose::Defaults);
+    let mut node = Node::compile(schema, Purpose::Defaults, &Patterns::default());
     if around.is_object() {
         node.embedded_resource = true;
     }

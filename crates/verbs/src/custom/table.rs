@@ -14,7 +14,10 @@ use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
 use serde_json::Value;
 use sternpost_cache::ResourceId;
 use sternpost_clock::machine;
-use sternpost_crd::definition::{self, Definition, Scope as CustomScope, Version};
+use sternpost_crd::{
+    definition::{self, Definition, Scope as CustomScope, Version},
+    pattern::Patterns,
+};
 use sternpost_meta::{
     gvk::{GroupVersion, GroupVersionKind},
     resource::{Resource, Scope, Subresource, Verb},
@@ -36,6 +39,7 @@ pub struct Customs {
     installed: Mutex<HashMap<String, Arc<Installed>>>,
     /// Definitions up to this revision are in the table.
     applied: watch::Sender<u64>,
+    patterns: Patterns,
     /// Whether anybody keeps the table up with definitions.
     is_kept: AtomicBool,
 }
@@ -107,6 +111,7 @@ impl Default for Customs {
             table: ArcSwap::default(),
             installed: Mutex::default(),
             applied: watch::Sender::new(0),
+            patterns: Patterns::default(),
             is_kept: AtomicBool::new(false),
         }
     }
@@ -162,7 +167,7 @@ impl Customs {
         if let Some(same) = same {
             now = Some(Arc::new(same.going_away(identity, revision)));
         } else if identity.established {
-            match Definition::read_stored(crd) {
+            match Definition::read_stored(crd, &self.patterns) {
                 Ok(definition) => {
                     now = Some(Arc::new(Installed::new(definition, identity, revision, before.as_deref())));
                 }
