@@ -295,7 +295,7 @@ impl Follower {
             status => return Err(Problem::Status(status)),
         }
         let gv = self.remote.gv.clone();
-        let (v2, converted) = work(move || {
+        let (v2, converted) = work(self.remotes.conversion(), move || {
             let document = restricted(plain(&fetched)?, &gv)?;
             let converted = convert::to_v3(&document)?;
             if !converted.lost.is_empty() {
@@ -338,7 +338,7 @@ impl Follower {
             status => return Err(Problem::Status(status)),
         }
         let gv = self.remote.gv.clone();
-        let v2 = work(move || {
+        let v2 = work(self.remotes.conversion(), move || {
             let document = restricted(plain(&fetched)?, &gv)?;
             V2::of(&document, fetched.headers.get(header::ETAG))
         })
@@ -389,10 +389,10 @@ impl V2 {
 
 /// What is heavy is done one at a time, off the threads that serve requests.
 async fn work<T: Send + 'static>(
+    turn: &Semaphore,
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
-    static TURN: Semaphore = Semaphore::const_new(1);
-    let _turn = TURN.acquire().await.map_err(|_| Problem::BrokenOff)?;
+    let _turn = turn.acquire().await.map_err(|_| Problem::BrokenOff)?;
     tokio::task::spawn_blocking(work).await.map_err(|_| Problem::BrokenOff)?
 }
 

@@ -70,6 +70,8 @@ pub struct Remotes {
     /// Held while the table is replaced, never longer.
     writing: Mutex<()>,
     version: watch::Sender<u64>,
+    /// One for whoever converts a document.
+    conversion: Semaphore,
 }
 
 /// Another server, and the group-version it is registered for.
@@ -157,6 +159,7 @@ impl Remotes {
             table: ArcSwap::default(),
             writing: Mutex::default(),
             version: watch::Sender::new(0),
+            conversion: Semaphore::new(1),
         }
     }
 
@@ -213,6 +216,11 @@ impl Remotes {
     /// as Kubernetes orders versions.
     pub fn all(&self) -> Vec<Arc<Remote>> {
         self.table.load().ordered.clone()
+    }
+
+    /// Whose turn it is to convert a document, of all that are followed.
+    pub(crate) fn conversion(&self) -> &Semaphore {
+        &self.conversion
     }
 
     /// Counts changes: of the table, of what is available, and what [`Remotes::touch`] is told.
