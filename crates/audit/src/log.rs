@@ -11,6 +11,7 @@ use std::{
 
 use sternpost_clock::Clock;
 use sternpost_golang::time::Timestamp;
+use sternpost_tasks::Tasks;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 /// Lines that may wait to be written; then requests wait, too.
@@ -40,7 +41,11 @@ pub struct Log {
 
 /// Takes lines.
 #[derive(Debug, Clone)]
-pub struct Sink(mpsc::Sender<String>);
+pub struct Sink {
+    lines: mpsc::Sender<String>,
+    /// Those that wait for room.
+    waiting: Tasks,
+}
 
 impl Log {
     pub fn open(options: LogOptions, clock: Clock) -> io::Result<(Self, Sink)> {
@@ -57,7 +62,7 @@ impl Log {
         let written = Arc::new(Mutex::default());
         // Only starting a thread can fail, and then nothing is logged.
         Self::start(Box::new(Kept(written.clone())), written.clone())
-            .unwrap_or_else(|_| (Self { thread: None, written }, Sink(mpsc::channel(1).0)))
+            .unwrap_or_else(|_| (Self { thread: None, written }, Sink::new(mpsc::channel(1).0)))
     }
 
     fn start(mut output: Box<dyn Output>, written: Arc<Mutex<Vec<u8>>>) -> io::Result<(Self, Sink)> {
@@ -74,7 +79,7 @@ impl Log {
             }
         };
         let thread = std::thread::Builder::new().name("audit".into()).spawn(write)?;
-        Ok((Self { thread: Some(thread), written }, Sink(sender)))
+        Ok((Self { thread: Some(thread), written }, Sink::new(sender)))
     }
 
     /// Waits until everything is written; all sinks must be gone.
@@ -88,18 +93,25 @@ impl Log {
 }
 
 impl Sink {
+    fn new(lines: mpsc::Sender<String>) -> Self {
+        Self { lines, waiting: Tasks::default() }
+    }
+
     pub async fn send(&self, line: String) {
         // Fails only when the log is closed, at the end of the process.
-        let _ = self.0.send(line).await;
+        let _ = self.lines.send(line).await;
     }
 
     /// Does not wait; a line for which there is no room is sent by a task.
     pub fn send_later(&self, line: String) {
-        if let Err(TrySendError::Full(line)) = self.0.try_send(line)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        if let Err(TrySendError::Full(line)) = self.lines.try_send(line)
+            && tokio::runtime::Handle::try_current().is_ok()
         {
-            let sender = self.0.clone();
-            runtime.spawn(async move { sender.send(line).await });
+            let lines = self.lines.clone();
+            self.waiting.once("audit-line", async move {
+                // As above.
+                let _ = lines.send(line).await;
+            });
         }
     }
 }

@@ -123,7 +123,8 @@ impl Turns {
         if is_waited_for {
             let kept = Kept(self.clone());
             if let Ok(runtime) = Handle::try_current() {
-                // The runtime looks at its connections before it goes on with those who yield.
+                // The runtime looks at its connections before it goes on with those who yield. Nobody owns
+                // this: it waits for nothing else, and whatever ends it passes the turn on.
                 runtime.spawn(async move {
                     yield_now().await;
                     drop(kept);

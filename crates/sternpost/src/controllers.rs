@@ -1,6 +1,6 @@
 //! Flags of the controllers, and what they are given.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, thread::JoinHandle, time::Duration};
 
 use clap::Args;
 use sha2::{Digest, Sha256};
@@ -36,10 +36,13 @@ pub struct ControllerArgs {
 #[derive(Debug)]
 pub struct Running {
     lease: Option<oneshot::Sender<oneshot::Sender<()>>>,
+    /// Ends the thread when it is dropped.
+    stop: oneshot::Sender<Infallible>,
+    thread: JoinHandle<()>,
 }
 
 impl Running {
-    /// Takes back the Lease of this server.
+    /// Takes back the Lease of this server, and ends the controllers.
     pub async fn end(self) {
         let (answer, ended) = oneshot::channel();
         if let Some(lease) = self.lease
@@ -48,11 +51,21 @@ impl Running {
             // Left behind it expires.
             let _ = machine::timeout(LEASE_END, ended).await;
         }
+        drop(self.stop);
+        // One that computes for longer does not hold up the end.
+        let joined =
+            machine::timeout(THREAD_END, tokio::task::spawn_blocking(move || self.thread.join())).await;
+        if let Ok(Ok(Err(_))) = joined {
+            tracing::error!("the thread of the controllers has panicked");
+        }
     }
 }
 
-/// How long the end of the process waits for that of the Lease.
+/// How long the end of the server waits for that of the Lease.
 const LEASE_END: Duration = Duration::from_secs(5);
+
+/// How long it waits for that of the controllers.
+const THREAD_END: Duration = Duration::from_secs(5);
 
 /// Starts the controllers that are on; `authority` vouches for this server, in PEM.
 pub fn start(
@@ -75,7 +88,8 @@ pub fn start(
         event_lifetime: args.event_ttl,
         sign: Arc::new(sign),
     };
-    let (stop, stopped) = oneshot::channel();
+    let (end_lease, stopped) = oneshot::channel();
+    let (stop, ended) = oneshot::channel::<Infallible>();
     let has_lease = options.switches.is_on(SERVER_LEASE);
     let lease = has_lease.then(|| (identity(&api.server_address, &api.registry.clock), stopped));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -87,12 +101,13 @@ pub fn start(
                 tasks.once(SERVER_LEASE.name, server_lease::run(registry.clone(), identity, stopped));
             }
             sternpost_controllers::start(&registry, &tasks, options);
-            std::future::pending::<()>().await;
+            // Nothing is ever sent. With the runtime end all that run in it.
+            let _ = ended.await;
         });
     };
-    // Ends with the process.
-    std::thread::Builder::new().name("controllers".into()).stack_size(STACK_BYTES).spawn(work)?;
-    Ok(Running { lease: has_lease.then_some(stop) })
+    let thread =
+        std::thread::Builder::new().name("controllers".into()).stack_size(STACK_BYTES).spawn(work)?;
+    Ok(Running { lease: has_lease.then_some(end_lease), stop, thread })
 }
 
 /// Who this server is, by the name of its machine.

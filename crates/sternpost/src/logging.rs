@@ -30,6 +30,7 @@ pub fn check() -> Result<(), String> {
     if FAILED.load(Ordering::Relaxed) { Err("the log cannot be written".into()) } else { Ok(()) }
 }
 
+/// Of the process, as standard error is.
 static FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Notes whether it can be written.

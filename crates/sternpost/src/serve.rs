@@ -260,7 +260,7 @@ async fn serve(args: &ServeArgs, started: machine::Instant) -> anyhow::Result<()
     let _ = writeln!(io::stderr(), "sternpost is ready on {url} in {took} ms{place}");
 
     let reloading = reload::start(args, tls, config.clone(), api.clone(), aggregation);
-    server::serve(listener, config, api, stop.first()).await;
+    server::serve(listener, config, api, stop.first(&tasks)).await;
     reloading.abort();
     kubeconfig.end().await;
     controllers.end().await;
@@ -412,11 +412,10 @@ impl Signals {
     }
 
     /// Ready at the first signal. The second ends the process at once.
-    pub async fn first(mut self) {
+    pub async fn first(mut self, tasks: &Tasks) {
         self.next().await;
         tracing::info!("stopping: finishing requests in flight");
-        // Ends with the process, one way or the other.
-        tokio::spawn(async move {
+        tasks.once("second-signal", async move {
             self.next().await;
             exit(1);
         });

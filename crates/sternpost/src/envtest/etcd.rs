@@ -15,6 +15,7 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use sternpost_tasks::Tasks;
 use tokio::{net::TcpListener, task::JoinSet};
 
 use crate::{
@@ -104,6 +105,7 @@ fn serve(urls: &str) -> anyhow::Result<()> {
         .build()
         .context("cannot start the runtime")?
         .block_on(async {
+            let tasks = Tasks::default();
             let stop = Signals::new().context("cannot listen for signals")?;
             let mut listeners = JoinSet::new();
             for address in addresses {
@@ -113,7 +115,7 @@ fn serve(urls: &str) -> anyhow::Result<()> {
                 listeners.spawn(answer_on(listener));
             }
             tracing::info!(%urls, "standing in for etcd; objects are kept by the API server");
-            stop.first().await;
+            stop.first(&tasks).await;
             // Connections end with the runtime: nothing is lost with them.
             Ok(())
         })
