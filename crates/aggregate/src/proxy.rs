@@ -7,13 +7,13 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header, uri};
-use hyper::body::{Body, Incoming};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use sternpost_golang::path::clean;
 use sternpost_meta::user::User;
-use sternpost_outbound::{Address, Cause};
+pub use sternpost_outbound::Body;
+use sternpost_outbound::{Address, Cause, Outgoing};
 
-use crate::remote::{Outgoing, Permit, REMOTE_GROUP, REMOTE_USER, Remote, send};
+use crate::remote::{Permit, REMOTE_GROUP, REMOTE_USER, Remote};
 
 /// A request to pass on.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub struct Forward<'a> {
 /// The answer of a remote. The permit is to be kept as long as the body is read.
 #[derive(Debug)]
 pub struct Forwarded {
-    pub response: Response<Incoming>,
+    pub response: Response<Body>,
     pub permit: Permit,
 }
 
@@ -99,12 +99,9 @@ impl Remote {
         })?;
         let upgrades = forward.upgrades;
         let request = request(forward, &address)?;
-        let may_repeat =
-            matches!(*request.method(), Method::GET | Method::HEAD) && request.body().is_end_stream();
-        let answer = if may_repeat && !upgrades {
-            send(client, request).await
-        } else {
-            client.request(request).await.map_err(|error| Cause::of_http(&error))
+        let answer = match upgrades {
+            true => client.upgrade(request).await,
+            false => client.request(request).await,
         };
         let mut response = answer.map_err(|cause| match upgrades {
             true => ForwardError::UpgradeUnreachable(cause),
@@ -369,8 +366,9 @@ fn forwarded_path(path: &str) -> String {
 mod tests {
     use std::net::Ipv4Addr;
 
+    use sternpost_outbound::empty;
+
     use super::*;
-    use crate::remote::empty;
 
     fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();

@@ -11,21 +11,16 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Empty, combinators::UnsyncBoxBody};
-use hyper::body::Incoming;
-use hyper_util::{
-    client::legacy,
-    rt::{TokioExecutor, TokioTimer},
-};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri, header};
 use rustls::{client::ResolvesClientCert, pki_types::ServerName};
 use serde_json::Value;
 use sternpost_clock::machine;
 use sternpost_golang::strconv::go_quote;
 use sternpost_meta::gvk::{GroupVersion, compare_versions};
 use sternpost_outbound::{
-    Address, Cause, ClusterDns, Connector, Egress, Resolve, SetupError, Trust, Via, client_tls,
+    Address, Cause, Client, ClusterDns, Egress, Protocols, Resolve, Settings, SetupError, Trust, Via,
+    client_tls, empty,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -35,13 +30,9 @@ use crate::{discovery, openapi};
 /// Service is looked for. Its certificate is still to name the Service.
 pub const ADDRESS: &str = "aggregation.sternpost.dev/address";
 
-/// Idle connections that are kept to one place; more are closed when they become idle.
-pub const MAX_IDLE: usize = 25;
 /// How long an idle connection is kept. Shorter than servers keep theirs, so that a request seldom
 /// meets a connection that is being closed.
 pub const IDLE: Duration = Duration::from_secs(60);
-/// The head of an answer, and what is read ahead of a body.
-pub const MAX_HEAD_BYTES: usize = 256 * 1024;
 
 /// Requests of clients that one remote works on at a time, watches too. Those who come when there are
 /// as many are sent away: a server that does not answer must not fill this one with those who wait.
@@ -57,9 +48,6 @@ pub(crate) const REMOTE_USER: HeaderName = HeaderName::from_static("x-remote-use
 pub(crate) const REMOTE_GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 
 const DEFAULT_PORT: u16 = 443;
-
-/// What is sent to remotes.
-pub type Outgoing = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
 /// All remotes. Reading takes no lock.
 pub struct Remotes {
@@ -87,7 +75,7 @@ pub struct Remote {
     pub openapi: ArcSwap<openapi::State>,
     spec: Spec,
     /// Why it can never be reached, if so.
-    client: Result<legacy::Client<Connector, Outgoing>, SetupError>,
+    client: Result<Client, SetupError>,
     resolver: Arc<dyn Resolve>,
     available: AtomicBool,
     in_flight: Arc<Semaphore>,
@@ -261,7 +249,7 @@ impl Remote {
     fn new(
         name: &str,
         spec: Spec,
-        client: Result<legacy::Client<Connector, Outgoing>, SetupError>,
+        client: Result<Client, SetupError>,
         available: bool,
         resolver: Arc<dyn Resolve>,
     ) -> Self {
@@ -354,16 +342,19 @@ impl Remote {
         headers
             .entry(header::USER_AGENT)
             .or_insert(HeaderValue::from_static(concat!("sternpost/", env!("CARGO_PKG_VERSION"))));
-        let answer = match machine::timeout_at(end, send(client, request)).await {
+        let answer = match machine::timeout_at(end, client.request(request)).await {
             Err(_) => return Err(failed(Cause::Deadline)),
             Ok(answer) => answer.map_err(failed)?,
         };
         let (head, body) = answer.into_parts();
-        let body = match machine::timeout_at(end, read(body, limit)).await {
+        let body = match machine::timeout_at(end, body.read(limit)).await {
             Err(_) => return Err(FetchError::Body(Cause::BodyDeadline)),
-            Ok(body) => body?,
+            Ok(body) => body.map_err(FetchError::Body)?,
         };
-        Ok(Fetched { status: head.status, headers: head.headers, body })
+        if !body.is_whole {
+            return Err(FetchError::TooLarge { limit });
+        }
+        Ok(Fetched { status: head.status, headers: head.headers, body: body.bytes })
     }
 
     /// `None` if as many requests wait for it as may.
@@ -375,43 +366,9 @@ impl Remote {
         Some(Permit { _one: self.in_flight.clone().try_acquire_owned().ok()?, _going_on: going_on })
     }
 
-    pub(crate) fn client(&self) -> Result<&legacy::Client<Connector, Outgoing>, Cause> {
+    pub(crate) fn client(&self) -> Result<&Client, Cause> {
         self.client.as_ref().map_err(|problem| Cause::Other(problem.to_string()))
     }
-}
-
-/// Sends a request without a body. A kept connection may end just then, which says nothing about the
-/// server, so a request that changes nothing is sent a second time.
-pub(crate) async fn send(
-    client: &legacy::Client<Connector, Outgoing>,
-    request: Request<Outgoing>,
-) -> Result<Response<Incoming>, Cause> {
-    let repeatable = matches!(*request.method(), Method::GET | Method::HEAD);
-    let mut again = Request::new(empty());
-    *again.method_mut() = request.method().clone();
-    *again.uri_mut() = request.uri().clone();
-    *again.headers_mut() = request.headers().clone();
-    match client.request(request).await.map_err(|error| Cause::of_http(&error)) {
-        Err(Cause::Eof) if repeatable => client.request(again).await.map_err(|error| Cause::of_http(&error)),
-        answer => answer,
-    }
-}
-
-pub(crate) fn empty() -> Outgoing {
-    Empty::new().map_err(|never| match never {}).boxed_unsync()
-}
-
-async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, FetchError> {
-    let mut bytes = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| FetchError::Body(Cause::of_body(&error)))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if bytes.len() + data.len() > limit {
-            return Err(FetchError::TooLarge { limit });
-        }
-        bytes.extend_from_slice(&data);
-    }
-    Ok(bytes.freeze())
 }
 
 impl Table {
@@ -468,26 +425,26 @@ impl Spec {
         &self,
         egress: &Egress,
         identity: Option<Arc<dyn ResolvesClientCert>>,
-    ) -> Result<legacy::Client<Connector, Outgoing>, SetupError> {
+    ) -> Result<Client, SetupError> {
         let trust = match (self.skips_verification, self.bundle.as_str()) {
             (true, _) => Trust::Anybody,
             (false, "") => Trust::Machine,
             (false, bundle) => Trust::bundle(bundle)?,
         };
-        let mut tls = client_tls(trust, identity)?;
-        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let (namespace, name, _) = &self.service;
         // An address that the APIService has itself is not the Service's.
         let via = if self.address.is_some() { Via::Other } else { Via::service(namespace, name) };
         let name = ServerName::try_from(format!("{name}.{namespace}.svc"))
             .map_err(|_| SetupError::Name("the service"))?;
-        Ok(legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(MAX_IDLE)
-            .http1_max_buf_size(MAX_HEAD_BYTES)
-            .build(Connector::new(tls, name, egress.clone(), via)))
+        Ok(Client::new(Settings {
+            tls: client_tls(trust, identity)?,
+            protocols: Protocols::Http1,
+            name: Some(name),
+            egress: egress.clone(),
+            via,
+            proxy: None,
+            idle: IDLE,
+        }))
     }
 }
 

@@ -14,12 +14,12 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body_util::BodyExt;
 use hyper::{
-    body::{Body as _, Frame, Incoming, SizeHint},
+    body::{Body as _, Frame, SizeHint},
     upgrade::OnUpgrade,
 };
 use hyper_util::rt::TokioIo;
 use sternpost_aggregate::{
-    proxy::{Forward, ForwardError, Forwarded, asks_to_upgrade},
+    proxy::{self, Forward, ForwardError, Forwarded, asks_to_upgrade},
     remote::{Permit, Remote},
 };
 use sternpost_clock::machine;
@@ -203,7 +203,7 @@ impl Upgrade {
 
     /// From now on bytes go through as they come. Only ever behind a 101: whatever else a server
     /// answers is an answer, and the end of its connection.
-    fn join(self, api: &Api, mut response: http::Response<Incoming>, permit: Permit) -> Answer {
+    fn join(self, api: &Api, mut response: http::Response<proxy::Body>, permit: Permit) -> Answer {
         let theirs = hyper::upgrade::on(&mut response);
         let mut stopping = api.stopping();
         let rest = async move {
@@ -229,7 +229,7 @@ impl Upgrade {
 
 /// The body of another server's answer, while it comes.
 pub struct Passed {
-    body: Incoming,
+    body: proxy::Body,
     until: Until,
     /// Its place among those who wait for that server.
     _permit: Permit,

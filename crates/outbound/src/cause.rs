@@ -19,11 +19,14 @@ pub enum Cause {
     #[error("dial tcp {address}: refused: {why}; --egress-allow {} allows it", Network::from(address.ip()))]
     Refused { address: SocketAddr, why: Refusal },
     #[error("dial tcp {address}: {problem}")]
-    Dial { address: SocketAddr, problem: String },
+    Dial { address: SocketAddr, problem: String, system: String },
+    /// A proxy did not make a tunnel.
+    #[error("proxyconnect tcp: {0}")]
+    Proxy(String),
     #[error("net/http: TLS handshake timeout")]
     HandshakeTimeout,
-    #[error("tls: failed to verify certificate: x509: {0}")]
-    Certificate(String),
+    #[error("tls: failed to verify certificate: x509: {problem}")]
+    Certificate { problem: String, system: String },
     #[error("{0}")]
     Tls(String),
     #[error("context deadline exceeded")]
@@ -39,19 +42,47 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Whether there was no connection at all.
+    pub fn is_connect(&self) -> bool {
+        matches!(
+            self,
+            Self::Service(_)
+                | Self::Lookup { .. }
+                | Self::Refused { .. }
+                | Self::Dial { .. }
+                | Self::Proxy(_)
+                | Self::HandshakeTimeout
+                | Self::Certificate { .. }
+                | Self::Tls(_)
+        )
+    }
+
+    /// The same in the words of the system and of the libraries, for people at a terminal.
+    pub fn in_system_words(&self) -> String {
+        match self {
+            Self::Dial { system, .. } => format!("tcp connect error: {system}"),
+            Self::Certificate { system, .. } => system.clone(),
+            Self::Eof => "connection closed before message completed".into(),
+            Self::UnexpectedEof => "end of file before message length reached".into(),
+            other => other.to_string(),
+        }
+    }
+
     pub(crate) fn of_dial(address: SocketAddr, error: &io::Error) -> Self {
         let problem = match error.kind() {
             io::ErrorKind::TimedOut => "i/o timeout".to_owned(),
             _ => format!("connect: {}", system_text(error)),
         };
-        Self::Dial { address, problem }
+        Self::Dial { address, problem, system: error.to_string() }
     }
 
     /// A handshake that failed.
     pub(crate) fn of_tls(error: &io::Error) -> Self {
         if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             return match tls {
-                rustls::Error::InvalidCertificate(problem) => Self::Certificate(certificate_text(problem)),
+                rustls::Error::InvalidCertificate(problem) => {
+                    Self::Certificate { problem: certificate_text(problem), system: tls.to_string() }
+                }
                 rustls::Error::InvalidMessage(_) => {
                     Self::Tls("tls: first record does not look like a TLS handshake".into())
                 }
@@ -67,29 +98,40 @@ impl Cause {
         }
     }
 
-    /// A request that got no answer: our own cause, if connecting failed, else what hyper makes of it.
-    pub fn of_http(error: &hyper_util::client::legacy::Error) -> Self {
-        let mut source: Option<&(dyn Error + 'static)> = error.source();
+    /// A tunnel that was not made.
+    pub(crate) fn of_tunnel(error: &(dyn Error + 'static)) -> Self {
+        let mut source = Some(error);
         while let Some(error) = source {
             if let Some(cause) = error.downcast_ref::<Self>() {
                 return cause.clone();
             }
-            if let Some(error) = error.downcast_ref::<hyper::Error>() {
-                return Self::of_hyper(error, Self::Eof);
-            }
             source = error.source();
         }
-        Self::Other(error.to_string())
+        Self::Proxy(error.to_string())
+    }
+
+    /// A request that got no answer.
+    pub(crate) fn of_request(error: &hyper::Error) -> Self {
+        Self::of_hyper(error, Self::Eof)
+    }
+
+    /// Whether a server of HTTP/2 says that it has not looked at a request.
+    pub(crate) fn is_refused_stream(error: &hyper::Error) -> bool {
+        let h2 = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
+        h2.and_then(h2::Error::reason) == Some(h2::Reason::REFUSED_STREAM)
     }
 
     /// An answer that broke off.
-    pub fn of_body(error: &hyper::Error) -> Self {
+    pub(crate) fn of_body(error: &hyper::Error) -> Self {
         Self::of_hyper(error, Self::UnexpectedEof)
     }
 
     fn of_hyper(error: &hyper::Error, end: Self) -> Self {
         if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
             return end;
+        }
+        if error.is_timeout() {
+            return Self::Other("http2: client connection lost".into());
         }
         if error.is_parse() {
             return Self::Other(format!(
@@ -101,6 +143,8 @@ impl Cause {
             if let Some(error) = error.downcast_ref::<io::Error>() {
                 return match error.kind() {
                     io::ErrorKind::UnexpectedEof => end,
+                    // So the end of a connection is told to the streams of HTTP/2 on it.
+                    io::ErrorKind::BrokenPipe if error.raw_os_error().is_none() => end,
                     _ => Self::Other(format!("read: {}", system_text(error))),
                 };
             }

@@ -100,6 +100,13 @@ impl Egress {
         Self { inner: Arc::new(Inner { listening, allowed, names }) }
     }
 
+    /// No policy: for a command that connects where its user says.
+    pub fn anywhere() -> Self {
+        let all = |address: IpAddr| Network { address, length: 0 };
+        let allowed = vec![all(Ipv4Addr::UNSPECIFIED.into()), all(Ipv6Addr::UNSPECIFIED.into())];
+        Self::new((Ipv6Addr::UNSPECIFIED, 0).into(), allowed)
+    }
+
     pub(crate) async fn lookup(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         match host.parse() {
             Ok(address) => Ok(vec![SocketAddr::new(address, port)]),
@@ -359,6 +366,9 @@ mod tests {
             check(&some, address, expected);
         }
         check(&egress("0.0.0.0:6443", &["0.0.0.0/0", "::/0"]), "[fe80::7]:443", Ok(()));
+        for address in ["169.254.169.254:80", "127.0.0.1:443", "[::1]:443", "[fe80::7]:443", "0.0.0.0:1"] {
+            check(&Egress::anywhere(), address, Ok(()));
+        }
     }
 
     #[test]

@@ -6,13 +6,17 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::{
-        ResolvesClientCert, WebPkiServerVerifier,
+        ResolvesClientCert, Resumption, WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
         verify_server_name,
     },
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{
+        CertificateDer, PrivateKeyDer, ServerName, UnixTime,
+        pem::{self, PemObject},
+    },
     server::ParsedCertificate,
+    sign::{CertifiedKey, SingleCertAndKey},
 };
 
 /// Whose certificates a connection believes.
@@ -35,6 +39,8 @@ pub enum SetupError {
     Tls(String),
     #[error("{0} is not a name")]
     Name(&'static str),
+    #[error("the client {0} cannot be read: {1}")]
+    Identity(&'static str, String),
 }
 
 /// TLS that believes `trust`, and shows a certificate of its own to servers that ask for one if there
@@ -43,49 +49,68 @@ pub fn client_tls(
     trust: Trust,
     identity: Option<Arc<dyn ResolvesClientCert>>,
 ) -> Result<ClientConfig, SetupError> {
-    let tls = |problem: Error| SetupError::Tls(problem.to_string());
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(tls)?;
-    let (roots, certificates) = match trust {
-        Trust::Anybody => {
-            let builder =
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody { provider }));
-            return Ok(match identity {
-                Some(identity) => builder.with_client_cert_resolver(identity),
-                None => builder.with_no_client_auth(),
-            });
+        .map_err(|problem| SetupError::Tls(problem.to_string()))?;
+    let builder = match verifier(trust)? {
+        Some(verifier) => builder.dangerous().with_custom_certificate_verifier(verifier),
+        None => builder.with_root_certificates(RootCertStore::empty()),
+    };
+    Ok(match identity {
+        None => builder.with_no_client_auth(),
+        Some(identity) => {
+            let mut tls = builder.with_client_cert_resolver(identity);
+            // A session that is resumed is whose it was, whatever certificate is shown by then.
+            tls.resumption = Resumption::disabled();
+            tls
         }
+    })
+}
+
+/// None if nobody is believed.
+fn verifier(trust: Trust) -> Result<Option<Arc<dyn ServerCertVerifier>>, SetupError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let unusable = |problem: &dyn std::fmt::Display| SetupError::Roots(problem.to_string());
+    let (roots, certificates) = match trust {
+        Trust::Anybody => return Ok(Some(Arc::new(Anybody { provider }))),
         Trust::Machine => (machine(), Vec::new()),
         Trust::Bundle(certificates) => {
             let mut roots = RootCertStore::empty();
             for certificate in &certificates {
-                roots.add(certificate.clone()).map_err(|problem| SetupError::Roots(problem.to_string()))?;
+                roots.add(certificate.clone()).map_err(|problem| unusable(&problem))?;
             }
             (Arc::new(roots), certificates)
         }
     };
-    let builder = if roots.is_empty() {
-        builder.with_root_certificates(roots)
-    } else {
-        let chains = WebPkiServerVerifier::builder_with_provider(roots, provider)
-            .build()
-            .map_err(|problem| SetupError::Roots(problem.to_string()))?;
-        let verifier = Verifier { chains, certificates };
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
-    };
-    Ok(match identity {
-        Some(identity) => builder.with_client_cert_resolver(identity),
-        None => builder.with_no_client_auth(),
-    })
+    if roots.is_empty() {
+        return Ok(None);
+    }
+    let chains = WebPkiServerVerifier::builder_with_provider(roots, provider)
+        .build()
+        .map_err(|problem| unusable(&problem))?;
+    Ok(Some(Arc::new(Verifier { chains, certificates })))
+}
+
+/// A certificate of one's own, and its key, in PEM.
+pub fn client_certificate(chain: &[u8], key: &[u8]) -> Result<Arc<dyn ResolvesClientCert>, SetupError> {
+    let unreadable = |what| move |problem: pem::Error| SetupError::Identity(what, problem.to_string());
+    let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(unreadable("certificate"))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(unreadable("key"))?;
+    let certified = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+        .map_err(|problem| SetupError::Tls(problem.to_string()))?;
+    Ok(Arc::new(SingleCertAndKey::from(certified)))
 }
 
 impl Trust {
     /// Reads a `caBundle`: PEM in base64.
     pub fn bundle(bundle: &str) -> Result<Self, SetupError> {
-        let pem = STANDARD.decode(bundle).map_err(|problem| SetupError::Roots(problem.to_string()))?;
-        let certificates = CertificateDer::pem_slice_iter(&pem)
+        Self::pem(&STANDARD.decode(bundle).map_err(|problem| SetupError::Roots(problem.to_string()))?)
+    }
+
+    /// Reads certificates in PEM.
+    pub fn pem(pem: &[u8]) -> Result<Self, SetupError> {
+        let certificates = CertificateDer::pem_slice_iter(pem)
             .collect::<Result<Vec<_>, _>>()
             .map_err(|problem| SetupError::Roots(problem.to_string()))?;
         if certificates.is_empty() {

@@ -18,27 +18,12 @@ use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Empty};
-use hyper::body::Incoming;
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::{
-        legacy::{
-            self,
-            connect::{HttpConnector, proxy::Tunnel},
-        },
-        proxy::matcher::Matcher,
-    },
-    rt::{TokioExecutor, TokioTimer},
-};
 use serde_json::Value;
 use sternpost_clock::machine;
-use tokio_rustls::rustls::{
-    ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+use sternpost_outbound::{
+    self as outbound, Egress, Protocols, Proxy, Settings, Trust, Via, client_certificate, client_tls, empty,
 };
+use tokio_rustls::rustls::{ClientConfig, pki_types::ServerName};
 
 use crate::{
     error::Hinted,
@@ -61,7 +46,7 @@ const MAX_FAILURE_BYTES: usize = 64 * 1024;
 /// Clones share connections.
 #[derive(Debug, Clone)]
 pub struct Client {
-    pool: Pool,
+    http: outbound::Client,
     /// Scheme and authority.
     base: String,
     /// Of the server's URL, without a slash at the end.
@@ -72,14 +57,6 @@ pub struct Client {
     /// Whether the kubeconfig says who vouches for the server.
     has_authority: bool,
     received: Arc<AtomicU64>,
-}
-
-type Body = Empty<Bytes>;
-
-#[derive(Debug, Clone)]
-enum Pool {
-    Direct(legacy::Client<HttpsConnector<HttpConnector>, Body>),
-    Proxied(legacy::Client<HttpsConnector<Tunnel<HttpConnector>>, Body>),
 }
 
 /// An answer as it was transferred.
@@ -137,16 +114,15 @@ impl Client {
             Some(scheme @ ("https" | "http")) => format!("{scheme}://{authority}"),
             _ => return Err(anyhow!("the URL begins with neither https:// nor http://")),
         };
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        let tls = tls_config(access)?;
-        let name = access.server_name.clone().map(ServerName::try_from).transpose()?;
-        let builder = legacy::Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).clone();
-        let pool = match proxy(access, &url)? {
-            None => Pool::Direct(builder.build(https(tls, name, tcp))),
-            Some(tunnel) => Pool::Proxied(builder.build(https(tls, name, tunnel(tcp)))),
-        };
+        let http = outbound::Client::new(Settings {
+            tls: tls_config(access)?,
+            protocols: Protocols::Http2OrHttp1,
+            name: access.server_name.clone().map(ServerName::try_from).transpose()?,
+            egress: Egress::anywhere(),
+            via: Via::Other,
+            proxy: proxy(access, &url)?,
+            idle: TIMEOUT,
+        });
         let mut headers = HeaderMap::new();
         let agent = concat!("sternpost/", env!("CARGO_PKG_VERSION"));
         headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
@@ -164,7 +140,7 @@ impl Client {
         }
         let prefix = url.path().trim_end_matches('/').to_owned();
         let has_authority = access.authority.is_some();
-        Ok(Self { pool, base, prefix, headers, limit, has_authority, received: Arc::default() })
+        Ok(Self { http, base, prefix, headers, limit, has_authority, received: Arc::default() })
     }
 
     /// The path of the server's URL, without a slash at the end.
@@ -215,22 +191,19 @@ impl Client {
         format!("cannot get {path} from {}", self.base)
     }
 
-    async fn start(&self, path: &str, headers: &HeaderMap) -> anyhow::Result<Response<Incoming>> {
-        let mut request = Request::new(Body::new());
+    async fn start(&self, path: &str, headers: &HeaderMap) -> anyhow::Result<Response<outbound::Body>> {
+        let mut request = Request::new(empty());
         *request.uri_mut() =
             format!("{}{}{path}", self.base, self.prefix).parse().with_context(|| self.cannot_get(path))?;
         *request.headers_mut() = self.headers.clone();
         for (name, value) in headers {
             request.headers_mut().insert(name, value.clone());
         }
-        let answer = match &self.pool {
-            Pool::Direct(client) => client.request(request).await,
-            Pool::Proxied(client) => client.request(request).await,
-        };
-        // Its own words are the kind of failure, which the context says better.
-        answer.map_err(|error| match error.is_connect() {
-            true => self.not_connected(causes(&error)).context(format!("cannot connect to {}", self.base)),
-            false => anyhow!(causes(&error)).context(self.cannot_get(path)),
+        self.http.request(request).await.map_err(|cause| match cause.is_connect() {
+            true => self
+                .not_connected(cause.in_system_words())
+                .context(format!("cannot connect to {}", self.base)),
+            false => anyhow!(cause.in_system_words()).context(self.cannot_get(path)),
         })
     }
 
@@ -244,23 +217,14 @@ impl Client {
     }
 
     /// All of a body, or as much as is looked at of one that is no success; counted.
-    async fn read(&self, mut body: Incoming, status: StatusCode) -> anyhow::Result<Bytes> {
+    async fn read(&self, body: outbound::Body, status: StatusCode) -> anyhow::Result<Bytes> {
         let limit = if status.is_success() { MAX_BODY_BYTES } else { MAX_FAILURE_BYTES };
-        let mut bytes = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(|error| anyhow!(causes(&error)))?.into_data() else { continue };
-            self.received.fetch_add(u64::try_from(data.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
-            if bytes.len() + data.len() > limit {
-                if status.is_success() {
-                    return Err(anyhow!("the answer has more than {limit} bytes"));
-                }
-                let room = limit.saturating_sub(bytes.len());
-                bytes.extend_from_slice(data.get(..room).unwrap_or_default());
-                break;
-            }
-            bytes.extend_from_slice(&data);
+        let body = body.read(limit).await.map_err(|cause| anyhow!(cause.in_system_words()))?;
+        self.received.fetch_add(u64::try_from(body.bytes.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        if status.is_success() && !body.is_whole {
+            return Err(anyhow!("the answer has more than {limit} bytes"));
         }
-        Ok(bytes.into())
+        Ok(body.bytes)
     }
 
     /// The JSON at the path, whatever the status.
@@ -333,62 +297,12 @@ pub fn gunzip(bytes: &[u8], limit: usize) -> anyhow::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// What stands behind an error, in one line.
-fn causes(error: &dyn StdError) -> String {
-    let mut said: Vec<String> = Vec::new();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        // Wrappers often repeat what they wrap.
-        if !said.iter().any(|earlier| earlier.contains(&text)) {
-            said.push(text);
-        }
-        cause = error.source();
-    }
-    if said.is_empty() { error.to_string() } else { said.join(": ") }
-}
-
-fn https<C>(tls: ClientConfig, name: Option<ServerName<'static>>, connector: C) -> HttpsConnector<C> {
-    let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-    let builder = match name {
-        Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
-        None => builder,
-    };
-    builder.enable_http1().enable_http2().wrap_connector(connector)
-}
-
 /// Through the proxy of the kubeconfig or, as with kubectl, that of the environment.
-fn proxy(
-    access: &Access,
-    url: &Uri,
-) -> anyhow::Result<Option<impl FnOnce(HttpConnector) -> Tunnel<HttpConnector>>> {
-    let found = match &access.proxy {
-        Some(proxy) => Matcher::builder().all(proxy.as_str()).build().intercept(url),
-        None if is_this_machine(url) => None,
-        None => of_environment(variable).intercept(url),
-    };
-    let Some(found) = found else {
-        return match &access.proxy {
-            // Not shown: it may hold a password.
-            Some(_) => Err(anyhow!("`proxy-url` is no URL")),
-            None => Ok(None),
-        };
-    };
-    let uri = found.uri().clone();
-    if uri.scheme_str() != Some("http") {
-        return Err(anyhow!(
-            "proxies by `{}` are not supported; http is",
-            uri.scheme_str().unwrap_or_default()
-        ));
-    }
-    let authorization = found.basic_auth().cloned();
-    Ok(Some(move |tcp| {
-        let tunnel = Tunnel::new(uri, tcp);
-        match authorization {
-            Some(value) => tunnel.with_auth(value),
-            None => tunnel,
-        }
-    }))
+fn proxy(access: &Access, url: &Uri) -> anyhow::Result<Option<Proxy>> {
+    Ok(match &access.proxy {
+        Some(proxy) => Some(Proxy::at(proxy, url)?),
+        None => Proxy::of_environment(variable, url)?,
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "proxies are named in the environment")]
@@ -396,99 +310,17 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// What kubectl looks at, which `ALL_PROXY` is not part of.
-fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Matcher {
-    let first = |names: [&str; 2]| {
-        let found = names.into_iter().filter_map(&variable).find(|value| !value.is_empty());
-        found.unwrap_or_default()
-    };
-    // To a program that a web server runs, HTTP_PROXY is a header of whoever asks it.
-    let http = match variable("REQUEST_METHOD") {
-        Some(_) => String::new(),
-        None => first(["HTTP_PROXY", "http_proxy"]),
-    };
-    let builder = Matcher::builder().http(http).https(first(["HTTPS_PROXY", "https_proxy"]));
-    builder.no(first(["NO_PROXY", "no_proxy"])).build()
-}
-
-/// No proxy of the environment is meant for it.
-fn is_this_machine(url: &Uri) -> bool {
-    let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 fn tls_config(access: &Access) -> anyhow::Result<ClientConfig> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-    let builder = if access.insecure {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
-    } else {
-        let mut roots = RootCertStore::empty();
-        match &access.authority {
-            Some(authority) => {
-                for certificate in CertificateDer::pem_slice_iter(authority) {
-                    roots.add(certificate.context("the certificate authority cannot be read")?)?;
-                }
-                if roots.is_empty() {
-                    return Err(anyhow!("the certificate authority has no certificate"));
-                }
-            }
-            None => {
-                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            }
-        }
-        builder.with_root_certificates(roots)
+    let trust = match &access.authority {
+        _ if access.insecure => Trust::Anybody,
+        Some(authority) => Trust::pem(authority).context("the certificate authority cannot be read")?,
+        None => Trust::Machine,
     };
-    match &access.credentials.certificate {
-        Some(Certificate { chain, key }) => {
-            let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
-                .collect::<Result<_, _>>()
-                .context("the client certificate cannot be read")?;
-            let key = PrivateKeyDer::from_pem_slice(key).context("the client key cannot be read")?;
-            Ok(builder.with_client_auth_cert(chain, key)?)
-        }
-        None => Ok(builder.with_no_client_auth()),
-    }
-}
-
-/// `insecure-skip-tls-verify`: the kubeconfig says not to ask who the server is.
-#[derive(Debug)]
-struct AnyServer(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, TlsError> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    let identity = match &access.credentials.certificate {
+        Some(Certificate { chain, key }) => Some(client_certificate(chain, key)?),
+        None => None,
+    };
+    Ok(client_tls(trust, identity)?)
 }
 
 #[cfg(test)]
@@ -510,32 +342,6 @@ mod tests {
         let cut = packed.get(..packed.len() - 1).unwrap();
         assert_eq!(gunzip(cut, 1000).unwrap_err().to_string(), "the gzip data is damaged");
         assert!(gunzip(b"plain", 1000).is_err());
-    }
-
-    #[test]
-    fn proxies_of_the_environment_are_those_of_kubectl() {
-        for (variables, url, expected) in [
-            (&[("ALL_PROXY", "http://p:1"), ("all_proxy", "http://p:2")][..], "https://x", None),
-            (
-                &[("HTTPS_PROXY", "http://p:1"), ("https_proxy", "http://p:2")],
-                "https://x",
-                Some("http://p:1/"),
-            ),
-            (&[("HTTPS_PROXY", ""), ("https_proxy", "http://p:2")], "https://x", Some("http://p:2/")),
-            (&[("HTTPS_PROXY", "http://p:1")], "http://x", None),
-            (&[("http_proxy", "http://p:1")], "http://x", Some("http://p:1/")),
-            (&[("HTTP_PROXY", "http://p:1"), ("REQUEST_METHOD", "GET")], "http://x", None),
-            (&[("HTTPS_PROXY", "http://p:1"), ("NO_PROXY", "y,.x")], "https://a.x", None),
-            (&[("HTTPS_PROXY", "http://p:1"), ("no_proxy", "10.0.0.0/8")], "https://10.1.2.3", None),
-        ] {
-            let variable = |name: &str| {
-                let found = variables.iter().find(|(variable, _)| *variable == name);
-                found.map(|(_, value)| (*value).to_owned())
-            };
-            let found = of_environment(variable).intercept(&url.parse().unwrap());
-            let found = found.map(|found| found.uri().to_string());
-            assert_eq!(found.as_deref(), expected, "{variables:?} {url}");
-        }
     }
 
     #[test]

@@ -9,21 +9,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use http::{Request, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::client::conn::http1::handshake;
-use hyper_util::rt::TokioIo;
 use sha2::{Digest, Sha256};
 use sternpost_clock::machine;
 use sternpost_kustomize::files::{Command, FetchError, Fetcher, Ran, Repository};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs, pki_types::ServerName};
+use sternpost_outbound::{Cause, Client, Egress, Protocols, Settings, Trust, Via, client_tls, empty};
 
 use crate::programs::{self, Temporary};
 
@@ -140,14 +135,32 @@ impl Fetcher for Network<'_> {
 
 async fn get(url: &str) -> anyhow::Result<(StatusCode, Bytes)> {
     let mut url: Uri = url.parse().context("this is no URL")?;
+    let client = Client::new(Settings {
+        tls: client_tls(Trust::Machine, None)?,
+        protocols: Protocols::Http1,
+        name: None,
+        egress: Egress::anywhere(),
+        via: Via::Other,
+        proxy: None,
+        idle: HTTP_TIMEOUT,
+    });
     for _ in 0..=MAX_REDIRECTS {
-        let response = get_once(&url).await?;
+        let request = Request::get(url.clone())
+            .header(header::USER_AGENT, concat!("sternpost/", env!("CARGO_PKG_VERSION")))
+            .body(empty())?;
+        let response = client.request(request).await.map_err(|cause| match cause {
+            Cause::Certificate { .. } => anyhow!(cause.in_system_words()),
+            cause => anyhow!(cause),
+        })?;
         let location =
             response.headers().get(header::LOCATION).filter(|_| response.status().is_redirection());
         let Some(location) = location else {
             let status = response.status();
-            let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
-            return Ok((status, body.map_err(|error| anyhow!(error))?.to_bytes()));
+            let body = response.into_body().read(MAX_BODY_BYTES).await?;
+            if !body.is_whole {
+                return Err(anyhow!("length limit exceeded"));
+            }
+            return Ok((status, body.bytes));
         };
         let location: Uri = location.to_str()?.parse().context("redirection")?;
         let mut parts = location.into_parts();
@@ -160,49 +173,6 @@ async fn get(url: &str) -> anyhow::Result<(StatusCode, Bytes)> {
         url = next;
     }
     Err(anyhow!("stopped after {MAX_REDIRECTS} redirects"))
-}
-
-async fn get_once(url: &Uri) -> anyhow::Result<http::Response<hyper::body::Incoming>> {
-    let host = url.host().context("the URL has no host")?.to_owned();
-    let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    let tls = match url.scheme_str() {
-        Some("https") => true,
-        Some("http") => false,
-        _ => return Err(anyhow!("unsupported protocol scheme \"{}\"", url.scheme_str().unwrap_or_default())),
-    };
-    let port = url.port_u16().unwrap_or(if tls { 443 } else { 80 });
-    let tcp = TcpStream::connect((bare.as_str(), port)).await.map_err(|error| match error.kind() {
-        io::ErrorKind::ConnectionRefused => anyhow!("dial tcp {bare}:{port}: connect: connection refused"),
-        _ => anyhow!("dial tcp {bare}:{port}: {error}"),
-    })?;
-    let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    let authority = url.authority().map(http::uri::Authority::as_str).unwrap_or_default();
-    let request = Request::get(path)
-        .header(header::HOST, authority.rsplit('@').next().unwrap_or(authority))
-        .header(header::USER_AGENT, concat!("sternpost/", env!("CARGO_PKG_VERSION")))
-        .body(Empty::<Bytes>::new())?;
-    if tls {
-        let name = ServerName::try_from(bare)?;
-        let stream = TlsConnector::from(tls_config()?).connect(name, tcp).await?;
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
-        // Ends with the runtime, which is this request's alone.
-        tokio::spawn(connection);
-        return Ok(sender.send_request(request).await?);
-    }
-    let (mut sender, connection) = handshake(TokioIo::new(tcp)).await?;
-    tokio::spawn(connection);
-    Ok(sender.send_request(request).await?)
-}
-
-fn tls_config() -> anyhow::Result<Arc<ClientConfig>> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
 }
 
 /// The `git` command at work on one repository.

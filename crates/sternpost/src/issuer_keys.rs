@@ -10,23 +10,12 @@ use std::{
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use http::{Request, Uri, header};
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::client::conn::http1::handshake;
-use hyper_util::rt::TokioIo;
 use sternpost_auth::oidc::Issuer;
 use sternpost_clock::{Clock, machine};
 use sternpost_http::IssuerKeys;
-use sternpost_outbound::{Egress, Via, connect::dial};
+use sternpost_outbound::{Client, Egress, Protocols, Settings, Trust, Via, client_tls, empty};
 use sternpost_tasks::Tasks;
 use tokio::sync::watch;
-use tokio_rustls::{
-    TlsConnector,
-    rustls::{
-        ClientConfig, RootCertStore,
-        crypto::aws_lc_rs,
-        pki_types::{CertificateDer, ServerName, pem::PemObject},
-    },
-};
 
 /// For both documents of an issuer: requests wait for it.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -105,63 +94,42 @@ impl Drop for Asked {
 
 /// The JSON Web Key Set.
 async fn keys(issuer: &Issuer, egress: &Egress) -> anyhow::Result<Bytes> {
-    let tls = Arc::new(tls_config(issuer.authority())?);
-    let document = get(issuer.discovery_url(), &tls, egress).await?;
+    let trust = issuer.authority().map_or(Ok(Trust::Machine), |pem| Trust::pem(pem.as_bytes()))?;
+    let client = Client::new(Settings {
+        tls: client_tls(trust, None)?,
+        protocols: Protocols::Http1,
+        name: None,
+        egress: egress.clone(),
+        via: Via::Other,
+        proxy: None,
+        idle: TIMEOUT,
+    });
+    let document = get(issuer.discovery_url(), &client).await?;
     let url = issuer.keys_url(&document).context(issuer.discovery_url().to_owned())?;
-    get(&url, &tls, egress).await
+    get(&url, &client).await
 }
 
 /// Redirects are not followed: an issuer says in its document where its keys are.
-async fn get(url: &str, tls: &Arc<ClientConfig>, egress: &Egress) -> anyhow::Result<Bytes> {
-    get_once(url, tls, egress).await.with_context(|| url.to_owned())
+async fn get(url: &str, client: &Client) -> anyhow::Result<Bytes> {
+    get_once(url, client).await.with_context(|| url.to_owned())
 }
 
-async fn get_once(url: &str, tls: &Arc<ClientConfig>, egress: &Egress) -> anyhow::Result<Bytes> {
+async fn get_once(url: &str, client: &Client) -> anyhow::Result<Bytes> {
     let url: Uri = url.parse().context("this is no URL")?;
     if url.scheme_str() != Some("https") {
         return Err(anyhow!("not an https URL"));
     }
-    let host = url.host().context("the URL has no host")?;
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    let tcp = dial(egress, Via::Other, &host, url.port_u16().unwrap_or(443)).await?;
-    let stream = TlsConnector::from(tls.clone()).connect(ServerName::try_from(host)?, tcp).await?;
-    let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
-    let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    let request = Request::get(path)
-        .header(header::HOST, url.authority().map(http::uri::Authority::as_str).unwrap_or_default())
+    let request = Request::get(url)
         .header(header::USER_AGENT, concat!("sternpost/", env!("CARGO_PKG_VERSION")))
         .header(header::ACCEPT, "application/json")
-        .body(Empty::<Bytes>::new())?;
-    let answer = async {
-        let response = sender.send_request(request).await?;
-        if !response.status().is_success() {
-            return Err(anyhow!("the answer was {}", response.status()));
-        }
-        let body = Limited::new(response.into_body(), MAX_DOCUMENT_BYTES).collect().await;
-        Ok(body.map_err(|error| anyhow!("{error}"))?.to_bytes())
-    };
-    // The connection lives as long as somebody waits for the answer.
-    let mut answer = std::pin::pin!(answer);
-    tokio::select! {
-        answer = &mut answer => answer,
-        _ = connection => answer.await,
+        .body(empty())?;
+    let response = client.request(request).await?;
+    if !response.status().is_success() {
+        return Err(anyhow!("the answer was {}", response.status()));
     }
-}
-
-fn tls_config(authority: Option<&str>) -> anyhow::Result<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    match authority {
-        Some(text) => {
-            for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
-                roots.add(certificate?)?;
-            }
-        }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
+    let document = response.into_body().read(MAX_DOCUMENT_BYTES).await?;
+    match document.is_whole {
+        true => Ok(document.bytes),
+        false => Err(anyhow!("the answer has more than {MAX_DOCUMENT_BYTES} bytes")),
     }
-    Ok(ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth())
 }

@@ -2,15 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Request, StatusCode, Uri,
     header::{ACCEPT, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT},
 };
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
 use sternpost_clock::machine;
-use sternpost_outbound::{Cause, ClusterDns, Resolve};
+use sternpost_outbound::{Body, Cause, ClusterDns, Outgoing, Resolve, full};
 
 use crate::{
     config::{ClientConfig, Target},
@@ -56,7 +54,7 @@ impl Client {
             let request = self.request(config, &query, body.clone()).map_err(failed)?;
             let answer = match machine::timeout_at(end, config.http().request(request)).await {
                 Err(_) => return Err(failed(Cause::Deadline)),
-                Ok(Err(error)) => return Err(failed(Cause::of_http(&error))),
+                Ok(Err(cause)) => return Err(failed(cause)),
                 Ok(Ok(answer)) => answer,
             };
             let (head, body) = answer.into_parts();
@@ -76,12 +74,7 @@ impl Client {
         }
     }
 
-    fn request(
-        &self,
-        config: &ClientConfig,
-        query: &str,
-        body: Bytes,
-    ) -> Result<Request<Full<Bytes>>, Cause> {
+    fn request(&self, config: &ClientConfig, query: &str, body: Bytes) -> Result<Request<Outgoing>, Cause> {
         // A service is looked up for each call: the key of the pool is where it was found, so a
         // service that moved is found where it is now.
         let address = match config.target() {
@@ -94,7 +87,7 @@ impl Client {
         let uri: Uri = format!("https://{address}{query}").parse().map_err(invalid)?;
         let host = HeaderValue::try_from(config.host())
             .map_err(|_| Cause::Other(format!("invalid host {:?}", config.host())))?;
-        let mut request = Request::new(Full::new(body));
+        let mut request = Request::new(full(body));
         *request.method_mut() = http::Method::POST;
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
@@ -113,34 +106,19 @@ impl Default for Client {
 }
 
 /// The body of an answer, or what its code says.
-async fn finish(status: StatusCode, headers: &HeaderMap, body: Incoming) -> Result<Bytes, CallError> {
+async fn finish(status: StatusCode, headers: &HeaderMap, body: Body) -> Result<Bytes, CallError> {
     let code = status.as_u16();
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !status.is_success() {
-        let said = read(body, MAX_FAILURE).await.map_err(CallError::Body)?;
-        return Err(CallError::of_answer(code, media, said.get(..MAX_FAILURE).unwrap_or(&said)));
+        let said = body.read(MAX_FAILURE).await.map_err(CallError::Body)?;
+        return Err(CallError::of_answer(code, media, &said.bytes));
     }
-    let answer = read(body, MAX_ANSWER).await.map_err(CallError::Body)?;
-    match answer.len() {
+    let answer = body.read(MAX_ANSWER).await.map_err(CallError::Body)?;
+    match answer.bytes.len() {
+        _ if !answer.is_whole => Err(CallError::TooLarge { limit: MAX_ANSWER }),
         0 => Err(CallError::Empty { code, media: media.to_owned() }),
-        1..=MAX_ANSWER => Ok(answer),
-        _ => Err(CallError::TooLarge { limit: MAX_ANSWER }),
+        _ => Ok(answer.bytes),
     }
-}
-
-/// Reads at most one byte more than `limit`, so that the caller sees that there was more.
-async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Cause> {
-    let mut bytes = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Cause::of_body(&error))?;
-        let Ok(data) = frame.into_data() else { continue };
-        let room = (limit + 1).saturating_sub(bytes.len());
-        bytes.extend_from_slice(data.get(..room).unwrap_or(&data));
-        if bytes.len() > limit {
-            break;
-        }
-    }
-    Ok(bytes.freeze())
 }
 
 /// How long a webhook that is busy asks to be left alone.

@@ -2,20 +2,12 @@
 
 use std::{fmt, net::IpAddr, sync::Arc};
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper_util::{
-    client::legacy,
-    rt::{TokioExecutor, TokioTimer},
-};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use rustls::pki_types::ServerName;
 use serde_json::Value;
 use sternpost_golang::path::clean;
-use sternpost_outbound::{Address, Connector, Egress, SetupError, Trust, Via, client_tls};
+use sternpost_outbound::{Address, Client, Egress, Protocols, Settings, SetupError, Trust, Via, client_tls};
 
-/// Idle connections kept for one configuration; more are closed when they become idle.
-pub const MAX_IDLE: usize = 25;
 /// How long an idle connection is kept.
 pub const IDLE: std::time::Duration = std::time::Duration::from_secs(90);
 
@@ -45,7 +37,7 @@ struct Inner {
     /// As the `Host` header has it.
     host: String,
     path: String,
-    http: legacy::Client<Connector, Full<Bytes>>,
+    http: Client,
 }
 
 /// Whom to ask.
@@ -89,20 +81,17 @@ impl ClientConfig {
         let name = ServerName::try_from(name).map_err(|_| ConfigError::Url("the host is not a name"))?;
         let bundle = present("caBundle").and_then(Value::as_str).filter(|bundle| !bundle.is_empty());
         let trust = bundle.map_or(Ok(Trust::Machine), Trust::bundle)?;
-        let mut tls = client_tls(trust, None)?;
-        // One connection of HTTP/2 would pin a service to one of its endpoints; upstream offers it
-        // only to what runs beside it.
-        if is_loopback(&target) {
-            tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        } else {
-            tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-        }
-        let http = legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(MAX_IDLE)
-            .build(Connector::new(tls, name, egress.clone(), via));
+        let http = Client::new(Settings {
+            tls: client_tls(trust, None)?,
+            // One connection of HTTP/2 would pin a service to one of its endpoints; upstream offers it
+            // only to what runs beside it.
+            protocols: if is_loopback(&target) { Protocols::Http2OrHttp1 } else { Protocols::Http1 },
+            name: Some(name),
+            egress: egress.clone(),
+            via,
+            proxy: None,
+            idle: IDLE,
+        });
         Ok(Self { inner: Arc::new(Inner { target, host, path, http }) })
     }
 
@@ -123,7 +112,7 @@ impl ClientConfig {
         &self.inner.path
     }
 
-    pub(crate) fn http(&self) -> &legacy::Client<Connector, Full<Bytes>> {
+    pub(crate) fn http(&self) -> &Client {
         &self.inner.http
     }
 }

@@ -1,0 +1,491 @@
+//! The connections of a client that are there already, and making more.
+//!
+//! Of HTTP/1.1 those are kept that have no request. One of HTTP/2 has as many requests as the server lets it
+//! have; when all are full there is another, so that nobody waits for a watch to end. Whoever finds no room
+//! waits for a connection that somebody else is making, if there will be room on it, and fails with it.
+
+use std::{
+    collections::HashMap,
+    future::poll_fn,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use hyper::{
+    client::conn::{http1, http2},
+    rt::Executor,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use sternpost_clock::machine::{self, Instant};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, watch},
+    task::AbortHandle,
+};
+
+use crate::{
+    cause::Cause,
+    client::{Acquired, Exchange, MAX_HEAD_BYTES, Sender, Sent},
+    connect::{Connector, HANDSHAKE, Origin, Protocols, Stream},
+};
+
+/// Idle connections of HTTP/1.1 that are kept to one place; more are closed when they become idle.
+pub const MAX_IDLE: usize = 25;
+
+/// How long a connection of HTTP/2 may be silent before it is asked whether anybody is left, and how long the
+/// answer may take, as client-go has it.
+pub const PING_AFTER: Duration = Duration::from_secs(30);
+pub const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What is taken of an answer on HTTP/2 that nobody reads.
+pub const STREAM_WINDOW: u32 = 256 * 1024;
+/// What is taken of all answers on a connection: so much that those that nobody reads hold up no other.
+pub const CONNECTION_WINDOW: u32 = 1 << 30;
+/// Requests on one connection of HTTP/2, if the server allows more.
+pub const MAX_STREAMS: usize = (CONNECTION_WINDOW / STREAM_WINDOW) as usize;
+
+/// No server says so: its limit of streams is not known yet.
+const UNKNOWN: usize = usize::MAX - 1;
+
+/// Which connections will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Any,
+    /// One that was never used.
+    Fresh,
+}
+
+pub(crate) struct Pool {
+    connector: Connector,
+    idle: Duration,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    places: HashMap<Origin, Place>,
+    /// Closes what was idle for too long; there is one while there is anything to close.
+    sweeper: Option<AbortHandle>,
+    /// Counts connections that were begun.
+    begun: u64,
+    /// Counts how often all were forgotten.
+    generation: u64,
+}
+
+/// What there is to one origin.
+#[derive(Default)]
+struct Place {
+    http2: Vec<Http2>,
+    http1: Vec<Idle>,
+    /// Connections being made that others may share.
+    dialled: Vec<Dialled>,
+    /// How many requests the last connection could have at a time: 1 for HTTP/1.1.
+    room: Option<usize>,
+    /// Counts connections of HTTP/2 that were made.
+    made: u64,
+}
+
+impl Place {
+    fn is_empty(&self) -> bool {
+        self.http1.is_empty() && self.http2.is_empty() && self.dialled.is_empty()
+    }
+}
+
+struct Idle {
+    sender: http1::SendRequest<Sent>,
+    since: Instant,
+}
+
+#[derive(Clone)]
+struct Http2 {
+    sender: http2::SendRequest<Sent>,
+    connection: Arc<Http2Connection>,
+    streams: Arc<Streams>,
+}
+
+/// None when it has ended.
+type Http2Connection = Mutex<Option<http2::Connection<TokioIo<Stream>, Sent, Spawner>>>;
+
+struct Dialled {
+    id: u64,
+    /// How many more may wait for it.
+    room: usize,
+    failed: watch::Receiver<Option<Cause>>,
+}
+
+impl Pool {
+    pub fn new(connector: Connector, idle: Duration) -> Self {
+        Self { connector, idle, kept: Mutex::default() }
+    }
+
+    /// A connection to use, or to share.
+    pub async fn acquire(self: &Arc<Self>, origin: &Origin, wanted: Wanted) -> Result<Acquired, Cause> {
+        loop {
+            match self.next(origin, wanted) {
+                Next::Share(acquired) => return Ok(acquired),
+                Next::Reuse(mut sender, generation) => {
+                    // Its last answer is read, so that this is a matter of one turn; it fails if the server
+                    // has closed it meanwhile.
+                    if sender.ready().await.is_ok() {
+                        return Ok(self.over_http1(origin, sender, generation, true));
+                    }
+                }
+                Next::Wait(mut failed) => {
+                    // Closed without a word if there is a connection now, or nobody makes one any more.
+                    if let Ok(failed) = failed.wait_for(Option::is_some).await
+                        && let Some(cause) = &*failed
+                    {
+                        return Err(cause.clone());
+                    }
+                }
+                Next::Dial(dialling) => return self.dial(origin, dialling).await,
+            }
+        }
+    }
+
+    /// A connection of HTTP/1.1 that nobody else ever has.
+    pub async fn apart(&self, origin: &Origin) -> Result<Acquired, Cause> {
+        let stream = self.connector.connect(origin, Protocols::Http1).await?;
+        let sender = Sender::Http1(start_http1(stream).await?);
+        Ok(Acquired { sender, exchange: Exchange { home: None, streams: None }, was_kept: false })
+    }
+
+    /// Takes back a connection whose request is over.
+    pub fn put_back(self: &Arc<Self>, home: &Home, sender: http1::SendRequest<Sent>) {
+        let Home { origin, generation, .. } = home;
+        let mut kept = self.kept();
+        if sender.is_closed() || kept.generation != *generation {
+            return;
+        }
+        let place = kept.places.entry(origin.clone()).or_default();
+        if place.http1.len() < MAX_IDLE {
+            place.http1.push(Idle { sender, since: machine::now() });
+        }
+        self.sweep_later(&mut kept);
+    }
+
+    /// Forgets all connections: those with requests end with them.
+    pub fn clear(&self) {
+        let mut kept = self.kept();
+        kept.generation += 1;
+        kept.places.clear();
+    }
+
+    fn next(self: &Arc<Self>, origin: &Origin, wanted: Wanted) -> Next {
+        let mut made = None;
+        loop {
+            // Asked outside of the lock: a connection that moves along has a lock of its own.
+            let shared = match wanted {
+                Wanted::Any => self.http2(origin, &mut made),
+                Wanted::Fresh => Vec::new(),
+            };
+            if let Some(Http2 { sender, streams, .. }) = shared.into_iter().find(Http2::begin) {
+                let exchange = Exchange { home: None, streams: Some(streams) };
+                return Next::Share(Acquired { sender: Sender::Http2(sender), exchange, was_kept: true });
+            }
+            let mut kept = self.kept();
+            kept.begun += 1;
+            let (id, generation) = (kept.begun, kept.generation);
+            let place = kept.places.entry(origin.clone()).or_default();
+            if wanted == Wanted::Any {
+                if made.is_some_and(|made| made != place.made) {
+                    continue;
+                }
+                while let Some(Idle { sender, since }) = place.http1.pop() {
+                    if !sender.is_closed() && machine::elapsed(since) < self.idle {
+                        return Next::Reuse(sender, generation);
+                    }
+                }
+                if let Some(dialled) = place.dialled.iter_mut().find(|dialled| dialled.room > 0) {
+                    dialled.room -= 1;
+                    return Next::Wait(dialled.failed.clone());
+                }
+            }
+            let (sender, failed) = watch::channel(None);
+            // Of a server that is not known yet it is assumed that there will be room for all.
+            let offers_http2 = origin.secure && self.connector.protocols == Protocols::Http2OrHttp1;
+            let room = if offers_http2 { place.room.unwrap_or(MAX_STREAMS).saturating_sub(1) } else { 0 };
+            place.dialled.push(Dialled { id, room, failed });
+            let pool = Arc::downgrade(self);
+            let origin = origin.clone();
+            return Next::Dial(Dialling { pool, origin, id, generation, failed: sender });
+        }
+    }
+
+    /// The connections of HTTP/2 that are there, and how many were `made` so far.
+    fn http2(&self, origin: &Origin, made: &mut Option<u64>) -> Vec<Http2> {
+        let mut kept = self.kept();
+        let place = kept.places.entry(origin.clone()).or_default();
+        place.http2.retain(|connection| !connection.sender.is_closed());
+        *made = Some(place.made);
+        place.http2.clone()
+    }
+
+    async fn dial(self: &Arc<Self>, origin: &Origin, dialling: Dialling) -> Result<Acquired, Cause> {
+        match self.connect(origin, &dialling).await {
+            // Those who wait find it when `dialling` goes.
+            Ok(acquired) => Ok(acquired),
+            Err(cause) => {
+                dialling.failed.send_replace(Some(cause.clone()));
+                Err(cause)
+            }
+        }
+    }
+
+    async fn connect(self: &Arc<Self>, origin: &Origin, dialling: &Dialling) -> Result<Acquired, Cause> {
+        let stream = self.connector.connect(origin, self.connector.protocols).await?;
+        if !stream.is_http2() {
+            let sender = start_http1(stream).await?;
+            let mut kept = self.kept();
+            kept.places.entry(origin.clone()).or_default().room = Some(1);
+            self.sweep_later(&mut kept);
+            drop(kept);
+            return Ok(self.over_http1(origin, sender, dialling.generation, false));
+        }
+        let http2 = Http2::start(stream).await?;
+        // Whatever the server says: somebody has to have it.
+        http2.streams.begin();
+        let exchange = Exchange { home: None, streams: Some(http2.streams.clone()) };
+        let sender = Sender::Http2(http2.sender.clone());
+        let limit = http2.limit().unwrap_or_default().min(MAX_STREAMS);
+        let mut kept = self.kept();
+        let place = kept.places.entry(origin.clone()).or_default();
+        place.room = Some(limit);
+        place.made += 1;
+        // Unless what is there was forgotten meanwhile.
+        if place.dialled.iter().any(|dialled| dialled.id == dialling.id) {
+            place.http2.push(http2);
+        }
+        self.sweep_later(&mut kept);
+        Ok(Acquired { sender, exchange, was_kept: false })
+    }
+
+    fn over_http1(
+        self: &Arc<Self>,
+        origin: &Origin,
+        sender: http1::SendRequest<Sent>,
+        generation: u64,
+        was_kept: bool,
+    ) -> Acquired {
+        let home = Home { pool: Arc::downgrade(self), origin: origin.clone(), generation };
+        let exchange = Exchange { home: Some(home), streams: None };
+        Acquired { sender: Sender::Http1(sender), exchange, was_kept }
+    }
+
+    fn sweep_later(self: &Arc<Self>, kept: &mut Kept) {
+        if kept.sweeper.is_some() {
+            return;
+        }
+        // There is one wherever there are connections.
+        let Ok(runtime) = Handle::try_current() else { return };
+        let (pool, pause) = (Arc::downgrade(self), self.idle / 2);
+        let sweeper = runtime.spawn(async move {
+            loop {
+                machine::sleep(pause).await;
+                let Some(pool) = pool.upgrade() else { return };
+                if !pool.sweep() {
+                    return;
+                }
+            }
+        });
+        kept.sweeper = Some(sweeper.abort_handle());
+    }
+
+    /// Closes what was idle for too long. Whether there is anything left.
+    fn sweep(&self) -> bool {
+        let mut kept = self.kept();
+        let idle = self.idle;
+        kept.places.retain(|_, place| {
+            place.http1.retain(|kept| !kept.sender.is_closed() && machine::elapsed(kept.since) < idle);
+            place.http2.retain(|kept| !kept.sender.is_closed() && !kept.streams.were_idle_for(idle));
+            !place.is_empty()
+        });
+        if kept.places.is_empty() {
+            kept.sweeper = None;
+        }
+        kept.sweeper.is_some()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(sweeper) = self.kept().sweeper.take() {
+            sweeper.abort();
+        }
+    }
+}
+
+/// What to do for a connection.
+enum Next {
+    Share(Acquired),
+    /// Of that generation.
+    Reuse(http1::SendRequest<Sent>, u64),
+    Wait(watch::Receiver<Option<Cause>>),
+    Dial(Dialling),
+}
+
+/// A connection being made, by whoever holds this.
+struct Dialling {
+    pool: Weak<Pool>,
+    origin: Origin,
+    id: u64,
+    generation: u64,
+    failed: watch::Sender<Option<Cause>>,
+}
+
+impl Drop for Dialling {
+    fn drop(&mut self) {
+        let Some(pool) = self.pool.upgrade() else { return };
+        let mut kept = pool.kept();
+        let Some(place) = kept.places.get_mut(&self.origin) else { return };
+        place.dialled.retain(|dialled| dialled.id != self.id);
+        if place.is_empty() && place.room.is_none() {
+            kept.places.remove(&self.origin);
+        }
+    }
+}
+
+/// Where a connection of HTTP/1.1 goes when it is free again.
+pub(crate) struct Home {
+    pub pool: Weak<Pool>,
+    origin: Origin,
+    generation: u64,
+}
+
+/// The requests on a connection of HTTP/2.
+pub(crate) struct Streams(Mutex<Running>);
+
+struct Running {
+    count: usize,
+    /// When the last one ended.
+    since: Instant,
+}
+
+impl Streams {
+    fn begin(&self) {
+        self.running().count += 1;
+    }
+
+    pub fn end(&self) {
+        let mut running = self.running();
+        running.count = running.count.saturating_sub(1);
+        running.since = machine::now();
+    }
+
+    fn were_idle_for(&self, time: Duration) -> bool {
+        let running = self.running();
+        running.count == 0 && machine::elapsed(running.since) >= time
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Http2 {
+    /// Ready when it is known how many requests it may have.
+    async fn start(stream: Stream) -> Result<Self, Cause> {
+        let polled = Arc::new(Notify::new());
+        let spawner = Spawner { polled: polled.clone() };
+        let (sender, connection) = http2::Builder::new(spawner)
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_AFTER)
+            .keep_alive_timeout(PING_TIMEOUT)
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_max_send_streams(UNKNOWN)
+            .max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX))
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| Cause::of_request(&error))?;
+        let connection = Arc::new(Mutex::new(Some(connection)));
+        tokio::spawn(drive(connection.clone(), polled.clone()));
+        let streams = Arc::new(Streams(Mutex::new(Running { count: 0, since: machine::now() })));
+        let http2 = Self { sender, connection, streams };
+        let is_known = async {
+            loop {
+                let polled = polled.notified();
+                match http2.limit() {
+                    None => return Err(Cause::Eof),
+                    Some(UNKNOWN) => polled.await,
+                    Some(_) => return Ok(()),
+                }
+            }
+        };
+        machine::timeout(HANDSHAKE, is_known).await.map_err(|_| Cause::HandshakeTimeout)??;
+        Ok(http2)
+    }
+
+    /// How many requests the server lets it have now; none if it has ended.
+    fn limit(&self) -> Option<usize> {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.as_ref().map(http2::Connection::current_max_send_streams)
+    }
+
+    /// Takes room for one more request, if there is any.
+    fn begin(&self) -> bool {
+        let limit = self.limit().unwrap_or_default().min(MAX_STREAMS);
+        let mut running = self.streams.running();
+        let has_room = running.count < limit;
+        running.count += usize::from(has_room);
+        has_room
+    }
+}
+
+/// Moves a connection of HTTP/2 along until there are no more requests for it; those that were sent have
+/// tasks of their own.
+async fn drive(connection: Arc<Http2Connection>, polled: Arc<Notify>) {
+    poll_fn(|context| {
+        let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(running) = connection.as_mut() else { return Poll::Ready(()) };
+        // Why it ended is told to those whose requests were on it.
+        let ended = Pin::new(running).poll(context).map(|_| ());
+        if ended.is_ready() {
+            *connection = None;
+        }
+        ended
+    })
+    .await;
+    polled.notify_waiters();
+}
+
+async fn start_http1(stream: Stream) -> Result<http1::SendRequest<Sent>, Cause> {
+    let (sender, connection) = http1::Builder::new()
+        .max_buf_size(MAX_HEAD_BYTES)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| Cause::of_request(&error))?;
+    // Ends with the last request, or when nobody is left to send one.
+    tokio::spawn(connection.with_upgrades());
+    Ok(sender)
+}
+
+/// Runs the tasks of a connection of HTTP/2, and tells when one has moved along: what the server has said
+/// may have been read.
+#[derive(Clone)]
+struct Spawner {
+    polled: Arc<Notify>,
+}
+
+impl<Task> Executor<Task> for Spawner
+where
+    Task: Future + Send + 'static,
+    Task::Output: Send,
+{
+    fn execute(&self, task: Task) {
+        let polled = self.polled.clone();
+        let mut task = Box::pin(task);
+        tokio::spawn(poll_fn(move |context: &mut Context<'_>| {
+            let done = task.as_mut().poll(context).map(|_| ());
+            polled.notify_waiters();
+            done
+        }));
+    }
+}
