@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What hostile clients cost everybody else.
 
-    benches/attacks.py --sternpost target/release/sternpost [--before BINARY] [--seconds 20] [NAME...]
+    benches/attacks.py --sternpost target/dist/sternpost [--before BINARY] [--seconds 20] [NAME...]
 
 Each attack gets a fresh server. While it runs, another process asks `/readyz` on a new
 connection each time, and a second user reads and writes ConfigMaps on a connection that

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What one user who floods the server costs the others.
 
-    benches/flood.py --sternpost target/release/sternpost [--seconds 15] [--rounds 3] [--pin]
+    benches/flood.py --sternpost target/dist/sternpost [--seconds 15] [--rounds 3] [--pin]
 
 500 connections: 100 of ten quiet users, who read, list, create, patch and delete at a
 steady pace, and 400 of one user who lists and creates as fast as he is answered. The

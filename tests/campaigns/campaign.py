@@ -3,7 +3,7 @@
 
     tests/campaigns/campaign.py fuzz  [--seconds 3600] [--targets NAME,...] [--quick]
     tests/campaigns/campaign.py kills [--rounds 10000] [--parallel 1] [--seed N]
-    tests/campaigns/campaign.py load  --sternpost target/release/sternpost [--minutes 120]
+    tests/campaigns/campaign.py load  --sternpost target/dist/sternpost [--minutes 120]
 
 `cargo xtask campaign NAME` does the same and builds a release first where it is needed.
 `--report FILE` names the report; without it, it goes to standard output.
@@ -82,7 +82,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("campaign", choices=["fuzz", "kills", "load"])
     parser.add_argument("--report", type=pathlib.Path)
-    parser.add_argument("--sternpost", default=str(ROOT / "target/release/sternpost"))
+    parser.add_argument("--sternpost", default=str(ROOT / "target/dist/sternpost"))
     parser.add_argument("--seconds", type=int, default=3600)
     parser.add_argument("--targets", default="")
     parser.add_argument("--quick", action="store_true")
@@ -556,7 +556,7 @@ ATTACKS = [
 
 def load(args):
     if not os.access(args.sternpost, os.X_OK):
-        cannot_run(f"there is no {args.sternpost}; `cargo build --release -p sternpost` makes it")
+        cannot_run(f"there is no {args.sternpost}; `cargo build --profile dist -p sternpost` makes it")
     with tempfile.TemporaryDirectory(prefix="sternpost-campaign-") as folder:
         server = Server(args.sternpost, pathlib.Path(folder))
         try:

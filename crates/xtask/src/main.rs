@@ -114,19 +114,19 @@ fn first_sentence(program: &str) -> String {
     beginning.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Builds a release and gives it to a program that measures.
+/// Builds what is shipped and gives it to a program that measures.
 fn measure(program: &str, options: &[&str]) -> Result<(), String> {
-    run(Command::new(env!("CARGO")).args(["build", "--release", "--package", "sternpost"]))?;
+    run(Command::new(env!("CARGO")).args(["build", "--profile", "dist", "--package", "sternpost"]))?;
     let mut client = Command::new(workspace().join(program));
-    run(client.arg("--sternpost").arg(release(&workspace())?).args(options))
+    run(client.arg("--sternpost").arg(shipped(&workspace())?).args(options))
 }
 
 /// The binary: beside this one, which is in the same target directory.
-fn release(workspace: &Path) -> Result<PathBuf, String> {
+fn shipped(workspace: &Path) -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("cannot tell where this runs: {error}"))?;
     let profile = own.ancestors().find(|folder| folder.file_name() == Some(OsStr::new("debug")));
     let target = profile.and_then(Path::parent).map_or_else(|| workspace.join("target"), Path::to_owned);
-    Ok(target.join("release/sternpost"))
+    Ok(target.join("dist/sternpost"))
 }
 
 fn run(command: &mut Command) -> Result<(), String> {
