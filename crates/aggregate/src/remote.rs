@@ -211,6 +211,16 @@ impl Remotes {
         &self.conversion
     }
 
+    /// The certificate that is shown has changed: connections that were made with the old one have no
+    /// further requests.
+    pub fn retire_connections(&self) {
+        for remote in self.table.load().by_name.values() {
+            if let Ok(client) = &remote.client {
+                client.retire();
+            }
+        }
+    }
+
     /// Counts changes: of the table, of what is available, and what [`Remotes::touch`] is told.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
@@ -419,8 +429,6 @@ impl Spec {
         })
     }
 
-    /// Connections of HTTP/1.1: of HTTP/2 one would carry everything, so that one answer that nobody
-    /// reads holds up the others, and a server's limit of streams would be everybody's.
     fn client(
         &self,
         egress: &Egress,
@@ -438,7 +446,8 @@ impl Spec {
             .map_err(|_| SetupError::Name("the service"))?;
         Ok(Client::new(Settings {
             tls: client_tls(trust, identity)?,
-            protocols: Protocols::Http1,
+            // So that a watch is a stream and not a connection.
+            protocols: Protocols::Http2OrHttp1,
             name: Some(name),
             egress: egress.clone(),
             via,

@@ -162,6 +162,7 @@ impl Aggregation {
         if let Some((certificate, key)) = self.args.files() {
             let shown = credentials::serving_from_files(certificate, key)?;
             self.identity.0.store(Arc::new(shown.certified_key()?));
+            self.remotes.retire_connections();
         }
         Ok(())
     }

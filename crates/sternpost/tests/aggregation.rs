@@ -15,11 +15,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, Version};
 use http_body_util::{BodyExt, Full};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -31,7 +32,7 @@ use tokio_rustls::client::TlsStream;
 mod extension;
 mod running;
 
-use extension::{Door, Extension, field, fields};
+use extension::{Door, Extension, field, fields, http2::Http2Extension};
 use running::{AT_LAST, MERGE, Server};
 
 const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
@@ -115,6 +116,112 @@ async fn events_come_when_they_happen_and_stop_when_nobody_listens() {
     let before = one.connections();
     drop(watch);
     until("the watch ends there too", || one.connections() < before).await;
+    server.stop();
+}
+
+/// A watch is a stream, not a connection.
+#[tokio::test]
+async fn watches_of_a_server_of_http2_share_a_connection() {
+    let server = Server::start("aggregation-http2").await;
+    let one = registered_http2(&server, "one.example", 250).await;
+    let path = format!("{}&watch=1", one.path("watch"));
+    let mut watches = join_all((0..50).map(|_| server.watch(&path))).await;
+    for _ in 0..2 {
+        one.tell();
+        for watch in &mut watches {
+            assert_eq!(watch.next().await.unwrap()["type"], "ADD");
+        }
+        let (code, headers, body) =
+            ask(&server, "POST", &one.path("echo"), &[("te", "trailers")], "hello").await;
+        assert_eq!((code, &*body), (200, b"hello".as_slice()));
+        assert!(!headers.contains_key("connection"));
+    }
+    assert_eq!((one.made(), one.watching()), (1, 50));
+    // What it is told is what one of HTTP/1.1 is told.
+    let call = one.calls().pop().unwrap();
+    assert_eq!(call.version, Version::HTTP_2);
+    assert_eq!(call.authority, format!("127.0.0.1:{}", one.port()));
+    assert_eq!(call.headers["x-remote-user"], "kubernetes-admin");
+    assert_eq!(call.headers["content-length"], "5");
+    assert_eq!(call.headers["te"], "trailers");
+    for gone in ["host", "connection", "authorization", "transfer-encoding"] {
+        assert!(!call.headers.contains_key(gone), "{gone}");
+    }
+    // One that nobody listens to ends there, and the connection does not.
+    watches.truncate(20);
+    until("the others end there too", || one.watching() == 20).await;
+
+    // Another protocol is not for streams.
+    let (head, mut stream) = upgrade(&server, &one.path("upgrade")).await;
+    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    stream.write_all(b"hello").await.unwrap();
+    let mut heard = [0; 5];
+    timeout(AT_LAST, stream.read_exact(&mut heard)).await.unwrap().unwrap();
+    assert_eq!(&heard, b"HELLO");
+    assert_eq!(one.calls().pop().unwrap().version, Version::HTTP_11);
+    assert_eq!(one.made(), 2);
+
+    // Nobody reads these, and the others notice nothing.
+    let mut senders = Vec::new();
+    for _ in 0..10 {
+        let mut sender = server.apart().await;
+        let endless = server.request(&format!("{}&watch=1", one.path("endless")));
+        senders.push((sender.send_request(endless).await.unwrap(), sender));
+    }
+    one.tell();
+    for watch in &mut watches {
+        assert_eq!(watch.next().await.unwrap()["type"], "ADD");
+    }
+    assert_eq!(ask(&server, "POST", &one.path("echo"), &[], "hello").await.0, 200);
+    assert_eq!(one.made(), 2);
+    server.stop();
+}
+
+#[tokio::test]
+async fn a_server_that_breaks_off_is_asked_again() {
+    let server = Server::start("aggregation-http2-breaks").await;
+    let one = registered_http2(&server, "one.example", 250).await;
+    let other = registered_http2(&server, "other.example", 250).await;
+    let (path, others) =
+        (format!("{}&watch=1", one.path("watch")), format!("{}&watch=1", other.path("watch")));
+    let mut watches = join_all((0..10).map(|_| server.watch(&path))).await;
+    let mut unharmed = server.watch(&others).await;
+    one.break_off();
+    for watch in &mut watches {
+        assert_eq!(watch.next().await, None);
+    }
+    for _ in 0..5 {
+        let (code, _, body) = ask(&server, "POST", &one.path("echo"), &[], "hello").await;
+        assert_eq!((code, &*body), (200, b"hello".as_slice()));
+    }
+    let mut again = join_all((0..10).map(|_| server.watch(&path))).await;
+    one.tell();
+    for watch in &mut again {
+        assert_eq!(watch.next().await.unwrap()["type"], "ADD");
+    }
+    assert_eq!(one.made(), 2);
+    other.tell();
+    assert_eq!(unharmed.next().await.unwrap()["type"], "ADD");
+    assert_eq!(other.made(), 1);
+    server.stop();
+}
+
+#[tokio::test]
+async fn a_limit_of_streams_holds_up_nobody() {
+    let server = Server::start("aggregation-http2-streams").await;
+    let one = registered_http2(&server, "one.example", 1).await;
+    let path = format!("{}&watch=1", one.path("watch"));
+    let mut watches = join_all((0..5).map(|_| server.watch(&path))).await;
+    for _ in 0..3 {
+        let (code, _, body) = ask(&server, "POST", &one.path("echo"), &[], "hello").await;
+        assert_eq!((code, &*body), (200, b"hello".as_slice()));
+    }
+    one.tell();
+    for watch in &mut watches {
+        assert_eq!(watch.next().await.unwrap()["type"], "ADD");
+    }
+    assert_eq!(one.watching(), 5);
+    assert!(one.calls().iter().all(|call| call.version == Version::HTTP_2));
     server.stop();
 }
 
@@ -386,6 +493,48 @@ async fn other_servers_are_told_whom_to_believe() {
     let _ = fs::remove_dir_all(dir);
 }
 
+/// Also to servers that there are connections to already.
+#[tokio::test]
+async fn a_certificate_that_is_replaced_is_shown_from_then_on() {
+    let dir = std::env::temp_dir().join(format!("sternpost-aggregation-shown-files-{}", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    let (certificate, key, clients) = (dir.join("proxy.crt"), dir.join("proxy.key"), dir.join("ca.crt"));
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority_key = KeyPair::generate().unwrap();
+    let authority = params.self_signed(&authority_key).unwrap().pem();
+    let issuer = Issuer::new(params, authority_key);
+    let replace = || {
+        let made = KeyPair::generate().unwrap();
+        let signed = CertificateParams::default().signed_by(&made, &issuer).unwrap();
+        fs::write(&key, made.serialize_pem()).unwrap();
+        fs::write(&certificate, signed.pem()).unwrap();
+        STANDARD.encode(signed.der())
+    };
+    fs::write(&clients, &authority).unwrap();
+    let first = replace();
+    let flags = [
+        format!("--proxy-client-cert-file={}", certificate.display()),
+        format!("--proxy-client-key-file={}", key.display()),
+        format!("--requestheader-client-ca-file={}", clients.display()),
+        "--requestheader-username-headers=X-Remote-User".into(),
+    ];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let server = Server::start_with("aggregation-shown", &flags).await;
+    let one = Extension::start("one.example", Door::Open, &authority).await;
+    server.post(API_SERVICES, &one.api_service()).await.expect(201);
+    available(&server, "one.example", "True").await;
+    let shown = async || {
+        let (_, _, said) = ask(&server, "GET", &one.path("echo"), &[], "").await;
+        serde_json::from_slice::<Value>(&said).unwrap()["shown"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(shown().await, first);
+    let second = replace();
+    until_async("the new certificate is shown", async || shown().await == second).await;
+    server.stop();
+    let _ = fs::remove_dir_all(dir);
+}
+
 /// This server behind itself: who calls is known there, and what they may do is decided there.
 #[tokio::test]
 async fn a_server_of_this_kind_stands_behind_another() {
@@ -478,6 +627,14 @@ async fn a_server_of_this_kind_stands_behind_another() {
 async fn registered(server: &Server, group: &str, door: Door) -> Extension {
     let proxies = told(server).await["requestheader-client-ca-file"].as_str().unwrap().to_owned();
     let one = Extension::start(group, door, &proxies).await;
+    server.post(API_SERVICES, &one.api_service()).await.expect(201);
+    available(server, group, "True").await;
+    one
+}
+
+/// The same of one that speaks HTTP/2, with so many requests at a time on a connection.
+async fn registered_http2(server: &Server, group: &str, max_streams: u32) -> Http2Extension {
+    let one = Http2Extension::start(group, max_streams).await;
     server.post(API_SERVICES, &one.api_service()).await.expect(201);
     available(server, group, "True").await;
     one

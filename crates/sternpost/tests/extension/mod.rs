@@ -1,5 +1,7 @@
 //! Another API server, which does what the query of a request says (`do=`), down to the last byte.
 
+pub mod http2;
+
 use std::{
     sync::{
         Arc, Mutex,
@@ -114,19 +116,7 @@ impl Extension {
 
     /// An APIService that leads to it.
     pub fn api_service(&self) -> Value {
-        json!({
-            "apiVersion": "apiregistration.k8s.io/v1",
-            "kind": "APIService",
-            "metadata": {
-                "name": format!("v1.{}", self.group),
-                "annotations": {"aggregation.sternpost.dev/address": format!("127.0.0.1:{}", self.port)},
-            },
-            "spec": {
-                "group": self.group, "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10,
-                "caBundle": self.bundle,
-                "service": {"namespace": "ns", "name": "ext"},
-            },
-        })
+        api_service(&self.group, self.port, &self.bundle)
     }
 
     pub fn path(&self, action: &str) -> String {
@@ -153,6 +143,22 @@ impl Extension {
     pub fn set_sick(&self, sick: bool) {
         self.state.sick.store(sick, Ordering::SeqCst);
     }
+}
+
+fn api_service(group: &str, port: u16, bundle: &str) -> Value {
+    json!({
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {
+            "name": format!("v1.{group}"),
+            "annotations": {"aggregation.sternpost.dev/address": format!("127.0.0.1:{port}")},
+        },
+        "spec": {
+            "group": group, "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10,
+            "caBundle": bundle,
+            "service": {"namespace": "ns", "name": "ext"},
+        },
+    })
 }
 
 fn resources(group: &str) -> Value {
@@ -202,8 +208,11 @@ async fn answer(stream: &mut TlsStream<TcpStream>, state: &State, list: &str) ->
             while rest.len() < length {
                 stream.read_buf(&mut rest).await.ok().filter(|read| *read > 0)?;
             }
-            let vouched = stream.get_ref().1.peer_certificates().is_some();
-            let said = json!({"head": head, "body": String::from_utf8_lossy(&rest), "vouched": vouched});
+            let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            let said = json!({
+                "head": head, "body": String::from_utf8_lossy(&rest),
+                "vouched": shown.is_some(), "shown": shown.map(|certificate| STANDARD.encode(certificate)),
+            });
             send(stream, &ok(&said.to_string())).await
         }
         "redirect" => {
