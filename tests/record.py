@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "crates/sternpost/tests/corpus"
 CRD = ROOT / "crates/crd/tests/recorded"
 PATCH = ROOT / "crates/patch/tests/recorded"
+METRICS = ROOT / "crates/sternpost/tests/metrics"
 # A hang-guard.
 READY_SECONDS = 120
 TOKEN = "admin"
@@ -152,6 +153,13 @@ def patch(options):
     return recorded.returncode
 
 
+def metrics(options):
+    with Peer(options.peer, without_accounts()) as peer:
+        command = [sys.executable, METRICS / "record.py", "--server", peer.url, "--token", TOKEN]
+        command += ["--check"] if options.check else []
+        return subprocess.run([*command, METRICS / "requests.jsonl"]).returncode
+
+
 def kustomize(options):
     command = [sys.executable, ROOT / "tests/kustomize/record.py", *(["--check"] if options.check else [])]
     for name in options.names[:1]:
@@ -168,6 +176,7 @@ SUITES = {
     "corpus": (corpus, "crates/sternpost/tests/corpus: requests and answers, a server a scenario"),
     "crd": (crd, "crates/crd/tests/recorded: definitions, objects, names, rules"),
     "patch": (patch, "crates/patch/tests/recorded/server.jsonl: strategic merge patches"),
+    "metrics": (metrics, "crates/sternpost/tests/metrics: which series of /metrics a request adds to"),
     "kustomize": (kustomize, "crates/kustomize/tests/cases: builds and commands"),
 }
 

@@ -8,8 +8,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::StatusCode;
 use http_body_util::Full;
 use hyper::body::{Frame, SizeHint};
+use sternpost_clock::machine;
 use tokio::sync::mpsc;
 
 use crate::{
@@ -19,6 +21,7 @@ use crate::{
     limits::{GZIP_STATE_BYTES, PIECE_BYTES},
     objects::{list_body::ListBody, watch::WatchBody},
     proxied::Passed,
+    request_metrics::Counted,
 };
 
 #[derive(Debug)]
@@ -44,20 +47,43 @@ pub enum Body {
 pub struct Metered {
     body: Body,
     stream: Arc<Stream>,
+    /// To be told when it has ended.
+    counting: Option<Counting>,
     /// What a piece may take that is not accounted for yet.
     allotted: usize,
 }
 
+/// A request whose answer is still being given.
+#[derive(Debug)]
+pub struct Counting {
+    pub counted: Counted,
+    pub code: StatusCode,
+    pub started: machine::Instant,
+    pub bytes: u64,
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        self.counted.answered(self.code, self.bytes, machine::elapsed(self.started));
+    }
+}
+
 impl Metered {
-    pub fn new(body: Body, stream: Arc<Stream>) -> Self {
+    /// `counting` ends with the body, or now if all of that is there already.
+    pub fn new(body: Body, stream: Arc<Stream>, counting: Option<Counting>) -> Self {
         if hyper::body::Body::is_end_stream(&body) {
             stream.offers_nothing();
         } else {
             stream.offers();
         }
         // A body that is there as a whole is accounted for as a whole.
-        let allotted = if body.whole().is_some() { usize::MAX } else { PIECE_BYTES };
-        Self { body, stream, allotted }
+        let is_whole = body.whole().is_some();
+        let allotted = if is_whole { usize::MAX } else { PIECE_BYTES };
+        let mut counting = counting;
+        if is_whole && let Some(mut counting) = counting.take() {
+            counting.bytes = hyper::body::Body::size_hint(&body).lower();
+        }
+        Self { body, stream, counting, allotted }
     }
 
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
@@ -70,6 +96,9 @@ impl Metered {
             Ok(data) => data,
             Err(other) => return Poll::Ready(Some(Ok(other))),
         };
+        if let Some(counting) = &mut self.counting {
+            counting.bytes = counting.bytes.saturating_add(data.len() as u64);
+        }
         self.stream.offers();
         let Ok(charge) = self.stream.hands_over(data.len(), self.allotted) else {
             return Poll::Ready(Some(Err(Broken)));

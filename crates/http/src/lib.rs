@@ -54,6 +54,7 @@ mod pretty;
 mod proxied;
 pub mod request;
 mod request_info;
+mod request_metrics;
 pub mod response;
 mod root_paths;
 pub mod route;

@@ -207,6 +207,9 @@ pub const MAX_AUDIT_ID_BYTES: usize = 256;
 /// Of a path, in the log. What is longer is cut.
 pub const MAX_LOGGED_PATH_BYTES: usize = 512;
 
+/// Sets of labels under which requests are counted. Beyond it only verb and scope are told of new ones.
+pub const MAX_REQUEST_SERIES: usize = 10_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;

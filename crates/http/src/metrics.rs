@@ -3,30 +3,28 @@
 //! Other crates register theirs in the registry before it is handed over:
 //! from then on it is only read, so no lock is needed.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderValue, StatusCode};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::Registry,
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::{Metric, Registry},
 };
 
 use crate::{
     accept::Accept,
     cpu::Pool,
+    limits::MAX_REQUEST_SERIES,
     request::Request,
+    request_metrics::RequestMetrics,
     response::{self, Response},
 };
 
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    requests: Family<RequestLabels, Counter>,
-    durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
+    pub requests: RequestMetrics,
     budgets_exceeded: Family<BudgetLabels, Counter>,
     connections: Family<ConnectionLabels, Gauge>,
     pool_outcomes: Family<OutcomeLabels, Counter>,
@@ -48,93 +46,44 @@ struct ConnectionLabels {
     authenticated: &'static str,
 }
 
-/// Label values are taken from fixed sets and from served groups, never from
-/// what a client sent, so that their number is bounded.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    verb: &'static str,
-    group: Arc<str>,
-    subresource: &'static str,
-    code: u16,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DurationLabels {
-    verb: &'static str,
-    group: Arc<str>,
-    subresource: &'static str,
-}
-
-/// What a request was about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subject {
-    /// A served group; empty for the core group and for non-resource paths.
-    pub group: Arc<str>,
-    /// The endpoint, for non-resource paths: `/healthz`.
-    pub endpoint: &'static str,
-}
-
-/// Seconds. Upstream's, with finer steps below 5 ms.
-const DURATION_BUCKETS: [f64; 25] = [
-    0.0005, 0.001, 0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
-    10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
-];
-
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 impl Metrics {
     pub fn new(mut registry: Registry, started: SystemTime) -> Self {
-        let requests = Family::default();
-        // The encoder adds `_total`.
-        registry.register(
-            "apiserver_request",
-            "Requests answered, by verb, group and code",
-            requests.clone(),
-        );
-        let new_histogram: fn() -> Histogram = || Histogram::new(DURATION_BUCKETS);
-        let durations = Family::new_with_constructor(new_histogram);
-        registry.register(
-            "apiserver_request_duration_seconds",
-            "Time from the end of a request's headers to its response, in seconds",
-            durations.clone(),
-        );
-        let start = Gauge::<f64, std::sync::atomic::AtomicU64>::default();
-        start.set(started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64());
-        registry.register(
+        let requests = RequestMetrics::new(&mut registry, MAX_REQUEST_SERIES);
+        let start = registered(
+            &mut registry,
             "process_start_time_seconds",
             "Start time of the process since the Unix epoch, in seconds",
-            start,
+            Gauge::<f64, std::sync::atomic::AtomicU64>::default(),
         );
-        let budgets_exceeded = Family::default();
-        registry.register(
+        start.set(started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64());
+        let budgets_exceeded = registered(
+            &mut registry,
             "sternpost_budget_exceeded",
             "How often somebody was refused or cut off because a budget was used up",
-            budgets_exceeded.clone(),
+            Family::default(),
         );
-        let connections = Family::default();
-        registry.register(
+        let connections = registered(
+            &mut registry,
             "sternpost_connections",
             "Open connections, by whether somebody authenticated has asked by them",
-            connections.clone(),
+            Family::default(),
         );
-        let pool_outcomes = Family::default();
-        registry.register(
+        let pool_outcomes = registered(
+            &mut registry,
             "sternpost_cpu_pool_requests",
             "Requests that were worked on apart from connections because they may take long, by what came of them",
-            pool_outcomes.clone(),
+            Family::default(),
         );
         let pool = [
             ("sternpost_cpu_pool_threads", "Threads for requests that may take long"),
             ("sternpost_cpu_pool_running", "Of these, those that compute now"),
             ("sternpost_cpu_pool_waiting", "Requests that wait for one of these threads"),
         ]
-        .map(|(name, help)| {
-            let gauge = Gauge::default();
-            registry.register(name, help, gauge.clone());
-            gauge
-        });
-        Self { registry, requests, durations, budgets_exceeded, connections, pool_outcomes, pool }
+        .map(|(name, help)| registered(&mut registry, name, help, Gauge::default()));
+        Self { registry, requests, budgets_exceeded, connections, pool_outcomes, pool }
     }
 
     pub(crate) fn pool_outcomes(&self) -> Family<OutcomeLabels, Counter> {
@@ -159,21 +108,18 @@ impl Metrics {
         }
     }
 
-    pub fn observe(&self, method: &Method, subject: &Subject, code: StatusCode, took: Duration) {
-        let verb = verb(method);
-        let (group, subresource) = (subject.group.clone(), subject.endpoint);
-        self.durations
-            .get_or_create(&DurationLabels { verb, group: group.clone(), subresource })
-            .observe(took.as_secs_f64());
-        self.requests.get_or_create(&RequestLabels { verb, group, subresource, code: code.as_u16() }).inc();
-    }
-
     fn open_metrics(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = text::encode(&mut text, &self.registry);
         text
     }
+}
+
+/// A metric that is told under `name` from now on.
+pub(crate) fn registered<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 /// OpenMetrics for those who ask for it, the older Prometheus text else.
@@ -211,32 +157,23 @@ fn prometheus_text(open_metrics: &str) -> String {
     out
 }
 
-fn verb(method: &Method) -> &'static str {
-    match method.as_str() {
-        "GET" => "GET",
-        "HEAD" => "HEAD",
-        "POST" => "POST",
-        "PUT" => "PUT",
-        "PATCH" => "PATCH",
-        "DELETE" => "DELETE",
-        "OPTIONS" => "OPTIONS",
-        _ => "OTHER",
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use http::Method;
+
     use super::*;
-    use crate::testing;
+    use crate::{route::Route, testing};
 
     fn metrics() -> Metrics {
         let mut registry = Registry::default();
         registry.register("widgets", "Widgets made", Counter::<u64>::default());
         let metrics = Metrics::new(registry, UNIX_EPOCH + Duration::from_secs(7));
-        let subject = Subject { group: "apps".into(), endpoint: "" };
-        let invented = Method::from_bytes(b"INVENTED").unwrap();
-        for method in [Method::GET, Method::GET, invented] {
-            metrics.observe(&method, &subject, StatusCode::OK, Duration::from_millis(3));
+        for method in ["GET", "GET", "INVENTED"] {
+            let request = testing::request(method.parse().unwrap(), "/healthz", &[]);
+            let counted = metrics.requests.begin(&request, Route::of(&request.info), None).unwrap();
+            counted.answered(StatusCode::OK, 2, Duration::from_millis(3));
         }
         metrics
     }
@@ -249,12 +186,14 @@ mod tests {
         let body = testing::body(&response);
         for line in [
             "# TYPE apiserver_request_total counter",
-            r#"apiserver_request_total{verb="GET",group="apps",subresource="",code="200"} 2"#,
-            r#"apiserver_request_total{verb="OTHER",group="apps",subresource="",code="200"} 1"#,
+            r#"apiserver_request_total{verb="GET",group="",version="",resource="",subresource="/healthz",scope="",component="",dry_run="",code="200"} 2"#,
+            r#"apiserver_request_total{verb="other",group="",version="",resource="",subresource="/healthz",scope="",component="",dry_run="",code="200"} 1"#,
             "# TYPE apiserver_request_duration_seconds histogram",
-            r#"apiserver_request_duration_seconds_bucket{le="0.001",verb="GET",group="apps",subresource=""} 0"#,
-            r#"apiserver_request_duration_seconds_bucket{le="0.005",verb="GET",group="apps",subresource=""} 2"#,
-            r#"apiserver_request_duration_seconds_count{verb="GET",group="apps",subresource=""} 2"#,
+            r#"apiserver_request_duration_seconds_bucket{le="0.001",verb="GET",group="",version="",resource="",subresource="/healthz",scope="",component="",dry_run=""} 0"#,
+            r#"apiserver_request_duration_seconds_bucket{le="0.005",verb="GET",group="",version="",resource="",subresource="/healthz",scope="",component="",dry_run=""} 2"#,
+            r#"apiserver_request_duration_seconds_count{verb="GET",group="",version="",resource="",subresource="/healthz",scope="",component="",dry_run=""} 2"#,
+            r#"apiserver_response_sizes_sum{verb="GET",group="",version="",resource="",subresource="/healthz",scope="",component=""} 4.0"#,
+            r#"apiserver_current_inflight_requests{request_kind="readOnly"} 0"#,
             "process_start_time_seconds 7.0",
             "# TYPE widgets_total counter",
             "widgets_total 0",

@@ -16,7 +16,7 @@ use sternpost_verbs::InEffect;
 use crate::{
     Anonymous, Api,
     audit::{self, Audited},
-    body::{Body as AnswerBody, Metered},
+    body::{Body as AnswerBody, Counting, Metered},
     budgets::{BodyInFlight, Budget, Charge},
     connections::Stream,
     cpu::{self, Load, Outcome},
@@ -25,12 +25,12 @@ use crate::{
         BODY_READ_TIMEOUT, MAX_AUDIT_ID_BYTES, MAX_BODY_BYTES, MAX_DISCARDED_BODY_BYTES,
         MAX_LOGGED_PATH_BYTES, PIECE_BYTES, REFUSED_BODY_TIMEOUT,
     },
-    metrics::Subject,
     objects::{self, Routed},
     openapi,
     proxied::{self, Passing},
     request::{Query, Request, decode_path, wants_pretty},
     request_info::{RequestInfo, Unclear},
+    request_metrics::Counted,
     response::{self, Spacing},
     route::{Route, dispatch},
     websocket::Upgrade,
@@ -65,8 +65,8 @@ where
     let is_elsewhere = proxied::upgrades_elsewhere(api, &parts.headers, route);
     let upgrade = if is_elsewhere { None } else { Upgrade::of(&mut parts) };
 
-    let Answer { mut response, user, subject, charge } = if asks_for_leave {
-        leave(api, route)
+    let Answer { mut response, user, counted, charge } = if asks_for_leave {
+        leave()
     } else {
         let asked = Asked { parts, query, info };
         answer(api, asked, body, &audit_id, upgrade.as_ref(), &stream).await
@@ -91,13 +91,14 @@ where
         remove_body(&mut response);
     }
 
-    // From here on it is the client that is waited for.
-    response = response.map(|body| AnswerBody::Metered(Box::new(Metered::new(body, stream))));
+    // From here on it is the client that is waited for, and what happened is counted when it has all.
+    let code = response.status();
+    let counting = counted.map(|counted| Counting { counted, code, started, bytes: 0 });
+    response = response.map(|body| AnswerBody::Metered(Box::new(Metered::new(body, stream, counting))));
 
-    // What happened, for metrics and the log: no headers, query or body.
+    // What happened, for the log: no headers, query or body.
     let took = machine::elapsed(started);
-    api.metrics.observe(&method, &subject, response.status(), took);
-    let code = response.status().as_u16();
+    let code = code.as_u16();
     let path = logged(&raw_path);
     let user = user.as_ref().map_or("", |user| user.name.as_str());
     let audit_id = audit_id.to_str().unwrap_or_default();
@@ -113,7 +114,8 @@ where
 struct Answer {
     response: objects::Answer,
     user: Option<Arc<User>>,
-    subject: Subject,
+    /// What it is counted as; `None` if it found no handler.
+    counted: Option<Counted>,
     /// The memory of the user's that the request has.
     charge: Option<Charge>,
 }
@@ -142,10 +144,9 @@ fn charged(
 }
 
 /// The answer to a preflight request; its headers say the rest.
-fn leave(api: &Api, route: Route<'_>) -> Answer {
-    let subject = route.subject(api);
+fn leave() -> Answer {
     let response = objects::whole(response::empty(StatusCode::NO_CONTENT));
-    Answer { response, user: None, subject, charge: None }
+    Answer { response, user: None, counted: None, charge: None }
 }
 
 /// All of a request but its body.
@@ -174,13 +175,8 @@ where
     let unclear = info.as_ref().err().copied();
     let info = info.ok().flatten();
     let route = info.as_deref().map_or(Route::Unknown, Route::of);
-    let subject = route.subject(api);
-    let failed = |response, user| Answer {
-        response: objects::whole(response),
-        user,
-        subject: subject.clone(),
-        charge: None,
-    };
+    let failed =
+        |response, user| Answer { response: objects::whole(response), user, counted: None, charge: None };
     if let Some(unclear) = unclear {
         discard(&parts.headers, body).await;
         let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
@@ -288,7 +284,7 @@ where
     if let Some(remote) = proxied::remote(api, route) {
         let passing = Passing { info, user: &user, query: &query, parts, audit_id };
         let response = proxied::pass_on(api, &remote, passing, body).await;
-        let answer = Answer { response, user: Some(user.clone()), subject, charge };
+        let answer = Answer { response, user: Some(user.clone()), counted: None, charge };
         return told(audited, None, answer).await;
     }
 
@@ -296,45 +292,51 @@ where
     if let Some(elsewhere) = openapi::elsewhere(api, route, &parts.method, &query) {
         let passing = Passing { info, user: &user, query: &query, parts, audit_id };
         let response = openapi::pass_on(api, elsewhere, passing, body).await;
-        let answer = Answer { response, user: Some(user.clone()), subject, charge };
+        let answer = Answer { response, user: Some(user.clone()), counted: None, charge };
         return told(audited, None, answer).await;
     }
 
-    // The body, whole and bounded. What is public has no use for one.
-    let mut in_flight = charge.as_ref().map(|charge| BodyInFlight::new(&api.budgets, charge));
-    let body = if route.is_public() {
-        Bytes::new()
-    } else {
-        match read_body(&parts.headers, body, in_flight.as_mut()).await {
-            Ok(body) => body,
-            Err(NotRead::Refused(status)) => {
-                let failed = failed(response::error(&parts.headers, spacing, &status), Some(user));
-                return told(audited, None, failed).await;
-            }
-            Err(NotRead::Over(budget)) => {
-                api.budgets.exceeded(budget, &user.name);
-                let status = budget.status();
-                let failed = failed(response::error(&parts.headers, spacing, &status), Some(user));
-                return told(audited, None, failed).await;
-            }
-        }
-    };
-
-    // The handler. A panic in it is a bug that costs this request only.
-    let request = Request {
+    let mut request = Request {
         method: parts.method,
         info: info.clone(),
         query,
         headers: parts.headers,
-        body,
+        body: Bytes::new(),
         user: Some(user.clone()),
         audit: audited.as_ref().map(Audited::notes),
         warnings: Arc::default(),
         timeout,
         clock: api.registry.clock.clone(),
     };
+    let count =
+        |request: &Request, routed: Option<&Routed>| api.metrics.requests.begin(request, route, routed);
+
+    // The body, whole and bounded. What is public has no use for one.
+    let mut in_flight = charge.as_ref().map(|charge| BodyInFlight::new(&api.budgets, charge));
+    if !route.is_public() {
+        request.body = match read_body(&request.headers, body, in_flight.as_mut()).await {
+            Ok(body) => body,
+            Err(not_read) => {
+                let status = match not_read {
+                    NotRead::Refused(status) => status,
+                    NotRead::Over(budget) => {
+                        api.budgets.exceeded(budget, &user.name);
+                        budget.status()
+                    }
+                };
+                let counted = count(&request, objects::route(&api.registry, &request).as_ref());
+                let failed = failed(response::error(&request.headers, spacing, &status), Some(user));
+                return told(audited, None, Answer { counted, ..failed }).await;
+            }
+        };
+    }
+
+    // The handler. A panic in it is a bug that costs this request only.
+    let mut counted = None;
     let handled = async {
+        let _inflight = api.metrics.requests.work_on(&request.info);
         let routed = routed(api, &request, route).await;
+        counted = Some(count(&request, routed.as_ref()));
         // What may compute for long does so elsewhere.
         let load = load(api, &request, routed.as_ref());
         let outcome = match load.zip(api.shared.get().and_then(Weak::upgrade)) {
@@ -356,7 +358,10 @@ where
     };
     // When it is its turn.
     let response = flow::run(api.flow.as_deref(), &request.info, &user, handled).await;
-    told(audited, Some(&request), Answer { response, user: Some(user.clone()), subject, charge }).await
+    // Whoever was told to come back had no handler yet.
+    let counted =
+        counted.unwrap_or_else(|| count(&request, objects::route(&api.registry, &request).as_ref()));
+    told(audited, Some(&request), Answer { response, user: Some(user.clone()), counted, charge }).await
 }
 
 /// The same answer, told to whom it is to be told.

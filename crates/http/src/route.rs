@@ -1,7 +1,5 @@
 //! From what a request asks for to its handler.
 
-use std::sync::Arc;
-
 use http::{HeaderValue, Method, StatusCode};
 use sternpost_meta::{gvk::GroupVersion, status::Status};
 
@@ -10,7 +8,7 @@ use crate::{
     accept::Accept,
     discovery,
     health::{self, Endpoint},
-    metrics::{self, Subject},
+    metrics,
     openapi::{self, Target},
     openid::{self, Document},
     request::Request,
@@ -93,38 +91,6 @@ impl<'a> Route<'a> {
     /// Whether callers without any credential may read it.
     pub fn is_public(self) -> bool {
         matches!(self, Self::Version | Self::Health(_) | Self::HealthCheck(..))
-    }
-
-    /// What metrics count a request under.
-    pub fn subject(self, api: &Api) -> Subject {
-        let endpoint = match self {
-            Self::RootPaths => "/",
-            Self::Version => "/version",
-            Self::Health(endpoint) | Self::HealthCheck(endpoint, _) => match endpoint {
-                Endpoint::Healthz => "/healthz",
-                Endpoint::Livez => "/livez",
-                Endpoint::Readyz => "/readyz",
-            },
-            Self::Metrics => "/metrics",
-            Self::Zpage(Page::Statusz) => "/statusz",
-            Self::Zpage(Page::Flagz) => "/flagz",
-            Self::OpenId(_) => "/openid",
-            Self::OpenApi(_) => "/openapi",
-            Self::Core => "/api",
-            Self::Groups => "/apis",
-            Self::Group(_) | Self::GroupVersion(..) | Self::Resource(..) | Self::Unknown => "",
-        };
-        let group: Arc<str> = match self {
-            Self::Group(name)
-            | Self::GroupVersion(name, _)
-            | Self::Resource(name, _)
-            | Self::OpenApi(Target::Group(name)) => {
-                let discovery = api.discovery.load();
-                discovery.group(name).map_or_else(|| "".into(), |group| group.name.clone())
-            }
-            _ => "".into(),
-        };
-        Subject { group, endpoint }
     }
 }
 
@@ -332,22 +298,6 @@ mod tests {
             assert!(body.contains(text), "{method} {path}: {body}");
             assert_eq!(body == PLAIN_404, text == PLAIN_404, "{method} {path}: {body}");
             assert_eq!(response.headers().contains_key("allow"), code == 405);
-        }
-    }
-
-    #[test]
-    fn metrics_count_only_served_groups() {
-        let api = testing::api();
-        for (path, group, endpoint) in [
-            ("/apis/apps/v1/x", "apps", ""),
-            ("/apis/nope/v1/x", "", ""),
-            ("/api/v1/x", "", ""),
-            ("/livez/nonsense", "", "/livez"),
-            ("/openapi/v3/x", "", "/openapi"),
-            ("/nonsense", "", ""),
-        ] {
-            let expected = Subject { group: group.into(), endpoint };
-            assert_eq!(Route::of(&testing::info(path)).subject(&api), expected, "{path}");
         }
     }
 }

@@ -69,6 +69,7 @@ pub async fn serve(
                 table.sweep();
                 let (known, unknown) = table.count();
                 api.metrics.set_connections(known, unknown);
+                api.metrics.requests.tell_inflight();
                 continue;
             }
             next = listener.accept() => next,

@@ -29,6 +29,8 @@ use tokio_rustls::{
     },
 };
 
+mod metrics;
+
 const H1: &[u8] = b"http/1.1";
 const H2: &[u8] = b"h2";
 
