@@ -17,7 +17,7 @@ use futures_util::future::join_all;
 use http::{Request, Response, Version, header};
 use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
-use server::{HTTP1, HTTP2, Manner, Server, Wire};
+use server::{Bare, HTTP1, HTTP2, Manner, Server, Wire};
 use sternpost_outbound::{Body, Cause, Client, empty, full, pool::STREAM_WINDOW};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -271,6 +271,97 @@ async fn connections_that_are_retired_have_no_further_requests() {
         assert_eq!(server.made(), before + 1);
         server.tell();
         assert_eq!(event(&mut watch).await.unwrap(), "event");
+    }
+}
+
+/// What a server of HTTP/2 does with the requests that come.
+async fn serve_bare(server: Bare, mut answer: impl FnMut(usize, h2::server::SendResponse<Bytes>)) {
+    let mut seen = 0;
+    let mut connections = Vec::new();
+    loop {
+        let mut connection = h2::server::handshake(server.accept().await).await.unwrap();
+        let (_, respond) = connection.accept().await.unwrap().unwrap();
+        answer(seen, respond);
+        seen += 1;
+        // Moves along until the client goes.
+        connections.push(tokio::spawn(async move { while connection.accept().await.is_some() {} }));
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_has_not_looked_at_is_asked_again() {
+    let server = Bare::listen().await;
+    let (client, url) = (server.client.clone(), server.url.clone());
+    let answers = serve_bare(server, |seen, mut respond| match seen {
+        0 | 2 => respond.send_reset(h2::Reason::REFUSED_STREAM),
+        _ => drop(respond.send_response(Response::new(()), true).unwrap()),
+    });
+    let asks = async {
+        assert_eq!(get(&client, &url).await.unwrap().status(), 200);
+        client.retire();
+        // Who knows what of a body was read.
+        let request = Request::post(&url).body(full(Bytes::from_static(b"hello"))).unwrap();
+        client.request(request).await.unwrap_err()
+    };
+    tokio::select! {
+        () = answers => {}
+        cause = asks => assert!(cause.to_string().contains("refused stream"), "{cause}"),
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_reset_does_not_look_whole() {
+    let server = Bare::listen().await;
+    let (client, url) = (server.client.clone(), server.url.clone());
+    let answers = serve_bare(server, |seen, mut respond| {
+        let mut body = respond.send_response(Response::new(()), false).unwrap();
+        body.send_data(Bytes::from_static(b"half"), false).unwrap();
+        if seen == 0 {
+            tokio::spawn(async move {
+                // What was sent before a reset need not arrive.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                body.send_reset(h2::Reason::INTERNAL_ERROR);
+            });
+        }
+    });
+    let asks = async { get(&client, &url).await?.into_body().read(1000).await };
+    tokio::select! {
+        () = answers => {}
+        read = asks => assert!(read.is_err(), "{read:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_head_has_a_largest_size() {
+    let server = Bare::listen().await;
+    let (client, url) = (server.client.clone(), server.url.clone());
+    let answers = serve_bare(server, |_, mut respond| {
+        let mut response = Response::new(());
+        for number in 0..200 {
+            let name: header::HeaderName = format!("x-{number}").parse().unwrap();
+            response.headers_mut().insert(name, "y".repeat(8000).parse().unwrap());
+        }
+        drop(respond.send_response(response, true).unwrap());
+    });
+    let asks = get(&client, &url);
+    tokio::select! {
+        () = answers => {}
+        answer = asks => assert!(answer.is_err(), "{answer:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_agrees_and_says_nothing_is_given_up() {
+    let server = Bare::listen().await;
+    let asks = get(&server.client, &server.url);
+    let silence = async {
+        let _stream = server.accept().await;
+        tokio::time::pause();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = silence => {}
+        answer = asks => assert_eq!(answer.unwrap_err(), Cause::HandshakeTimeout),
     }
 }
 

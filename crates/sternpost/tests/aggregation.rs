@@ -15,7 +15,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{HeaderMap, Request, Version};
@@ -509,7 +508,7 @@ async fn a_certificate_that_is_replaced_is_shown_from_then_on() {
         let signed = CertificateParams::default().signed_by(&made, &issuer).unwrap();
         fs::write(&key, made.serialize_pem()).unwrap();
         fs::write(&certificate, signed.pem()).unwrap();
-        STANDARD.encode(signed.der())
+        Some(signed.der().to_vec())
     };
     fs::write(&clients, &authority).unwrap();
     let first = replace();
@@ -521,12 +520,12 @@ async fn a_certificate_that_is_replaced_is_shown_from_then_on() {
     ];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let server = Server::start_with("aggregation-shown", &flags).await;
-    let one = Extension::start("one.example", Door::Open, &authority).await;
+    let one = Http2Extension::start("one.example", 250, &authority).await;
     server.post(API_SERVICES, &one.api_service()).await.expect(201);
     available(&server, "one.example", "True").await;
     let shown = async || {
-        let (_, _, said) = ask(&server, "GET", &one.path("echo"), &[], "").await;
-        serde_json::from_slice::<Value>(&said).unwrap()["shown"].as_str().unwrap().to_owned()
+        assert_eq!(ask(&server, "GET", &one.path("echo"), &[], "").await.0, 200);
+        one.calls().pop().unwrap().shown
     };
     assert_eq!(shown().await, first);
     let second = replace();
@@ -634,7 +633,8 @@ async fn registered(server: &Server, group: &str, door: Door) -> Extension {
 
 /// The same of one that speaks HTTP/2, with so many requests at a time on a connection.
 async fn registered_http2(server: &Server, group: &str, max_streams: u32) -> Http2Extension {
-    let one = Http2Extension::start(group, max_streams).await;
+    let proxies = told(server).await["requestheader-client-ca-file"].as_str().unwrap().to_owned();
+    let one = Http2Extension::start(group, max_streams, &proxies).await;
     server.post(API_SERVICES, &one.api_service()).await.expect(201);
     available(server, group, "True").await;
     one

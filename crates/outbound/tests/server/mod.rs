@@ -79,22 +79,7 @@ struct State {
 
 impl Server {
     pub async fn start(manner: Manner) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let certificate =
-            CertificateParams::new(["other.example".to_owned()]).unwrap().self_signed(&key).unwrap();
-        let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![certificate.der().clone()],
-                PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap(),
-            )
-            .unwrap();
-        config.alpn_protocols = vec![manner.protocol.as_bytes().to_vec()];
-        if manner.protocol == "h2" {
-            config.alpn_protocols.push(b"http/1.1".to_vec());
-        }
+        let (acceptor, bundle) = acceptor(manner.protocol);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(State {
@@ -105,7 +90,7 @@ impl Server {
             ended: watch::Sender::new(0),
             events: watch::Sender::new(0),
         });
-        let (acceptor, shared) = (TlsAcceptor::from(Arc::new(config)), state.clone());
+        let shared = state.clone();
         let task = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             loop {
@@ -124,21 +109,12 @@ impl Server {
                 });
             }
         });
-        Self { port, bundle: certificate.pem(), state, task }
+        Self { port, bundle, state, task }
     }
 
     /// One that believes this server, whatever address it is asked at.
     pub fn client(&self) -> Client {
-        let trust = Trust::pem(self.bundle.as_bytes()).unwrap();
-        Client::new(Settings {
-            tls: client_tls(trust, None).unwrap(),
-            protocols: Protocols::Http2OrHttp1,
-            name: Some("other.example".try_into().unwrap()),
-            egress: Egress::anywhere(),
-            via: Via::Other,
-            proxy: None,
-            idle: Duration::from_secs(60),
-        })
+        client(&self.bundle)
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -178,6 +154,63 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// Shows a certificate for `other.example`, which comes along.
+fn acceptor(protocol: &str) -> (TlsAcceptor, String) {
+    let key = KeyPair::generate().unwrap();
+    let certificate =
+        CertificateParams::new(["other.example".to_owned()]).unwrap().self_signed(&key).unwrap();
+    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![certificate.der().clone()],
+            PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap(),
+        )
+        .unwrap();
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    if protocol == "h2" {
+        config.alpn_protocols.push(b"http/1.1".to_vec());
+    }
+    (TlsAcceptor::from(Arc::new(config)), certificate.pem())
+}
+
+/// Believes that certificate.
+fn client(bundle: &str) -> Client {
+    let trust = Trust::pem(bundle.as_bytes()).unwrap();
+    Client::new(Settings {
+        tls: client_tls(trust, None).unwrap(),
+        protocols: Protocols::Http2OrHttp1,
+        name: Some("other.example".try_into().unwrap()),
+        egress: Egress::anywhere(),
+        via: Via::Other,
+        proxy: None,
+        idle: Duration::from_secs(60),
+    })
+}
+
+/// Connections on which HTTP/2 was agreed upon, for tests that answer for themselves.
+pub struct Bare {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    pub client: Client,
+    pub url: String,
+}
+
+impl Bare {
+    pub async fn listen() -> Self {
+        let (acceptor, bundle) = acceptor("h2");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("https://{}/", listener.local_addr().unwrap());
+        Self { listener, acceptor, client: client(&bundle), url }
+    }
+
+    pub async fn accept(&self) -> tokio_rustls::server::TlsStream<TcpStream> {
+        let (tcp, _) = self.listener.accept().await.unwrap();
+        self.acceptor.accept(tcp).await.unwrap()
     }
 }
 

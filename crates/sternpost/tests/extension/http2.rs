@@ -24,11 +24,6 @@ use hyper_util::{
     server::conn::auto,
 };
 use rcgen::{CertificateParams, KeyPair};
-use rustls::{
-    ServerConfig,
-    crypto::aws_lc_rs,
-    pki_types::{PrivateKeyDer, pem::PemObject},
-};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -37,7 +32,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::{api_service, resources};
+use super::{api_service, config, resources};
 
 pub struct Http2Extension {
     port: u16,
@@ -52,6 +47,8 @@ pub struct Call {
     pub version: Version,
     pub authority: String,
     pub headers: HeaderMap,
+    /// The certificate that was shown.
+    pub shown: Option<Vec<u8>>,
 }
 
 struct State {
@@ -68,22 +65,15 @@ struct State {
 }
 
 impl Http2Extension {
-    /// Serves `GROUP/v1`, so many requests at a time on a connection.
-    pub async fn start(group: &str, max_streams: u32) -> Self {
+    /// Serves `GROUP/v1`, so many requests at a time on a connection; `proxies` is the authority of front
+    /// proxies, in PEM.
+    pub async fn start(group: &str, max_streams: u32, proxies: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let key = KeyPair::generate().unwrap();
         let certificate =
             CertificateParams::new(["ext.ns.svc".to_owned()]).unwrap().self_signed(&key).unwrap();
-        let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![certificate.der().clone()],
-                PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap(),
-            )
-            .unwrap();
+        let mut config = config(&certificate, &key, proxies);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let state = Arc::new(State {
             list: resources(group).to_string(),
@@ -102,7 +92,9 @@ impl Http2Extension {
                     let Ok(stream) = tls.accept(stream).await else { return };
                     state.made.fetch_add(1, Ordering::SeqCst);
                     let mut broken = state.broken.subscribe();
-                    let service = service_fn(move |request| answer(request, state.clone()));
+                    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                    let shown = shown.map(|certificate| certificate.to_vec());
+                    let service = service_fn(move |request| answer(request, shown.clone(), state.clone()));
                     let mut builder = auto::Builder::new(TokioExecutor::new());
                     builder.http2().max_concurrent_streams(max_streams);
                     tokio::select! {
@@ -154,12 +146,17 @@ impl Http2Extension {
     }
 }
 
-async fn answer(mut request: Request<Incoming>, state: Arc<State>) -> Result<Response<Answer>, Infallible> {
+async fn answer(
+    mut request: Request<Incoming>,
+    shown: Option<Vec<u8>>,
+    state: Arc<State>,
+) -> Result<Response<Answer>, Infallible> {
     if request.headers().contains_key("audit-id") {
         state.calls.lock().unwrap().push(Call {
             version: request.version(),
             authority: request.uri().authority().map(ToString::to_string).unwrap_or_default(),
             headers: request.headers().clone(),
+            shown,
         });
     }
     let query = request.uri().query().unwrap_or_default().to_owned();

@@ -11,7 +11,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::{Certificate, CertificateParams, KeyPair};
 use rustls::{
     RootCertStore, ServerConfig,
     crypto::aws_lc_rs,
@@ -84,20 +84,7 @@ impl Extension {
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
         let bundle = STANDARD.encode(certificate.pem());
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(proxies.as_bytes()).unwrap()).unwrap();
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_client_cert_verifier(clients.allow_unauthenticated().build().unwrap())
-            .with_single_cert(
-                vec![certificate.der().clone()],
-                PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap(),
-            )
-            .unwrap();
-        let tls = TlsAcceptor::from(Arc::new(config));
+        let tls = TlsAcceptor::from(Arc::new(config(&certificate, &key, proxies)));
         let state = Arc::new(State::default());
         let (shared, list) = (state.clone(), resources(group).to_string());
         tokio::spawn(async move {
@@ -143,6 +130,23 @@ impl Extension {
     pub fn set_sick(&self, sick: bool) {
         self.state.sick.store(sick, Ordering::SeqCst);
     }
+}
+
+/// Shows a certificate, and asks clients for one that `proxies` vouch for.
+fn config(certificate: &Certificate, key: &KeyPair, proxies: &str) -> ServerConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(proxies.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(clients.allow_unauthenticated().build().unwrap())
+        .with_single_cert(
+            vec![certificate.der().clone()],
+            PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap(),
+        )
+        .unwrap()
 }
 
 fn api_service(group: &str, port: u16, bundle: &str) -> Value {
@@ -208,11 +212,8 @@ async fn answer(stream: &mut TlsStream<TcpStream>, state: &State, list: &str) ->
             while rest.len() < length {
                 stream.read_buf(&mut rest).await.ok().filter(|read| *read > 0)?;
             }
-            let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-            let said = json!({
-                "head": head, "body": String::from_utf8_lossy(&rest),
-                "vouched": shown.is_some(), "shown": shown.map(|certificate| STANDARD.encode(certificate)),
-            });
+            let vouched = stream.get_ref().1.peer_certificates().is_some();
+            let said = json!({"head": head, "body": String::from_utf8_lossy(&rest), "vouched": vouched});
             send(stream, &ok(&said.to_string())).await
         }
         "redirect" => {
