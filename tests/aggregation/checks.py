@@ -343,7 +343,7 @@ def identity(suite, sample):
     header = {name.lower(): values for name, values in seen["Header"].items()}
     suite.equal("it comes with the front's certificate", seen["Certificate"], "front-proxy")
     suite.equal("TLS is for the Service's name", seen["TLSName"], f"sample.{NAMESPACE}.svc")
-    suite.equal("the protocol", seen["Protocol"], "HTTP/1.1", upstream="HTTP/2.0")
+    suite.equal("the protocol", seen["Protocol"], "HTTP/2.0")
     suite.equal("the user", header.get("x-remote-user"), ["alice"])
     suite.equal("his uid", header.get("x-remote-uid"), ["uid-7"])
     suite.equal("his groups, a line each", header.get("x-remote-group"), ["dev", "night shift", "system:authenticated"])
