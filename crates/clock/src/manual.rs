@@ -87,6 +87,11 @@ impl ManualClock {
         self.lock().wall = Duration::from_secs(seconds);
     }
 
+    /// How many hold this clock or a clone of it. A server that has ended is none of them.
+    pub fn holders(&self) -> usize {
+        Arc::strong_count(&self.state)
+    }
+
     /// When the first of those who sleep is to be woken.
     pub fn next_due(&self) -> Option<Instant> {
         self.lock().sleepers.first_key_value().map(|((due, _), _)| *due)

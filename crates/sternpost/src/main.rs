@@ -53,6 +53,8 @@ mod serve;
 mod service_accounts;
 mod services;
 mod terminal;
+#[cfg(test)]
+mod two_servers;
 mod webhooks;
 
 /// Long-lived small objects and bursts of large documents: mimalloc returns

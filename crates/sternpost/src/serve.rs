@@ -82,7 +82,20 @@ pub fn run(args: &ServeArgs, started: machine::Instant) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let outcome = runtime.block_on(serve(args, started));
+    let outcome = runtime.block_on(async {
+        // Before anything that takes time, so that a signal is never lost.
+        let signals = Signals::new().context("cannot listen for signals")?;
+        let tasks = Tasks::default();
+        let ready = |ready: &Ready<'_>| {
+            let took = machine::elapsed(started).as_millis();
+            let place = ready.kubeconfig.map(|path| format!("; kubeconfig: {}", path.display()));
+            // Not a log line: it is what whoever started the server waits for, at any log level. If nobody
+            // reads it, the server serves all the same.
+            let place = place.unwrap_or_default();
+            let _ = writeln!(io::stderr(), "sternpost is ready on {} in {took} ms{place}", ready.url);
+        };
+        serve(args, Clock::system(), signals.first(&tasks), ready).await
+    });
     // Whatever still computes or blocks does not hold up the end of the process.
     runtime.shutdown_timeout(END_GRACE);
     outcome
@@ -126,16 +139,26 @@ pub fn workers() -> usize {
     available_parallelism().map_or(1, usize::from).min(MAX_WORKERS)
 }
 
-async fn serve(args: &ServeArgs, started: machine::Instant) -> anyhow::Result<()> {
-    let clock = Clock::system();
+/// A server that answers.
+pub struct Ready<'a> {
+    pub url: &'a str,
+    /// Of its administrator, if it was written.
+    pub kubeconfig: Option<&'a Path>,
+}
+
+/// Serves until `stop` is ready; all that is begun for it ends with it. A process may have any number of
+/// servers, each with a clock of its own.
+pub async fn serve(
+    args: &ServeArgs,
+    clock: Clock,
+    stop: impl Future<Output = ()>,
+    ready: impl FnOnce(&Ready<'_>),
+) -> anyhow::Result<()> {
     let limits = args.limits.limits(limits::raise_open_files())?;
     let mut admission = Chain::new(&args.enable_admission_plugins, &args.disable_admission_plugins)?;
     if let Some(path) = &args.admission_control_config_file {
         admission = admission::configure(admission, path)?;
     }
-
-    // Before anything that takes time, so that a signal is never lost.
-    let stop = Signals::new().context("cannot listen for signals")?;
 
     let dir = match (&args.data_dir, args.in_memory) {
         (_, true) => None,
@@ -252,18 +275,16 @@ async fn serve(args: &ServeArgs, started: machine::Instant) -> anyhow::Result<()
     let url = format!("https://{reachable}");
     let kubeconfig = Kubeconfig::write(args, dir.as_ref(), &url, &trusted, &token)?;
 
-    // Connections are accepted by the kernel since `bind`. Not a log line: it
-    // is what whoever started the server waits for, at any log level. If nobody
-    // reads it, the server serves all the same.
-    let took = machine::elapsed(started).as_millis();
-    let place = kubeconfig.path().map(|path| format!("; kubeconfig: {}", path.display())).unwrap_or_default();
-    let _ = writeln!(io::stderr(), "sternpost is ready on {url} in {took} ms{place}");
+    // Connections are accepted by the kernel since `bind`.
+    ready(&Ready { url: &url, kubeconfig: kubeconfig.path() });
 
     let reloading = reload::start(args, tls, config.clone(), api.clone(), aggregation);
-    server::serve(listener, config, api, stop.first(&tasks)).await;
+    server::serve(listener, config, api, stop).await;
     reloading.abort();
     kubeconfig.end().await;
     controllers.end().await;
+    // One that computes for longer does not hold up the end.
+    let _ = machine::timeout(END_GRACE, tasks.end()).await;
     // Behind all that requests have handed over.
     store.close().await;
     drop(audit_log);
@@ -308,7 +329,7 @@ impl Kubeconfig {
             }
             (None, None) if args.stand_in => Ok(Self::Absent),
             (None, None) => {
-                let temporary = TemporaryDir::create()?;
+                let temporary = TemporaryDir::create(server)?;
                 let path = temporary.0.join(NAME);
                 data_dir::write_private(&path, &admin.text())?;
                 Ok(Self::Temporary(path, temporary))
@@ -337,8 +358,10 @@ impl Kubeconfig {
 struct TemporaryDir(PathBuf);
 
 impl TemporaryDir {
-    fn create() -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("sternpost-{}", std::process::id()));
+    /// `url` is where the server is: a process may have more than one.
+    fn create(url: &str) -> anyhow::Result<Self> {
+        let port = url.rsplit(':').next().unwrap_or_default();
+        let path = std::env::temp_dir().join(format!("sternpost-{}-{port}", std::process::id()));
         // Fails if it exists: it would be somebody else's.
         data_dir::private_dirs()
             .create(&path)

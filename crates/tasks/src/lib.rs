@@ -3,7 +3,7 @@
 //! Every task belongs to a [`Tasks`] and says what its end means: [`Tasks::forever`] and
 //! [`Tasks::until_done`] are begun again, [`Tasks::essential`] cannot be, so that the server is not
 //! ready without it, and [`Tasks::once`] concerns nobody else. A panic is always in the log, with the
-//! name of the task. All end with the last clone of it, or with the
+//! name of the task. All end with [`Tasks::end`], with the last clone of it, or with the
 //! runtime.
 //!
 //! This crate does not know what the tasks do, nor who asks whether they run.
@@ -32,10 +32,17 @@ const SOUND: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Default)]
 pub struct Tasks(Arc<State>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    running: Mutex<JoinSet<()>>,
+    /// `None` when they have ended.
+    running: Mutex<Option<JoinSet<()>>>,
     broken: Arc<Mutex<BTreeSet<&'static str>>>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { running: Mutex::new(Some(JoinSet::new())), broken: Arc::default() }
+    }
 }
 
 /// How a task ended.
@@ -88,8 +95,18 @@ impl Tasks {
         lock(&self.0.broken).iter().copied().collect()
     }
 
+    /// Ends all tasks and waits until they have; what is begun later does not run. For a server that stops:
+    /// what its tasks hold may itself hold a clone of this, and would never be dropped.
+    pub async fn end(&self) {
+        let running = lock(&self.0.running).take();
+        if let Some(mut running) = running {
+            running.shutdown().await;
+        }
+    }
+
     fn run(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut running = lock(&self.0.running);
+        let Some(running) = running.as_mut() else { return };
         // Those that have ended are not kept.
         while running.try_join_next().is_some() {}
         running.spawn(task);
@@ -217,6 +234,22 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(tasks.broken(), ["ends", "panics"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tasks_that_hold_their_owner_can_be_ended() {
+        let (send, mut receive) = mpsc::channel::<()>(1);
+        let tasks = Tasks::default();
+        let owner = tasks.clone();
+        tasks.essential("holds its owner", async move {
+            let _held = (owner, send);
+            std::future::pending::<()>().await;
+        });
+        tasks.end().await;
+        assert_eq!(receive.recv().await, None);
+        assert_eq!(tasks.broken(), [""; 0], "it was ended, and did not end");
+        tasks.once("comes too late", async { panic!("on purpose") });
+        assert_eq!(Arc::strong_count(&tasks.0), 1);
     }
 
     #[tokio::test(start_paused = true)]
