@@ -6,14 +6,16 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    collections::BTreeMap,
+    process::ExitCode,
+    sync::{Arc, LazyLock},
 };
 
 use serde_json::Value as Json;
 use sternpost_cel::{
     Activation, Budget, CALL_LIMIT, CompileError, Declaration, Environment, Place, Type, Value,
 };
+use sternpost_testkit::recorded::Suite;
 
 struct Site {
     environment: Environment,
@@ -173,71 +175,64 @@ fn without_objects(expected: &Json, found: &Json) -> Json {
     }
 }
 
-#[test]
-fn expressions_by_hand_answer_as_recorded() {
-    compare("expressions.jsonl", 1500);
+/// Every line is a test, by its expression.
+fn main() -> ExitCode {
+    let mut suite = Suite::default();
+    for (group, at_least) in [("expressions", 1500), ("messages", 1000), ("combinations", 1500)] {
+        suite.group(group, at_least, cases(group).map(|case| (named(&case), move || same(&case))));
+    }
+    // What is known to differ is listed in full: a case that no longer differs belongs with the others.
+    let differing = cases("differences").map(|case| (named(&case), move || different(&case)));
+    suite.group("differences", 1, differing);
+    suite.run()
 }
 
-#[test]
-fn messages_answer_as_recorded() {
-    compare("messages.jsonl", 1000);
+fn cases(file: &str) -> impl Iterator<Item = Json> {
+    let path = format!("{}/tests/recorded/{file}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let cases: Vec<Json> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    cases.into_iter()
 }
 
-#[test]
-fn expressions_by_combination_answer_as_recorded() {
-    compare("combinations.jsonl", 1500);
+fn named(case: &Json) -> String {
+    case["expr"].as_str().unwrap().to_owned()
 }
 
-/// What is known to differ is listed in full: a case that no longer differs
-/// belongs with the others.
-#[test]
-fn known_differences_still_differ() {
-    let (cases, wrong) = differences("differences.jsonl");
-    let differing: BTreeSet<&str> = wrong.iter().filter_map(|text| text.split("\n  ").next()).collect();
-    assert_eq!(differing.len(), cases);
+fn same(case: &Json) -> Result<(), String> {
+    let wrong = differences(case);
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-fn compare(file: &str, at_least: usize) {
-    let (cases, wrong) = differences(file);
-    assert!(cases >= at_least, "{cases} cases");
-    assert!(wrong.is_empty(), "{} differences in {cases} cases:\n{}", wrong.len(), wrong.join("\n"));
+fn different(case: &Json) -> Result<(), String> {
+    if differences(case).is_empty() { Err("it does not differ any more".into()) } else { Ok(()) }
 }
 
-/// How many cases there are, and what differs in which.
-fn differences(file: &str) -> (usize, Vec<String>) {
-    let sites = sites();
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded");
-    let text = std::fs::read_to_string(format!("{folder}/{file}")).unwrap();
-    let (mut cases, mut wrong) = (0, Vec::new());
-    for line in text.lines() {
-        let case: Json = serde_json::from_str(line).unwrap();
-        let expression = case["expr"].as_str().unwrap();
-        let site = &sites[case["schema"].as_str().unwrap()];
-        let found = answer(site, expression);
-        cases += 1;
-        for key in ["compile", "program", "type", "estimate", "error", "result", "cost"] {
-            let mut recorded = case.get(key).cloned();
-            if key == "result" {
-                recorded = recorded.map(|result| expected(&result));
-                recorded = recorded.map(|result| {
-                    found.get(key).map_or(result.clone(), |found| without_objects(&result, found))
-                });
-            }
-            // What a stopped evaluation cost is past the limit and says no more.
-            if key == "cost"
-                && case["error"].as_str().is_some_and(|error| error.starts_with("operation cancelled"))
-            {
-                continue;
-            }
-            if recorded.as_ref() != found.get(key) {
-                let show = |value: Option<&Json>| value.map_or("nothing".to_owned(), ToString::to_string);
-                wrong.push(format!(
-                    "{expression}\n  {key} recorded {}\n  {key} found    {}",
-                    show(recorded.as_ref()),
-                    show(found.get(key))
-                ));
-            }
+/// What of a case is not as it was recorded.
+fn differences(case: &Json) -> Vec<String> {
+    static SITES: LazyLock<BTreeMap<String, Site>> = LazyLock::new(sites);
+    let mut wrong = Vec::new();
+    let found = answer(&SITES[case["schema"].as_str().unwrap()], case["expr"].as_str().unwrap());
+    for key in ["compile", "program", "type", "estimate", "error", "result", "cost"] {
+        let mut recorded = case.get(key).cloned();
+        if key == "result" {
+            recorded = recorded.map(|result| expected(&result));
+            recorded = recorded
+                .map(|result| found.get(key).map_or(result.clone(), |found| without_objects(&result, found)));
+        }
+        // What a stopped evaluation cost is past the limit and says no more.
+        if key == "cost"
+            && case["error"].as_str().is_some_and(|error| error.starts_with("operation cancelled"))
+        {
+            continue;
+        }
+        if recorded.as_ref() != found.get(key) {
+            let show = |value: Option<&Json>| value.map_or("nothing".to_owned(), ToString::to_string);
+            wrong.push(format!(
+                "{key} recorded {}\n{key} found    {}",
+                show(recorded.as_ref()),
+                show(found.get(key))
+            ));
         }
     }
-    (cases, wrong)
+    wrong
 }

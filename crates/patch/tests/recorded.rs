@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::{fs, path::Path, sync::LazyLock};
+use std::{fs, path::Path, process::ExitCode, sync::LazyLock};
 
 use serde_json::{Map, Value, json};
 use sternpost_patch::{
@@ -10,6 +10,7 @@ use sternpost_patch::{
     strategic::{self, Class, Overwrite, ThreeWayError},
 };
 use sternpost_schema::topology::Topologies;
+use sternpost_testkit::recorded::Suite;
 
 static TOPOLOGIES: LazyLock<Topologies> =
     LazyLock::new(|| Topologies::new(|name| sternpost_builtin::definition(name).cloned()));
@@ -65,98 +66,102 @@ fn change(object: &mut Value, changes: &Map<String, Value>) {
     }
 }
 
-#[test]
-fn strategic_merge_patches_do_what_the_server_did() {
-    let (mut kind, mut object) = (String::new(), Value::Null);
-    let mut compared = 0;
-    for line in lines("server.jsonl") {
-        if let Some(found) = line.get("object") {
-            kind = line["type"].as_str().unwrap().to_owned();
-            object = found.clone();
-            continue;
+/// Every line is a test, by its number.
+fn main() -> ExitCode {
+    let mut suite = Suite::default();
+    let numbered = |lines: Vec<Value>| (1..).map(|number: usize| number.to_string()).zip(lines);
+    let mut before = (String::new(), Value::Null);
+    let patches = numbered(lines("server.jsonl")).filter_map(|(number, line)| {
+        if let Some(object) = line.get("object") {
+            before = (line["type"].as_str().unwrap().to_owned(), object.clone());
+            return None;
         }
-        let patch = map(&line["patch"]);
-        let found = strategic::apply(&TOPOLOGIES.of(&kind), object.clone(), patch);
-        match line.get("changes") {
-            Some(changes) => {
-                let mut expected = object.clone();
-                change(&mut expected, map(changes));
-                let found = found.unwrap_or_else(|error| panic!("{kind} {}: {error}", line["patch"]));
-                assert_eq!(settled(found), settled(expected), "{kind} {}", line["patch"]);
-            }
-            None => {
-                let error = found.expect_err(&line.to_string());
-                assert_eq!(error.to_string(), line["message"].as_str().unwrap(), "{kind}");
-                let code = match error.class() {
-                    Class::BadRequest => 400,
-                    Class::Unprocessable => 422,
-                    Class::Unclassified => 500,
-                };
-                assert_eq!(line["code"], code, "{kind} {}", line["patch"]);
-            }
-        }
-        compared += 1;
-    }
-    assert!(compared >= 350, "{compared}");
+        let (kind, object) = before.clone();
+        Some((format!("{number} {kind}"), move || patched(&kind, &object, &line)))
+    });
+    suite.group("server", 350, patches);
+    let sent = numbered(lines("kubectl.jsonl")).map(|(number, line)| (number, move || sent(&line)));
+    suite.group("kubectl", 100, sent);
+    let made = numbered(lines("library.jsonl"));
+    let made = made.map(|(number, line)| (format!("{number} {}", line["op"]), move || made_alike(&line)));
+    suite.group("library", 1, made);
+    suite.run()
 }
 
-#[test]
-fn three_way_patches_are_those_that_kubectl_sent() {
-    let mut compared = 0;
-    for line in lines("kubectl.jsonl") {
-        let (original, modified, current) =
-            (map(&line["original"]), map(&line["modified"]), map(&line["current"]));
-        let found = match line["type"].as_str().unwrap() {
-            "" => merge_patch::three_way(original, modified, current),
-            kind => {
-                strategic::three_way(&TOPOLOGIES.of(kind), original, modified, current, Overwrite::Allowed)
-                    .unwrap()
-            }
-        };
-        assert_eq!(Value::Object(found), line["patch"], "{line}");
-        compared += 1;
-    }
-    assert!(compared >= 100, "{compared}");
+fn same(found: &Value, expected: &Value) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("expected {expected}\nfound    {found}")) }
 }
 
-#[test]
-fn the_library_and_this_crate_agree() {
-    for line in lines("library.jsonl") {
-        let (a, b) = (&line["a"], &line["b"]);
-        let schema = TOPOLOGIES.of(line["type"].as_str().unwrap_or_default());
-        let found = match line["op"].as_str().unwrap() {
-            "smp" => strategic::apply(&schema, a.clone(), map(b)).map_err(|error| error.to_string()),
-            "two" => {
-                strategic::diff(&schema, map(a), map(b)).map(Value::Object).map_err(|error| error.to_string())
-            }
-            "three" => {
-                let overwrite =
-                    if line["overwrite"] == true { Overwrite::Allowed } else { Overwrite::Refused };
-                match strategic::three_way(&schema, map(a), map(b), map(&line["c"]), overwrite) {
-                    Ok(patch) => Ok(Value::Object(patch)),
-                    Err(ThreeWayError::Conflict { .. }) => Err("conflict".to_owned()),
-                    Err(ThreeWayError::Patch(error)) => Err(error.to_string()),
-                }
-            }
-            "jthree" => Ok(Value::Object(merge_patch::three_way(map(a), map(b), map(&line["c"])))),
-            "jtwo" => Ok(Value::Object(merge_patch::diff(map(a), map(b)))),
-            "merge" => Ok(merge_patch::apply(a.clone(), map(b))),
-            "json" => {
-                use sternpost_patch::{body::Reading, json_patch};
-                let patch = json_patch::decode(b.to_string().as_bytes(), Reading::Lenient).unwrap().patch;
-                // Why an operation fails is ours to say.
-                json_patch::apply(a.clone(), &patch).map_err(|_| "fails".to_owned())
-            }
-            other => panic!("{other}"),
-        };
-        let found = match found {
-            Ok(found) => json!({"r": found}),
-            Err(error) => json!({"err": error}),
-        };
-        let expected = match line.get("r") {
-            Some(result) => json!({"r": result}),
-            None => json!({"err": line["err"]}),
-        };
-        assert_eq!(found, expected, "{line}");
+/// A strategic merge patch does what the server did.
+fn patched(kind: &str, object: &Value, line: &Value) -> Result<(), String> {
+    let found = strategic::apply(&TOPOLOGIES.of(kind), object.clone(), map(&line["patch"]));
+    match (line.get("changes"), found) {
+        (Some(changes), Ok(found)) => {
+            let mut expected = object.clone();
+            change(&mut expected, map(changes));
+            same(&settled(found), &settled(expected))
+        }
+        (Some(_), Err(error)) => Err(error.to_string()),
+        (None, Ok(found)) => Err(format!("{found} instead of {}", line["message"])),
+        (None, Err(error)) => {
+            let code = match error.class() {
+                Class::BadRequest => 400,
+                Class::Unprocessable => 422,
+                Class::Unclassified => 500,
+            };
+            let found = json!({"code": code, "message": error.to_string()});
+            same(&found, &json!({"code": line["code"], "message": line["message"]}))
+        }
     }
+}
+
+/// A three-way patch is the one that kubectl sent.
+fn sent(line: &Value) -> Result<(), String> {
+    let (original, modified, current) =
+        (map(&line["original"]), map(&line["modified"]), map(&line["current"]));
+    let found = match line["type"].as_str().unwrap() {
+        "" => merge_patch::three_way(original, modified, current),
+        kind => strategic::three_way(&TOPOLOGIES.of(kind), original, modified, current, Overwrite::Allowed)
+            .unwrap(),
+    };
+    same(&Value::Object(found), &line["patch"])
+}
+
+/// The library and this crate agree.
+fn made_alike(line: &Value) -> Result<(), String> {
+    let (a, b) = (&line["a"], &line["b"]);
+    let schema = TOPOLOGIES.of(line["type"].as_str().unwrap_or_default());
+    let found = match line["op"].as_str().unwrap() {
+        "smp" => strategic::apply(&schema, a.clone(), map(b)).map_err(|error| error.to_string()),
+        "two" => {
+            strategic::diff(&schema, map(a), map(b)).map(Value::Object).map_err(|error| error.to_string())
+        }
+        "three" => {
+            let overwrite = if line["overwrite"] == true { Overwrite::Allowed } else { Overwrite::Refused };
+            match strategic::three_way(&schema, map(a), map(b), map(&line["c"]), overwrite) {
+                Ok(patch) => Ok(Value::Object(patch)),
+                Err(ThreeWayError::Conflict { .. }) => Err("conflict".to_owned()),
+                Err(ThreeWayError::Patch(error)) => Err(error.to_string()),
+            }
+        }
+        "jthree" => Ok(Value::Object(merge_patch::three_way(map(a), map(b), map(&line["c"])))),
+        "jtwo" => Ok(Value::Object(merge_patch::diff(map(a), map(b)))),
+        "merge" => Ok(merge_patch::apply(a.clone(), map(b))),
+        "json" => {
+            use sternpost_patch::{body::Reading, json_patch};
+            let patch = json_patch::decode(b.to_string().as_bytes(), Reading::Lenient).unwrap().patch;
+            // Why an operation fails is ours to say.
+            json_patch::apply(a.clone(), &patch).map_err(|_| "fails".to_owned())
+        }
+        other => panic!("{other}"),
+    };
+    let found = match found {
+        Ok(found) => json!({"r": found}),
+        Err(error) => json!({"err": error}),
+    };
+    let expected = match line.get("r") {
+        Some(result) => json!({"r": result}),
+        None => json!({"err": line["err"]}),
+    };
+    same(&found, &expected)
 }

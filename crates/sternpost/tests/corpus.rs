@@ -16,7 +16,7 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitCode, Stdio},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -28,6 +28,7 @@ use hyper::{body::Bytes, client::conn};
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use sternpost_testkit::recorded::Suite;
 use tokio::net::TcpStream;
 use tokio_rustls::{
     TlsConnector,
@@ -52,48 +53,34 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn every_recorded_answer_is_ours_too() {
+/// Every scenario is a test by the name of its file.
+fn main() -> ExitCode {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
-    // To look at some of them: the beginning of their names.
-    #[expect(clippy::disallowed_methods, reason = "a test is told what to run by the environment")]
-    let chosen = std::env::var("STERNPOST_CORPUS").unwrap_or_default();
     let mut scenarios: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
-        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&chosen))
         .collect();
     scenarios.sort();
-    let lanes: Vec<_> = (0..AT_A_TIME)
-        .map(|lane| scenarios.iter().skip(lane).step_by(AT_A_TIME).cloned().collect())
-        .map(|lane| tokio::spawn(run_in_turn(lane)))
-        .collect();
-    let (mut steps, mut complaints) = (0, Vec::new());
-    for lane in lanes {
-        let (count, found) = lane.await.unwrap();
-        steps += count;
-        complaints.extend(found);
-    }
-    assert!(complaints.is_empty(), "{} differences:\n{}", complaints.len(), complaints.join("\n"));
-    assert!(!chosen.is_empty() || steps >= 2_000, "the corpus has only {steps} steps");
-}
-
-async fn run_in_turn(scenarios: Vec<PathBuf>) -> (usize, Vec<String>) {
-    let (mut steps, mut complaints) = (0, Vec::new());
+    let mut suite = Suite::default();
+    let mut steps = 0;
     for path in scenarios {
-        let (count, found) = run(path).await;
-        steps += count;
-        complaints.extend(found);
+        let text = fs::read_to_string(&path).unwrap();
+        steps += text.lines().count();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        suite.case(&name.clone(), move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let complaints = runtime.block_on(run(&name, &text));
+            if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
+        });
     }
-    (steps, complaints)
+    suite.test("the corpus has at least 11,000 steps", move || assert!(steps >= 11_000, "{steps}"));
+    suite.at_a_time(AT_A_TIME).run()
 }
 
-/// The number of steps, and every difference.
-async fn run(path: PathBuf) -> (usize, Vec<String>) {
-    let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-    let server = Server::start(&name);
-    let text = fs::read_to_string(&path).unwrap();
+/// Every difference.
+async fn run(name: &str, text: &str) -> Vec<String> {
+    let server = Server::start(name);
     let steps: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let owners = name.starts_with("change_") || name.ends_with("_owners");
     let mut scenario = Scenario { owners, ..Scenario::default() };
@@ -130,7 +117,7 @@ async fn run(path: PathBuf) -> (usize, Vec<String>) {
         let place = format!("{name}: {} ({} {})", step["name"], step["method"], step["path"]);
         complaints.extend(found.into_iter().map(|difference| format!("{place}\n    {difference}")));
     }
-    (steps.len(), complaints)
+    complaints
 }
 
 /// What is remembered from step to step.
@@ -729,6 +716,7 @@ impl Server {
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Response<Bytes> {
         let stream = TcpStream::connect(&self.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let io = TokioIo::new(self.connector.connect(name, stream).await.unwrap());
         let (mut sender, connection) = conn::http1::handshake(io).await.unwrap();

@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::needless_pass_by_value)]
 
+#[path = "../kinds/mod.rs"]
+mod kinds;
 mod properties;
-mod recorded;
-mod replay;
 mod rules;
-mod server;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::replay::{EPOCH, OneVersion, kind, text};
+use crate::kinds::{EPOCH, OneVersion, kind, text};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use sternpost_apply::{

@@ -12,7 +12,7 @@ use sternpost_apply::{
 };
 use sternpost_schema::topology::Type;
 
-use crate::replay::kind;
+use crate::kinds::kind;
 
 const V1: &str = "t.example/v1";
 const V2: &str = "t.example/v2";

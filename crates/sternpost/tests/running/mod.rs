@@ -343,6 +343,8 @@ async fn dial(address: &str, authority: &[u8], protocol: &[u8]) -> TlsStream<Tcp
     let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![protocol.to_vec()];
     let stream = TcpStream::connect(address).await.unwrap();
+    // A body would wait for the acknowledgement of its headers, which comes late.
+    stream.set_nodelay(true).unwrap();
     let name = ServerName::try_from("127.0.0.1").unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
 }

@@ -160,6 +160,7 @@ impl Server {
                     () = close.notified() => break,
                 };
                 let Ok((tcp, _)) = accepted else { break };
+                let _ = tcp.set_nodelay(true);
                 let (acceptor, reply, seen) = (acceptor.clone(), Arc::clone(&reply), Arc::clone(&seen));
                 connections.spawn(async move {
                     let Ok(tls) = acceptor.accept(tcp).await else { return };

@@ -1,10 +1,8 @@
 //! Services against answers recorded from kube-apiserver 1.36.4.
 //!
-//! As `corpus.rs`, with the allocator between preparation and validation. Real
+//! As `kinds.rs`, with the allocator between preparation and validation. Real
 //! requests met a cluster with the range 10.0.0.0/24 where only 10.0.0.1 was
 //! taken. `error` is the message of a 500.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
-
 use std::{collections::BTreeSet, net::IpAddr};
 
 use serde_json::{Value, json};
@@ -19,19 +17,15 @@ use sternpost_registry::{
     object::{Fields, FieldsMut},
     validation::ip_ranges::parse_cidr,
 };
+use sternpost_testkit::recorded::Suite;
 
-const RECORDED: &str = include_str!("service.jsonl");
+use crate::{lines, named};
 
-#[test]
-fn services_answer_as_recorded() {
-    let mut failures = Vec::new();
-    for line in RECORDED.lines() {
-        let case: Value = serde_json::from_str(line).unwrap();
-        if let Err(difference) = check(&case) {
-            failures.push(format!("{}\n{difference}", case.text("name")));
-        }
-    }
-    assert!(failures.is_empty(), "{} differ\n{}", failures.len(), failures.join("\n"));
+const RECORDED: &str = include_str!("../service.jsonl");
+
+pub fn add(suite: &mut Suite) {
+    suite.group("services", 1, lines(RECORDED).map(|case| named(case, "name", check)));
+    suite.test("protocols_of_one_port_share_a_node_port", protocols_of_one_port_share_a_node_port);
 }
 
 fn check(case: &Value) -> Result<(), String> {
@@ -104,7 +98,6 @@ fn with_pool(
     })
 }
 
-#[test]
 fn protocols_of_one_port_share_a_node_port() {
     for (asked, expected) in [
         (&[(53, 0), (53, 0)][..], &[30_086, 30_086][..]),

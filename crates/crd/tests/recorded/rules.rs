@@ -1,20 +1,30 @@
 //! Rules: what kube-apiserver 1.36.4 answered (`recorded/rule_*.jsonl`, made by `recorded/record.py`), asked
 //! again here.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde_json::{Value, json};
 use sternpost_crd::{definition::Definition, object, prepare, validate};
 use sternpost_meta::field::Errors;
+use sternpost_testkit::recorded::Suite;
 
-fn read(file: &str) -> String {
-    fs::read_to_string(format!("{}/tests/recorded/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap()
-}
+use crate::{cases, read};
 
-fn cases(file: &str) -> Vec<Value> {
-    read(file).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+pub fn add(suite: &mut Suite) {
+    for (group, at_least, answer) in [
+        ("rule_definitions", 700, definition_answer as fn(&Value) -> Vec<String>),
+        ("rule_objects", 750, object_answer),
+    ] {
+        let file = format!("{group}.jsonl");
+        let pinned = pinned(&file);
+        let cases = cases(&file).into_iter().map(|case| {
+            let name = case["name"].as_str().unwrap().to_owned();
+            let differs = pinned.contains_key(&name);
+            (name, move || compare(&case, differs, answer))
+        });
+        suite.group(group, at_least, cases);
+    }
+    suite.test("what_has_answers_is_as_large_as_a_truth", what_has_answers_is_as_large_as_a_truth);
 }
 
 /// Causes as texts, grouped by the place they stand at: upstream walks the fields of an object in no
@@ -57,23 +67,16 @@ fn pinned(file: &str) -> BTreeMap<String, String> {
     all.get(file).cloned().unwrap_or_default()
 }
 
-/// Compares every case; a difference must be pinned, and what is pinned must differ.
-fn compare(file: &str, least: usize, mut answer: impl FnMut(&Value) -> Vec<String>) {
-    let pinned = pinned(file);
-    let (mut wrong, mut count) = (Vec::new(), 0);
-    for case in cases(file) {
-        count += 1;
-        let name = case["name"].as_str().unwrap();
-        let mut expected = recorded(&case);
-        let warnings = case["warnings"].as_array().into_iter().flatten();
-        expected.extend(sorted_warnings(warnings.map(|text| text.as_str().unwrap().to_owned()).collect()));
-        let ours = answer(&case);
-        if (ours == expected) == pinned.contains_key(name) {
-            wrong.push(format!("{name}\n   ours     {ours:#?}\n   recorded {expected:#?}"));
-        }
+/// A difference must be pinned, and what is pinned must differ.
+fn compare(case: &Value, differs: bool, answer: fn(&Value) -> Vec<String>) -> Result<(), String> {
+    let mut expected = recorded(case);
+    let warnings = case["warnings"].as_array().into_iter().flatten();
+    expected.extend(sorted_warnings(warnings.map(|text| text.as_str().unwrap().to_owned()).collect()));
+    let ours = answer(case);
+    if (ours == expected) == differs {
+        return Err(format!("pinned: {differs}\n   ours     {ours:#?}\n   recorded {expected:#?}"));
     }
-    assert!(wrong.is_empty(), "{} of {count} differ\n{}", wrong.len(), wrong.join("\n"));
-    assert!(count >= least, "only {count}");
+    Ok(())
 }
 
 fn merge(target: &mut Value, patch: &Value) {
@@ -113,27 +116,29 @@ fn definition_of(case: &Value) -> Value {
     })
 }
 
-#[test]
-fn definitions_with_rules_are_answered_as_recorded() {
-    compare("rule_definitions.jsonl", 700, |case| {
-        let mut crd = definition_of(case);
-        prepare::read_schemas(&mut crd).unwrap();
-        prepare::default(&mut crd);
-        let errors = if case["op"] == "create" {
-            prepare::create(&mut crd);
-            validate::create(&crd)
-        } else {
-            prepare::update(&mut crd, &case["old"]);
-            validate::update(&crd, &case["old"], |_| Ok(()))
-        };
-        found(&errors)
-    });
+fn definition_answer(case: &Value) -> Vec<String> {
+    let mut crd = definition_of(case);
+    prepare::read_schemas(&mut crd).unwrap();
+    prepare::default(&mut crd);
+    let errors = if case["op"] == "create" {
+        prepare::create(&mut crd);
+        validate::create(&crd)
+    } else {
+        prepare::update(&mut crd, &case["old"]);
+        validate::update(&crd, &case["old"], |_| Ok(()))
+    };
+    found(&errors)
 }
 
-#[test]
-fn objects_under_rules_are_answered_as_recorded() {
-    let all: Value = serde_json::from_str(&read("rule_object_definitions.json")).unwrap();
-    let definitions: BTreeMap<String, Definition> = all["definitions"]
+/// What cases of objects refer to.
+struct Objects {
+    definitions: BTreeMap<String, Definition>,
+    olds: Value,
+}
+
+static OBJECTS: LazyLock<Objects> = LazyLock::new(|| {
+    let mut all: Value = serde_json::from_str(&read("rule_object_definitions.json")).unwrap();
+    let definitions = all["definitions"]
         .as_object()
         .unwrap()
         .iter()
@@ -147,44 +152,45 @@ fn objects_under_rules_are_answered_as_recorded() {
             (name.clone(), Definition::read(&crd).unwrap())
         })
         .collect();
-    compare("rule_objects.jsonl", 750, |case| {
-        let definition = &definitions[case["definition"].as_str().unwrap()];
-        let version = definition.version("v1").unwrap();
-        let mut old = case.get("old").map(|name| all["olds"][name.as_str().unwrap()].clone());
-        let mut body = case.get("body").or(old.as_ref()).unwrap().clone();
-        if let Some(patch) = case.get("patch") {
-            merge(&mut body, patch);
+    Objects { definitions, olds: all["olds"].take() }
+});
+
+fn object_answer(case: &Value) -> Vec<String> {
+    let definition = &OBJECTS.definitions[case["definition"].as_str().unwrap()];
+    let version = definition.version("v1").unwrap();
+    let mut old = case.get("old").map(|name| OBJECTS.olds[name.as_str().unwrap()].clone());
+    let mut body = case.get("body").or(old.as_ref()).unwrap().clone();
+    if let Some(patch) = case.get("patch") {
+        merge(&mut body, patch);
+    }
+    let json = object::read_json(body.to_string().as_bytes()).unwrap();
+    let mut body = object::decode(definition, version, json).unwrap().object;
+    if let Some(old) = &mut old {
+        object::complete(version, old).unwrap();
+    }
+    if version.status {
+        // Each endpoint writes its part.
+        let is_status = case["op"] == "status";
+        let status = if is_status {
+            body.get("status").cloned()
+        } else {
+            old.as_ref().and_then(|old| old.get("status").cloned())
+        };
+        if is_status {
+            body = old.clone().unwrap();
         }
-        let json = object::read_json(body.to_string().as_bytes()).unwrap();
-        let mut body = object::decode(definition, version, json).unwrap().object;
-        if let Some(old) = &mut old {
-            object::complete(version, old).unwrap();
+        body.as_object_mut().unwrap().remove("status");
+        if let Some(status) = status {
+            body["status"] = status;
         }
-        if version.status {
-            // Each endpoint writes its part.
-            let is_status = case["op"] == "status";
-            let status = if is_status {
-                body.get("status").cloned()
-            } else {
-                old.as_ref().and_then(|old| old.get("status").cloned())
-            };
-            if is_status {
-                body = old.clone().unwrap();
-            }
-            body.as_object_mut().unwrap().remove("status");
-            if let Some(status) = status {
-                body["status"] = status;
-            }
-        }
-        let outcome = object::validate(definition, version, &body, old.as_ref());
-        let mut answer = found(&outcome.errors);
-        answer.extend(sorted_warnings(outcome.warnings));
-        answer
-    });
+    }
+    let outcome = object::validate(definition, version, &body, old.as_ref());
+    let mut answer = found(&outcome.errors);
+    answer.extend(sorted_warnings(outcome.warnings));
+    answer
 }
 
 /// The largest lists for which kube-apiserver takes each rule.
-#[test]
 fn what_has_answers_is_as_large_as_a_truth() {
     for (rule, most) in [
         ("self.all(x, has(x.s) == has(x.t))", 1_666_666),

@@ -4,8 +4,6 @@
 //! descriptions; `tables/lists.jsonl` whole tables; every other file objects with
 //! the cells that their row had at the second `now`.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -15,14 +13,13 @@ use sternpost_registry::{
     kinds::strategy,
     table::{self, Definitions, IncludeObject, ListMeta},
 };
+use sternpost_testkit::recorded::Suite;
 
-fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
+use crate::{lines, named, same};
 
 fn read(file: &str) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables").join(file);
-    lines(&std::fs::read_to_string(path).unwrap())
+    lines(&std::fs::read_to_string(path).unwrap()).collect()
 }
 
 fn group_and_kind(object: &Value) -> (&str, &str) {
@@ -34,109 +31,121 @@ fn now(case: &Value) -> Timestamp {
     Timestamp::from_unix(case["now"].as_i64().unwrap(), 0)
 }
 
-#[test]
-fn every_served_kind_has_upstream_s_columns() {
-    let kinds = read("columns.jsonl");
-    assert_eq!(kinds.len(), 62);
-    for kind in kinds {
-        let columns = strategy(kind["group"].as_str().unwrap(), kind["kind"].as_str().unwrap()).columns;
-        let columns: Vec<Value> = columns
-            .iter()
-            .map(|column| {
-                let mut definition = column.definition();
-                let description = definition.as_object_mut().unwrap().remove("description").unwrap();
-                assert!(description.as_str().unwrap().len() > 3, "{}: {}", kind["kind"], column.name);
-                definition
-            })
-            .collect();
-        assert_eq!(Value::Array(columns), kind["columns"], "{}", kind["kind"]);
-    }
-}
+const FILES: [&str; 15] = [
+    "admission",
+    "batch",
+    "certificates",
+    "core",
+    "events",
+    "hpa",
+    "misc",
+    "networking",
+    "nodes",
+    "pods",
+    "policy",
+    "services",
+    "storage",
+    "volumes",
+    "workloads",
+];
 
-#[test]
-fn cells_are_those_upstream_shows() {
-    let (mut cases, mut wrong, mut kinds) = (0, Vec::new(), BTreeSet::new());
-    for file in [
-        "admission",
-        "batch",
-        "certificates",
-        "core",
-        "events",
-        "hpa",
-        "misc",
-        "networking",
-        "nodes",
-        "pods",
-        "policy",
-        "services",
-        "storage",
-        "volumes",
-        "workloads",
+pub fn add(suite: &mut Suite) {
+    suite.group("columns", 62, read("columns.jsonl").into_iter().map(|case| named(case, "kind", columns)));
+    let cases: Vec<(&str, Value)> = FILES
+        .iter()
+        .flat_map(|file| read(&format!("{file}.jsonl")).into_iter().map(|case| (*file, case)))
+        .collect();
+    let kinds: BTreeSet<String> =
+        cases.iter().map(|(_, case)| format!("{:?}", group_and_kind(&case["object"]))).collect();
+    suite.test("cells are of 61 kinds", move || assert_eq!(kinds.len(), 61));
+    let cells = cases.into_iter().map(|(file, case)| {
+        let (name, check) = named(case, "case", cells);
+        (format!("{file}/{name}"), check)
+    });
+    suite.group("cells", 382, cells);
+    suite.group("lists", 6, read("lists.jsonl").into_iter().map(|case| named(case, "kind", whole_table)));
+    let bookmarks = read("bookmarks.jsonl")
+        .into_iter()
+        .map(|case| (case["object"]["kind"].as_str().unwrap().to_owned(), move || bookmark(&case)));
+    suite.group("bookmarks", 60, bookmarks);
+    for (name, test) in [
+        (
+            "kinds_without_columns_show_their_name_and_when_they_were_made",
+            kinds_without_columns_show_their_name_and_when_they_were_made as fn(),
+        ),
+        ("answers_of_create_only_resources_are_no_tables", answers_of_create_only_resources_are_no_tables),
+        ("include_object_takes_four_values", include_object_takes_four_values),
+        ("partial_objects_keep_their_metadata_only", partial_objects_keep_their_metadata_only),
+        ("objects_of_the_wrong_shape_still_make_a_row", objects_of_the_wrong_shape_still_make_a_row),
     ] {
-        for case in read(&format!("{file}.jsonl")) {
-            let object = &case["object"];
-            let (group, kind) = group_and_kind(object);
-            let cells = table::cells(strategy(group, kind), object, now(&case));
-            let row = table::row(strategy(group, kind), object, cells, IncludeObject::None);
-            let expected = json!({"cells": case["cells"], "conditions": case["conditions"]});
-            let actual = json!({"cells": row["cells"], "conditions": row["conditions"]});
-            if actual != expected {
-                wrong.push(format!("{file}: {}\n  expected {expected}\n  actual   {actual}", case["case"]));
-            }
-            kinds.insert(format!("{group}/{kind}"));
-            cases += 1;
-        }
+        suite.test(name, test);
     }
-    assert!(wrong.is_empty(), "{} of {cases} wrong:\n{}", wrong.len(), wrong.join("\n"));
-    assert_eq!((cases, kinds.len()), (CASES, KINDS));
 }
 
-const CASES: usize = 382;
-const KINDS: usize = 61;
+/// A served kind has upstream's columns.
+fn columns(kind: &Value) -> Result<(), String> {
+    let columns = strategy(kind["group"].as_str().unwrap(), kind["kind"].as_str().unwrap()).columns;
+    let columns: Vec<Value> = columns
+        .iter()
+        .map(|column| {
+            let mut definition = column.definition();
+            let description = definition.as_object_mut().unwrap().remove("description").unwrap();
+            assert!(description.as_str().unwrap().len() > 3, "{}", column.name);
+            definition
+        })
+        .collect();
+    same(&Value::Array(columns), &kind["columns"])
+}
 
-#[test]
-fn whole_tables_are_those_upstream_sends() {
-    for case in read("lists.jsonl") {
-        let (group, kind) = (case["group"].as_str().unwrap(), case["kind"].as_str().unwrap());
-        let expected = &case["table"];
-        let list_meta = ListMeta {
-            resource_version: "x",
-            continue_token: expected["metadata"]["continue"].as_str().unwrap_or_default(),
-            remaining_item_count: expected["metadata"]["remainingItemCount"].as_i64(),
-        };
-        let include = IncludeObject::parse(case["include"].as_str().unwrap()).unwrap();
-        let items = case["items"].as_array().unwrap();
-        for definitions in [Definitions::Send, Definitions::Omit] {
-            let mut table =
-                table::table(strategy(group, kind), items, &list_meta, include, definitions, now(&case));
-            let sent = table["columnDefinitions"].take();
-            match definitions {
-                Definitions::Send => {
-                    assert_eq!(expected["columnDefinitions"], sent.as_array().unwrap().len());
-                }
-                Definitions::Omit => assert_eq!(sent, Value::Null),
+/// Cells are those that upstream shows.
+fn cells(case: &Value) -> Result<(), String> {
+    let object = &case["object"];
+    let (group, kind) = group_and_kind(object);
+    let cells = table::cells(strategy(group, kind), object, now(case));
+    let row = table::row(strategy(group, kind), object, cells, IncludeObject::None);
+    same(
+        &json!({"cells": row["cells"], "conditions": row["conditions"]}),
+        &json!({"cells": case["cells"], "conditions": case["conditions"]}),
+    )
+}
+
+/// A whole table is the one that upstream sends.
+fn whole_table(case: &Value) -> Result<(), String> {
+    let (group, kind) = (case["group"].as_str().unwrap(), case["kind"].as_str().unwrap());
+    let expected = &case["table"];
+    let list_meta = ListMeta {
+        resource_version: "x",
+        continue_token: expected["metadata"]["continue"].as_str().unwrap_or_default(),
+        remaining_item_count: expected["metadata"]["remainingItemCount"].as_i64(),
+    };
+    let include = IncludeObject::parse(case["include"].as_str().unwrap()).unwrap();
+    let items = case["items"].as_array().unwrap();
+    for definitions in [Definitions::Send, Definitions::Omit] {
+        let mut table =
+            table::table(strategy(group, kind), items, &list_meta, include, definitions, now(case));
+        let sent = table["columnDefinitions"].take();
+        match definitions {
+            Definitions::Send => {
+                assert_eq!(expected["columnDefinitions"], sent.as_array().unwrap().len());
             }
-            table["columnDefinitions"] = expected["columnDefinitions"].clone();
-            assert_eq!(&table, expected, "{kind} {include:?}");
+            Definitions::Omit => assert_eq!(sent, Value::Null),
         }
+        table["columnDefinitions"] = expected["columnDefinitions"].clone();
+        same(&table, expected)?;
     }
+    Ok(())
 }
 
 /// Bookmarks have a row too, of an object with no more than a resource version.
-#[test]
-fn empty_objects_have_the_cells_of_upstream_s_bookmarks() {
-    let cases = read("bookmarks.jsonl");
-    assert_eq!(cases.len(), 60);
-    for case in cases {
-        let (group, kind) = group_and_kind(&case["object"]);
-        for object in [&case["object"], &json!({"metadata": {}}), &json!({}), &json!(null)] {
-            let cells = table::cells(strategy(group, kind), object, now(&case));
-            assert_eq!(Value::Array(cells), case["cells"], "{group} {kind}");
-        }
+fn bookmark(case: &Value) -> Result<(), String> {
+    let (group, kind) = group_and_kind(&case["object"]);
+    for object in [&case["object"], &json!({"metadata": {}}), &json!({}), &json!(null)] {
+        let cells = table::cells(strategy(group, kind), object, now(case));
+        same(&Value::Array(cells), &case["cells"])?;
     }
+    Ok(())
 }
 
-#[test]
 fn kinds_without_columns_show_their_name_and_when_they_were_made() {
     let object = json!({"metadata": {"name": "a", "creationTimestamp": "2026-01-02T03:04:05Z"}});
     let cells = table::cells(strategy("example.com", "Thing"), &object, Timestamp::from_unix(0, 0));
@@ -145,7 +154,6 @@ fn kinds_without_columns_show_their_name_and_when_they_were_made() {
     assert_eq!(columns.iter().map(|column| column.name).collect::<Vec<_>>(), ["Name", "Created At"]);
 }
 
-#[test]
 fn answers_of_create_only_resources_are_no_tables() {
     for (group, kind, tabular) in [
         ("", "Pod", true),
@@ -162,7 +170,6 @@ fn answers_of_create_only_resources_are_no_tables() {
     }
 }
 
-#[test]
 fn include_object_takes_four_values() {
     for (text, parsed) in [
         ("", IncludeObject::Metadata),
@@ -179,7 +186,6 @@ fn include_object_takes_four_values() {
     assert!(IncludeObject::parse("none").is_err());
 }
 
-#[test]
 fn partial_objects_keep_their_metadata_only() {
     let object = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {}});
     let partial =
@@ -198,7 +204,6 @@ fn partial_objects_keep_their_metadata_only() {
 
 /// Whatever is stored, `get` answers: every field of every recorded object is
 /// replaced in turn by values of other types.
-#[test]
 fn objects_of_the_wrong_shape_still_make_a_row() {
     let nonsense = [json!(null), json!(-1), json!("x"), json!([{}, "y", 3]), json!({"a": 1}), json!(1e300)];
     for file in

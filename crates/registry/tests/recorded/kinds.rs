@@ -7,8 +7,6 @@
 //! `ignore` lists dotted paths (`*` for any item) that the rules do not decide,
 //! such as what allocators set; `metadata` is never compared. `unordered` says
 //! that upstream walks a map in random order.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
-
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
@@ -17,28 +15,20 @@ use sternpost_registry::{
     kinds::{certificate_signing_request, strategy},
     object::Fields,
 };
+use sternpost_testkit::recorded::Suite;
 
-#[test]
-fn kinds_answer_as_recorded() {
+use crate::{lines, named};
+
+pub fn add(suite: &mut Suite) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds");
-    let mut failures = Vec::new();
-    let mut checked = 0;
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|extension| extension != "jsonl") {
-            continue;
-        }
-        let family = path.file_stem().unwrap().to_string_lossy().into_owned();
-        for (index, line) in fs::read_to_string(&path).unwrap().lines().enumerate() {
-            let case: Value = serde_json::from_str(line).unwrap();
-            if let Err(difference) = check(&case) {
-                failures.push(format!("{family}:{} {}\n{difference}", index + 1, case.text("name")));
-            }
-            checked += 1;
-        }
+    let mut paths: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    paths.sort();
+    for path in paths {
+        let family = path.file_stem().unwrap().to_string_lossy();
+        let text = fs::read_to_string(&path).unwrap();
+        suite.group(&family, 1, lines(&text).map(|case| named(case, "name", check)));
     }
-    assert!(checked > 0);
-    assert!(failures.is_empty(), "{} of {checked} differ\n{}", failures.len(), failures.join("\n"));
 }
 
 fn check(case: &Value) -> Result<(), String> {

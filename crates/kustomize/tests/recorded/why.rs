@@ -7,15 +7,13 @@
 //! programs print. `UPDATE_WHY=1` writes new answers down, to be read before
 //! they are kept.
 
-// Helpers outside `#[test]` functions fail the test the same way.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::indexing_slicing)]
-
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use sternpost_kustomize::files::{Command, FetchError, Fetcher, MemoryFiles, Ran, Repository, Runner};
 use sternpost_kustomize::{Environment, HelmOptions, Options, Pattern, PluginOptions, build};
+use sternpost_testkit::recorded::Suite;
 
 const ROOT: &str = "/work";
 
@@ -31,31 +29,29 @@ struct Case {
     answer: String,
 }
 
-#[test]
-fn every_field_is_told_who_wrote_it() {
-    let update = std::env::vars().any(|(name, _)| name == "UPDATE_WHY");
+pub fn add(suite: &mut Suite) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/why");
     let mut paths: Vec<PathBuf> =
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    let (mut ran, mut wrong) = (0, Vec::new());
-    for path in paths {
-        let mut rewritten = String::new();
-        for case in parse(&std::fs::read_to_string(&path).unwrap()) {
-            let ours = answer(&case);
-            ran += 1;
-            if ours != case.answer {
-                println!("=== {}\n--- expected\n{}--- ours\n{ours}", case.name, case.answer);
-                wrong.push(case.name.clone());
-            }
-            let _ = write!(rewritten, "{}>>\n{ours}", case.given);
-        }
-        if update {
-            std::fs::write(path, rewritten).unwrap();
-        }
+    if std::env::vars().any(|(name, _)| name == "UPDATE_WHY") {
+        paths.iter().for_each(|path| update(path));
     }
-    assert!(update || wrong.is_empty(), "answers differ:\n{}", wrong.join("\n"));
-    assert!(ran >= 40, "{ran} cases");
+    let cases = paths.iter().flat_map(|path| parse(&std::fs::read_to_string(path).unwrap()));
+    suite.group("why", 40, cases.map(|case| (case.name.clone(), move || same(&case))));
+}
+
+fn update(path: &Path) {
+    let mut rewritten = String::new();
+    for case in parse(&std::fs::read_to_string(path).unwrap()) {
+        let _ = write!(rewritten, "{}>>\n{}", case.given, answer(&case));
+    }
+    std::fs::write(path, rewritten).unwrap();
+}
+
+fn same(case: &Case) -> Result<(), String> {
+    let ours = answer(case);
+    if ours == case.answer { Ok(()) } else { Err(format!("--- expected\n{}--- ours\n{ours}", case.answer)) }
 }
 
 fn parse(text: &str) -> Vec<Case> {

@@ -1,11 +1,12 @@
 //! What kube-apiserver 1.36.4 did to objects and their managedFields, write by write.
 
-use crate::replay::EPOCH;
+use crate::kinds::EPOCH;
 use serde_json::{Map, Value, json};
 use sternpost_apply::{ResetFields, Versions, Writer, apply, scale, update};
 use sternpost_schema::topology::Type;
+use sternpost_testkit::recorded::Suite;
 
-const RECORDED: &str = include_str!("../recorded/server.jsonl");
+const RECORDED: &str = include_str!("server.jsonl");
 
 const DEPLOYMENT: &str = "io.k8s.api.apps.v1.Deployment";
 const POD: &str = "io.k8s.api.core.v1.Pod";
@@ -15,22 +16,24 @@ const CUSTOM: &str = "X";
 const CUSTOM_VERSIONS: [&str; 2] = ["applyrec.example.com/v1", "applyrec.example.com/v2"];
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
-#[test]
-fn every_recorded_write_gives_the_recorded_owners_and_object() {
-    let mut steps = 0;
-    for line in RECORDED.lines() {
-        let case: Value = serde_json::from_str(line).unwrap();
-        let mut live = None;
-        for (number, step) in case["steps"].as_array().unwrap().iter().enumerate() {
-            let at = format!("{} step {number}: {}", case["case"], step["op"]);
-            check(&case, step, live.as_ref(), &at);
-            if let Some(after) = step.get("after") {
-                live = Some(after.clone());
-            }
-            steps += 1;
+/// Every sequence of writes gives the recorded owners and object.
+pub fn add(suite: &mut Suite) {
+    let cases: Vec<Value> = RECORDED.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let steps: usize = cases.iter().map(|case| case["steps"].as_array().unwrap().len()).sum();
+    suite.test("server has at least 140 writes", move || assert!(steps >= 140, "only {steps}"));
+    let named = |case: Value| (case["case"].as_str().unwrap().to_owned(), move || writes(&case));
+    suite.group("server", 13, cases.into_iter().map(named));
+}
+
+fn writes(case: &Value) -> Result<(), String> {
+    let mut live = None;
+    for (number, step) in case["steps"].as_array().unwrap().iter().enumerate() {
+        check(case, step, live.as_ref(), &format!("step {number}: {}", step["op"]));
+        if let Some(after) = step.get("after") {
+            live = Some(after.clone());
         }
     }
-    assert!(steps >= 140, "only {steps} steps");
+    Ok(())
 }
 
 fn check(case: &Value, step: &Value, live: Option<&Value>, at: &str) {
@@ -49,7 +52,7 @@ fn check(case: &Value, step: &Value, live: Option<&Value>, at: &str) {
         now,
         reset: &reset,
     };
-    let custom = case.get("schema").map(crate::replay::kind);
+    let custom = case.get("schema").map(crate::kinds::kind);
     let kind = Kind { definition: &definition, api_version: &api_version, custom: custom.as_ref() };
 
     if step["op"] == "found" {

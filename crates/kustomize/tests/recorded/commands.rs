@@ -4,11 +4,7 @@
 //!
 //! `tests/cases/pending-commands` lists cases whose answers differ. A case that
 //! is not listed must be equal; one that is listed must not be, so that the list
-//! stays true. `KUSTOMIZE_CASE=part-of-a-name` runs some cases and shows both
-//! answers.
-
-// Helpers outside `#[test]` functions fail the test the same way.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::indexing_slicing)]
+//! stays true.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,6 +12,7 @@ use std::path::Path;
 use base64::Engine;
 use sternpost_kustomize::command::{Answer, Surroundings, run};
 use sternpost_kustomize::files::{MemoryFiles, Nothing};
+use sternpost_testkit::recorded::Suite;
 
 const ROOT: &str = "/tmp/case/work";
 const TOPICS: [&str; 5] = ["cfg-", "create-", "edit-", "localize-", "version-"];
@@ -32,47 +29,38 @@ struct Case {
     answers: BTreeMap<String, String>,
 }
 
-#[test]
-fn answers_are_those_of_kustomize() {
-    let only = std::env::vars().find(|(name, _)| name == "KUSTOMIZE_CASE").map(|(_, value)| value);
+pub fn add(suite: &mut Suite) {
     let pending: BTreeSet<String> = read("pending-commands").lines().map(str::to_owned).collect();
-    let mut counts: BTreeMap<String, (u32, u32)> = BTreeMap::new();
-    let (mut wrong, mut right_again) = (Vec::new(), Vec::new());
-    for case in cases() {
-        if only.as_ref().is_some_and(|only| !case.name.contains(only.as_str())) {
-            continue;
+    let checks = cases().into_iter().map(|case| {
+        let pending = pending.contains(&case.name);
+        (case.name.clone(), move || same(&case, pending))
+    });
+    suite.group("command", 480, checks);
+    suite.test(
+        "a_fetched_document_goes_to_the_file_that_is_named",
+        a_fetched_document_goes_to_the_file_that_is_named,
+    );
+    suite.test("a_repeated_patch_is_told_with_its_target", a_repeated_patch_is_told_with_its_target);
+}
+
+fn same(case: &Case, pending: bool) -> Result<(), String> {
+    let (expected, ours) = (expected(case), answer(case));
+    let same = if case.unstable { ours["exit"] == expected["exit"] } else { ours == expected };
+    match (same, pending) {
+        (true, true) => Err("it is no longer pending".to_owned()),
+        (false, false) => {
+            let text =
+                |answer: &BTreeMap<String, String>, part: &str| answer.get(part).cloned().unwrap_or_default();
+            let parts: BTreeSet<&String> = ours.keys().chain(expected.keys()).collect();
+            let differing = parts.into_iter().filter(|part| text(&ours, part) != text(&expected, part));
+            let told = differing.map(|part| {
+                let (expected, ours) = (text(&expected, part), text(&ours, part));
+                format!("--- {part} of kustomize:\n{expected}--- {part} of ours:\n{ours}")
+            });
+            Err(format!("{}\n{}", case.command, told.collect::<String>()))
         }
-        let expected = expected(&case);
-        let ours = answer(&case);
-        let same = if case.unstable { ours["exit"] == expected["exit"] } else { ours == expected };
-        if !same && only.is_some() {
-            println!("=== {}: {}", case.name, case.command);
-            for part in ours.keys().chain(expected.keys()).collect::<BTreeSet<_>>() {
-                let text = |answer: &BTreeMap<String, String>| answer.get(part).cloned().unwrap_or_default();
-                if text(&ours) != text(&expected) {
-                    println!(
-                        "--- {part} of kustomize:\n{}--- {part} of ours:\n{}",
-                        text(&expected),
-                        text(&ours)
-                    );
-                }
-            }
-        }
-        let count = counts.entry(case.name.split('/').next().unwrap().to_owned()).or_default();
-        count.0 += u32::from(same);
-        count.1 += 1;
-        match (same, pending.contains(&case.name)) {
-            (true, true) => right_again.push(case.name),
-            (false, false) => wrong.push(case.name),
-            _ => {}
-        }
+        _ => Ok(()),
     }
-    for (topic, (same, all)) in &counts {
-        println!("{topic}: {same} of {all}");
-    }
-    assert!(wrong.is_empty(), "answers differ:\n{}", wrong.join("\n"));
-    assert!(right_again.is_empty(), "no longer pending:\n{}", right_again.join("\n"));
-    assert!(!counts.is_empty(), "no case was run");
 }
 
 fn read(name: &str) -> String {
@@ -298,7 +286,6 @@ impl sternpost_kustomize::files::Runner for Kubectl {
 
 /// A difference on purpose: kustomize takes the name of a file and prints to
 /// standard output all the same.
-#[test]
 fn a_fetched_document_goes_to_the_file_that_is_named() {
     let mut files = MemoryFiles::default();
     files.add_directory(ROOT);
@@ -325,7 +312,6 @@ fn a_fetched_document_goes_to_the_file_that_is_named() {
 
 /// A difference on purpose: where kustomize tells an address in memory of the
 /// target of a patch that is there already, ours tells the target.
-#[test]
 fn a_repeated_patch_is_told_with_its_target() {
     let mut files = MemoryFiles::default();
     files.add(format!("{ROOT}/kustomization.yaml"), "resources: []\n");

@@ -3,11 +3,7 @@
 //!
 //! `tests/cases/differences` lists cases whose answers differ on purpose, with
 //! the reason. A case that is not listed must be equal; one that is listed must
-//! not be, so that the list stays true. `KUSTOMIZE_CASE=part-of-a-name` runs some cases and shows both
-//! answers.
-
-// Helpers outside `#[test]` functions fail the test the same way.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::indexing_slicing)]
+//! not be, so that the list stays true.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,6 +11,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use sternpost_kustomize::files::{FileSystem, MemoryFiles, Nothing};
 use sternpost_kustomize::{Environment, Field, Options, Reorder, Restriction, Segment, build};
+use sternpost_testkit::recorded::Suite;
 
 const ROOT: &str = "/tmp/case/work";
 
@@ -42,48 +39,46 @@ struct Answer {
     stderr: String,
 }
 
-#[test]
-fn answers_are_those_of_kustomize() {
-    let only = std::env::vars().find(|(name, _)| name == "KUSTOMIZE_CASE").map(|(_, value)| value);
+pub fn add(suite: &mut Suite) {
     let list = read("differences");
     let differences: BTreeSet<&str> = list
         .lines()
         .filter(|line| !line.starts_with('#'))
         .map(|line| line.split_once(": ").expect("a case and its reason").0)
         .collect();
-    let (mut ran, mut wrong, mut same_again, mut different) = (0, Vec::new(), Vec::new(), 0);
-    for case in cases() {
-        if only.as_ref().is_some_and(|only| !case.name.contains(only.as_str())) {
-            continue;
-        }
-        let Some(options) = options(&case) else { continue };
-        ran += 1;
-        let ours = answer(&case, &options);
-        let same = if case.exit == 2 || case.exit == 124 || case.unstable {
-            (ours.exit != 0) == (case.exit != 0)
-        } else {
-            let stderr = without_go(&case.stderr);
-            ours == Answer { exit: case.exit, stdout: case.stdout.clone(), stderr }
-        };
-        if !same && only.is_some() {
-            println!("=== {}\n--- kustomize: {}\n{}{}", case.name, case.exit, case.stdout, case.stderr);
-            println!("--- ours: {}\n{}{}", ours.exit, ours.stdout, ours.stderr);
-        }
-        match (same, differences.contains(case.name.as_str())) {
-            (true, true) => same_again.push(case.name),
-            (false, true) => different += 1,
-            (false, false) => wrong.push(case.name),
-            (true, false) => {}
-        }
+    let built = cases().into_iter().filter_map(|case| Some((options(&case)?, case)));
+    let checks = built.map(|(options, case)| {
+        let differs = differences.contains(case.name.as_str());
+        (case.name.clone(), move || same(&case, &options, differs))
+    });
+    suite.group("build", 1_000, checks);
+    let built = cases().into_iter().filter_map(|case| Some((options(&case)?, case)));
+    let checks =
+        built.map(|(options, case)| (case.name.clone(), move || every_field_has_writers(&case, options)));
+    suite.group("writers of build", 1_000, checks);
+    suite.test("builds_at_once_answer_as_they_do_alone", builds_at_once_answer_as_they_do_alone);
+}
+
+/// Whether the answer is kustomize's, or another one on purpose.
+fn same(case: &Case, options: &Options, differs: bool) -> Result<(), String> {
+    let ours = answer(case, options);
+    let same = if case.exit == 2 || case.exit == 124 || case.unstable {
+        (ours.exit != 0) == (case.exit != 0)
+    } else {
+        let stderr = without_go(&case.stderr);
+        ours == Answer { exit: case.exit, stdout: case.stdout.clone(), stderr }
+    };
+    match (same, differs) {
+        (true, true) => Err("it is no longer different".to_owned()),
+        (false, false) => Err(format!(
+            "--- kustomize: {}\n{}{}--- ours: {}\n{}{}",
+            case.exit, case.stdout, case.stderr, ours.exit, ours.stdout, ours.stderr
+        )),
+        _ => Ok(()),
     }
-    println!("{ran} cases, {different} different on purpose, {} wrong", wrong.len());
-    assert!(wrong.is_empty(), "answers differ:\n{}", wrong.join("\n"));
-    assert!(same_again.is_empty(), "no longer different:\n{}", same_again.join("\n"));
-    assert!(ran > 0, "no case was run");
 }
 
 /// A build shares nothing with another one, so that a library may run many.
-#[test]
 fn builds_at_once_answer_as_they_do_alone() {
     const THREADS: usize = 8;
     /// Every so many cases, of all topics.
@@ -113,50 +108,36 @@ fn builds_at_once_answer_as_they_do_alone() {
 
 /// Asking who wrote what changes nothing, and every field has an answer that
 /// leads to a place in a file of the case.
-#[test]
-fn every_field_has_writers_at_places_that_are_there() {
-    let only = std::env::vars().find(|(name, _)| name == "KUSTOMIZE_CASE").map(|(_, value)| value);
-    let (mut built_cases, mut fields, mut wrong) = (0, 0, Vec::new());
-    for case in cases() {
-        if only.as_ref().is_some_and(|only| !case.name.contains(only.as_str())) {
-            continue;
+fn every_field_has_writers(case: &Case, options: Options) -> Result<(), String> {
+    let files = files(case);
+    let environment = Environment { files: &files, fetcher: &Nothing, runner: &Nothing };
+    let plain = build(environment, &options);
+    let told = build(environment, &Options { why: true, ..options });
+    let (plain, told) = match (plain, told) {
+        (Ok(plain), Ok(told)) => (plain, told),
+        (plain, told) => {
+            assert_eq!(plain.err(), told.err());
+            return Ok(());
         }
-        let Some(options) = options(&case) else { continue };
-        let files = files(&case);
-        let environment = Environment { files: &files, fetcher: &Nothing, runner: &Nothing };
-        let plain = build(environment, &options);
-        let told = build(environment, &Options { why: true, ..options });
-        let (plain, told) = match (plain, told) {
-            (Ok(plain), Ok(told)) => (plain, told),
-            (plain, told) => {
-                assert_eq!(plain.err(), told.err(), "{}", case.name);
-                continue;
-            }
-        };
-        built_cases += 1;
-        assert_eq!(plain.yaml(), told.yaml(), "{}", case.name);
-        assert!(plain.objects.iter().all(|object| object.why.is_empty()), "{}", case.name);
-        for object in &told.objects {
-            let mut expected = Vec::new();
-            leaves(&sternpost_yaml::from_str(&object.yaml).unwrap(), &mut Vec::new(), &mut expected);
-            let mut found: Vec<Vec<String>> = object.why.iter().map(path_of).collect();
-            fields += found.len();
-            expected.sort();
-            found.sort();
-            if expected != found {
-                wrong.push(format!("{}: {}: fields {found:?}, not {expected:?}", case.name, object.shown()));
-            }
-            for field in &object.why {
-                wrong.extend(
-                    problem(&case, &files, field)
-                        .map(|problem| format!("{}: {}: {problem}", case.name, object.why_text(field))),
-                );
-            }
+    };
+    assert_eq!(plain.yaml(), told.yaml());
+    assert!(plain.objects.iter().all(|object| object.why.is_empty()));
+    let mut wrong = Vec::new();
+    for object in &told.objects {
+        let mut expected = Vec::new();
+        leaves(&sternpost_yaml::from_str(&object.yaml).unwrap(), &mut Vec::new(), &mut expected);
+        let mut found: Vec<Vec<String>> = object.why.iter().map(path_of).collect();
+        expected.sort();
+        found.sort();
+        if expected != found {
+            wrong.push(format!("{}: fields {found:?}, not {expected:?}", object.shown()));
+        }
+        for field in &object.why {
+            let problem = problem(case, &files, field);
+            wrong.extend(problem.map(|problem| format!("{}: {problem}", object.why_text(field))));
         }
     }
-    println!("{built_cases} cases, {fields} fields");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(only.is_some() || fields > 10_000, "only {fields} fields");
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
 fn leaves(value: &serde_json::Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {

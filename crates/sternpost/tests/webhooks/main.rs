@@ -1,6 +1,6 @@
 //! Admission webhooks and the whole server.
 //!
-//! `webhooks/recorded.jsonl` holds what kube-apiserver 1.36.4 answered, and what it told webhooks that are
+//! `recorded.jsonl` holds what kube-apiserver 1.36.4 answered, and what it told webhooks that are
 //! scripted here as they were there. Ids, versions and times are told apart but not compared.
 
 #![allow(
@@ -15,8 +15,9 @@
 use std::{
     collections::HashMap,
     fs,
+    process::ExitCode,
     sync::{
-        Arc, Mutex,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -25,15 +26,18 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
+use sternpost_testkit::recorded::Suite;
+use tokio::runtime::Runtime;
 
+#[path = "../running/mod.rs"]
 mod running;
-#[path = "../../webhook/tests/server/mod.rs"]
+#[path = "../../../webhook/tests/server/mod.rs"]
 mod webhook;
 
 use running::{Answer, Server, short};
 use webhook::{Call, Identity, Reply};
 
-const RECORDED: &str = include_str!("webhooks/recorded.jsonl");
+const RECORDED: &str = include_str!("recorded.jsonl");
 
 /// What this server does otherwise, on purpose: the case, and the message it has instead.
 const OTHERWISE: [(&str, &str); 4] = [
@@ -318,24 +322,57 @@ async fn started(name: &str) -> Server {
     server
 }
 
-#[tokio::test]
-async fn webhooks_are_told_and_believed_as_upstream_does() {
-    let server = started("webhooks").await;
-    let mut hooks = Hooks::start(&server.own_config("")["caBundle"]).await;
-    let only = std::env::var("STERNPOST_WEBHOOKS").unwrap_or_default();
-    let (mut played, mut wrong) = (0, Vec::new());
-    for line in RECORDED.lines() {
+/// Cases that run side by side: they wait more than they work.
+const AT_A_TIME: usize = 4;
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
+/// Servers that no case is using, with the webhooks that they call.
+static FREE: Mutex<Vec<(Server, Hooks)>> = Mutex::new(Vec::new());
+
+/// Every recorded case is a test by its name.
+fn main() -> ExitCode {
+    let mut suite = Suite::default();
+    let cases = RECORDED.lines().map(|line| {
         let case: Value = serde_json::from_str(line).unwrap();
-        let name = case["name"].as_str().unwrap();
-        if !name.starts_with(&only) {
-            continue;
+        let name = case["name"].as_str().unwrap().to_owned();
+        (name.clone(), move || RUNTIME.block_on(recorded(&name, &case)))
+    });
+    suite.group("recorded", 350, cases);
+    suite.test("a_webhook_that_hangs_holds_up_nobody_else", || {
+        RUNTIME.block_on(a_webhook_that_hangs_holds_up_nobody_else());
+    });
+    suite.test("answers_without_end_and_patches_without_measure_are_refused", || {
+        RUNTIME.block_on(answers_without_end_and_patches_without_measure_are_refused());
+    });
+    suite.test("a_webhook_does_not_choose_where_objects_go", || {
+        RUNTIME.block_on(a_webhook_does_not_choose_where_objects_go());
+    });
+    suite.test("a_webhook_for_everything_can_be_got_rid_of", || {
+        RUNTIME.block_on(a_webhook_for_everything_can_be_got_rid_of());
+    });
+    suite.test("webhooks_that_are_switched_off_are_not_asked", || {
+        RUNTIME.block_on(webhooks_that_are_switched_off_are_not_asked());
+    });
+    let code = suite.at_a_time(AT_A_TIME).run();
+    FREE.lock().unwrap().drain(..).for_each(|(server, _)| server.stop());
+    code
+}
+
+/// Plays a case on a server that no other is using.
+async fn recorded(name: &str, case: &Value) -> Result<(), String> {
+    let free = FREE.lock().unwrap().pop();
+    let (server, mut hooks) = match free {
+        Some(free) => free,
+        None => {
+            let server = started(&format!("webhooks-{name}")).await;
+            let hooks = Hooks::start(&server.own_config("")["caBundle"]).await;
+            (server, hooks)
         }
-        played += 1;
-        wrong.extend(play(&server, &mut hooks, name, &case).await);
-    }
-    assert!(wrong.is_empty(), "{} of {played} are wrong:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(!only.is_empty() || played >= 350, "{played}");
-    server.stop();
+    };
+    let wrong = play(&server, &mut hooks, name, case).await;
+    FREE.lock().unwrap().push((server, hooks));
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
 /// What came otherwise than it was recorded.
@@ -473,7 +510,6 @@ fn named(name: &str) -> Value {
     json!({"metadata": {"name": name}})
 }
 
-#[tokio::test]
 async fn a_webhook_that_hangs_holds_up_nobody_else() {
     let server = Server::start("webhooks-hang").await;
     let (open, gate) = tokio::sync::watch::channel(false);
@@ -518,7 +554,6 @@ async fn a_webhook_that_hangs_holds_up_nobody_else() {
     server.stop();
 }
 
-#[tokio::test]
 async fn answers_without_end_and_patches_without_measure_are_refused() {
     let server = Server::start("webhooks-huge").await;
     let failed = "Internal error occurred: failed calling webhook \"huge.hooks.example.com\": ";
@@ -569,7 +604,6 @@ async fn answers_without_end_and_patches_without_measure_are_refused() {
     server.stop();
 }
 
-#[tokio::test]
 async fn a_webhook_does_not_choose_where_objects_go() {
     let server = Server::start("webhooks-redirect").await;
     let elsewhere = webhook::Server::replying(Reply::ok("{}")).await;
@@ -589,7 +623,6 @@ async fn a_webhook_does_not_choose_where_objects_go() {
     server.stop();
 }
 
-#[tokio::test]
 async fn a_webhook_for_everything_can_be_got_rid_of() {
     let server = Server::start_with("webhooks-all", &["--egress-allow", "127.0.0.1/32"]).await;
     let refused = json!({"url": "https://127.0.0.1:1/"});
@@ -622,7 +655,6 @@ async fn a_webhook_for_everything_can_be_got_rid_of() {
     server.stop();
 }
 
-#[tokio::test]
 async fn webhooks_that_are_switched_off_are_not_asked() {
     let flags = ["--disable-admission-plugins", "MutatingAdmissionWebhook,ValidatingAdmissionWebhook"];
     let server = Server::start_with("webhooks-off", &flags).await;
