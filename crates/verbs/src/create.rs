@@ -19,7 +19,7 @@ use crate::{
     names::{generate_name, new_uid},
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
-    registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status},
+    registry::{DryRun, Registry, Target, Writer, Written, invalid, storage_status},
 };
 
 /// How often a generated name may clash before the client is told to try again.
@@ -76,7 +76,7 @@ impl Registry {
 
         let generated = object.field("metadata").text("name").is_empty();
         let base = object.field("metadata").text("generateName").to_owned();
-        let claimless = target.served.custom().is_none() && target.served.strategy.allocation.is_none();
+        let claimless = target.served.life().is_none() && target.served.strategy.allocation.is_none();
         for attempt in 1..=NAME_ATTEMPTS {
             // Only what may have to be tried again is kept.
             let again = generated || !claimless;
@@ -115,9 +115,6 @@ impl Registry {
         self.begin(target, &mut object);
         writer.warn_all((served.strategy.early_warnings)(&object));
         (served.strategy.prepare_create)(&mut object);
-        if served.custom().is_some_and(|custom| custom.version.status) {
-            object.remove("status");
-        }
         let context = self.context(target, writer);
         (served.strategy.stamp_create)(&mut object, &context);
         let claimed = self.claim_for_new(target, &mut object, writer)?;
@@ -125,10 +122,7 @@ impl Registry {
         let mut errors = Errors::default();
         (served.strategy.validate_in_context)(&object, None, &context, &mut errors);
         object_meta::validate(&object, served.strategy, &mut errors);
-        (served.strategy.validate)(&object, &mut errors);
-        if let Some(custom) = served.custom() {
-            writer.warn_all(custom.check(&object, None, &mut errors));
-        }
+        writer.warn_all(served.check(&object, None, &mut errors));
         if !errors.is_empty() {
             return Err(invalid(target, &object, errors).into());
         }
@@ -146,7 +140,7 @@ impl Registry {
             if self.snapshot(served).get(target.namespace, &name).is_some() {
                 return Err(CreateError::Exists(name));
             }
-            let mut object = complete(served, object, None);
+            let mut object = served.complete(object, None);
             // Upstream refuses a version only where it would be stored.
             if !sent_version.is_empty() {
                 object.object_mut("metadata").set("resourceVersion", sent_version);
@@ -163,7 +157,7 @@ impl Registry {
         match self.commit_for(served, claimed, Transaction::create(key, kept)).await {
             Ok(revision) => {
                 let stored = self.written(target, &name, revision);
-                let object = complete(served, object, Some(revision));
+                let object = served.complete(object, Some(revision));
                 Ok(Written { object, stored, created: true })
             }
             // What was free a moment ago has been claimed by another.
@@ -228,14 +222,12 @@ impl Registry {
 
 /// Nothing new comes into a resource that is going away.
 fn refuse_while_ending(target: Target<'_>, object: &Value) -> Result<(), Status> {
-    match target.served.custom() {
-        Some(custom) if custom.definition.terminating => {
-            let why = "create not allowed while custom resource definition is terminating";
-            let name = object.field("metadata").text("name");
-            Err(Status::forbidden_because(target.resource_name(), name, why))
-        }
-        _ => Ok(()),
+    if !target.served.is_ending() {
+        return Ok(());
     }
+    let why = "create not allowed while custom resource definition is terminating";
+    let name = object.field("metadata").text("name");
+    Err(Status::forbidden_because(target.resource_name(), name, why))
 }
 
 enum CreateError {

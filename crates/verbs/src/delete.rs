@@ -17,7 +17,7 @@ use crate::{
     claims::Claimed,
     failure::Failure,
     list::{ListQuery, Selection},
-    registry::{DryRun, Registry, Target, Writer, complete, deleted_status, storage_status},
+    registry::{DryRun, Registry, Target, Writer, deleted_status, storage_status},
 };
 
 const ATTEMPTS: usize = 100;
@@ -175,7 +175,7 @@ impl Registry {
                 return self.begin_to_end(target, object, old, options).await;
             }
             if !current.field("spec").items("finalizers").is_empty() {
-                return Ok(Some(Deleted::Pending(complete(served, current, Some(old.revision)))));
+                return Ok(Some(Deleted::Pending(served.complete(current, Some(old.revision)))));
             }
         }
         let finalizers = finalizers(target, &current, options);
@@ -212,7 +212,7 @@ impl Registry {
                 if served.strategy.grace_period.is_some() {
                     self.mark(&mut last, &current, 0);
                 }
-                complete(served, last, Some(revision))
+                served.complete(last, Some(revision))
             }
         };
         Ok(Some(Deleted::Gone(answer)))
@@ -240,7 +240,7 @@ impl Registry {
                 Err(error) => return Err(storage_status(&error).into()),
             }
         }
-        Ok(Some(Deleted::Pending(complete(served, object, Some(revision)))))
+        Ok(Some(Deleted::Pending(served.complete(object, Some(revision)))))
     }
 
     /// Sets or shortens the time of deletion.

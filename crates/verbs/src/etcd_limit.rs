@@ -129,27 +129,17 @@ fn varint_bytes(number: usize) -> usize {
 
 /// `place` is namespace and name.
 fn key_bytes(served: &Served, (namespace, name): (&str, &str)) -> usize {
-    let (group, resource) = (&*served.id.group, &*served.id.resource);
-    let resource = match served.strategy.storage_prefix {
-        Some(prefix) => prefix.len(),
-        None if served.custom().is_some() => group.len() + 1 + resource.len(),
-        None => resource.len(),
-    };
     let namespace = if namespace.is_empty() { 0 } else { namespace.len() + 1 };
-    "/registry/".len() + resource + 1 + namespace + name.len()
+    "/registry/".len() + served.storage_prefix().len() + 1 + namespace + name.len()
 }
 
 /// The stored form of an object as etcd would hold it.
 fn value_bytes(served: &Served, kept: &[u8]) -> usize {
     let Some(mut object) = sternpost_cache::value_of(kept) else { return kept.len() };
     object.set("kind", served.kind());
-    let api_version = match served.custom() {
-        Some(custom) => format!("{}/{}", served.group(), custom.storage.name),
-        None => served.conversion().map_or_else(|| served.resource.gv.to_string(), |it| it.stored_as.into()),
-    };
-    object.set("apiVersion", api_version);
-    let is_json = served.custom().is_some() || !served.strategy.stored_as_protobuf;
-    let encoded = if is_json { None } else { sternpost_wire::object::encode(&object).ok() };
+    object.set("apiVersion", served.stored_api_version());
+    let encoded =
+        if served.is_stored_as_protobuf() { sternpost_wire::object::encode(&object).ok() } else { None };
     // A line of its own, in JSON.
     encoded.map_or_else(|| json_bytes(&object) + 1, |encoded| encoded.len())
 }

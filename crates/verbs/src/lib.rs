@@ -19,6 +19,7 @@ pub mod definitions;
 mod delete;
 mod etcd_limit;
 mod failure;
+pub mod form;
 pub mod index;
 mod list;
 pub mod names;

@@ -17,7 +17,7 @@ use crate::{
     create::Request,
     failure::Failure,
     ownership::{Ownership, in_served_version},
-    registry::{Registry, Target, Writer, Written, complete},
+    registry::{Registry, Target, Writer, Written},
     served::{Served, no_kind},
     typed::MAX_COMPLAINTS,
     update::{ATTEMPTS, Live, Part, check_named, modified, seen_version},
@@ -98,7 +98,7 @@ impl Registry {
     ) -> Result<Option<Written>, Failure> {
         let served = target.served;
         let current = self.loaded(served, old).await?;
-        let shown = complete(served, in_served_version(served, &current).into_owned(), Some(old.revision));
+        let shown = served.complete(in_served_version(served, &current).into_owned(), Some(old.revision));
         let object = self.changed(served, shown, request, writer).await?;
         check_named(target, &object)?;
         let version = object.field("metadata").text("resourceVersion");
@@ -250,8 +250,7 @@ fn retyped(
 /// The form in which rules and storage know an object of the served version.
 pub fn to_stored(served: &Served, mut object: Value) -> Value {
     let Some(conversion) = served.conversion() else { return object };
-    object.set("kind", &*served.resource.kind);
-    object.set("apiVersion", served.resource.gv.to_string());
+    served.set_type(&mut object);
     (conversion.to_stored)(&object)
 }
 

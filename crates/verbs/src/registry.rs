@@ -21,7 +21,7 @@ use sternpost_store::{CommitError, Revision, Store, Transaction};
 use crate::{
     admission::{self, Chain, Charges, Policies, Webhooks},
     claims::Claimed,
-    custom::{Callouts, NoCallouts},
+    custom::{Callouts, Life, NoCallouts},
     definitions,
     etcd_limit::ObjectSize,
     failure::Failure,
@@ -186,7 +186,7 @@ impl Registry {
         if [definitions::GROUP, admission::GROUP].contains(&served.group()) {
             return u64::MAX;
         }
-        let rules = served.custom().map(|custom| custom.version.rule_costs()).unwrap_or_default();
+        let rules = served.rule_costs();
         let policies = self.policies.costs_by_size(&served.resource);
         let conditions = self.webhooks.costs_by_size(&served.resource.plural);
         (rules + policies + conditions).of(bytes)
@@ -250,9 +250,7 @@ impl Registry {
         claimed: Claimed,
         mut transaction: Transaction,
     ) -> Result<Revision, CommitError> {
-        if let Some(custom) = served.custom() {
-            transaction.compares.push(custom.life.holds());
-        }
+        transaction.compares.extend(served.life().map(Life::holds));
         let committed = self.commit(claimed.join(transaction)).await;
         if let (true, Ok(revision)) = (definitions::is_definition(served), &committed) {
             self.served.customs.reaches(*revision).await;
@@ -273,10 +271,10 @@ impl Registry {
     /// After a conflict: whether the definition of a custom resource is another one now, so that
     /// trying again makes sense only from the beginning.
     pub(crate) async fn check_current(&self, served: &Served) -> Result<(), Failure> {
-        let Some(custom) = served.custom() else { return Ok(()) };
+        let Some(life) = served.life() else { return Ok(()) };
         // Not of the newest write of all: the table only ever gets as far as the newest definition.
         self.definitions_in_effect().await;
-        if custom.life.is_over() { Err(Failure::Superseded) } else { Ok(()) }
+        if life.is_over() { Err(Failure::Superseded) } else { Ok(()) }
     }
 
     /// Commits, and waits until reads show it.
@@ -315,23 +313,6 @@ pub(crate) fn invalid(target: Target<'_>, object: &Value, errors: Errors) -> Sta
         group = object.text("apiVersion").split_once('/').map_or(group, |(group, _)| group);
     }
     Status::invalid(group, kind, name, errors.into_causes())
-}
-
-/// The object in full: with kind, apiVersion and, if it has one, its version.
-pub(crate) fn complete(served: &Served, mut object: Value, revision: Option<Revision>) -> Value {
-    object.set("kind", &*served.resource.kind);
-    object.set("apiVersion", served.resource.gv.to_string());
-    if let Some(custom) = served.custom() {
-        sternpost_crd::object::fill_status(&custom.version, &mut object);
-    }
-    let metadata = object.object_mut("metadata");
-    match revision {
-        Some(revision) => metadata.set("resourceVersion", revision.to_string()),
-        None => {
-            metadata.remove("resourceVersion");
-        }
-    }
-    object
 }
 
 /// What a DELETE that removed the object says.

@@ -15,7 +15,7 @@ use crate::{
     failure::Failure,
     ownership::{KindVersions, Ownership},
     patch::{Patch, PatchRequest},
-    registry::{Registry, Target, Writer, Written, complete},
+    registry::{Registry, Target, Writer, Written},
     served::Served,
     update::{ATTEMPTS, Live, Part, Shown, check_named, check_uid, modified, seen_version},
 };
@@ -32,7 +32,7 @@ impl Registry {
     pub async fn scale(&self, target: Target<'_>) -> Result<Value, Status> {
         let object = self.get(target)?;
         let parent = self.loaded(target.served, &object).await?;
-        shown(target.served, &complete(target.served, parent, Some(object.revision)))
+        shown(target.served, &target.served.complete(parent, Some(object.revision)))
     }
 
     /// `scale` is how the scale of the target's kind is served; the answer is one.
@@ -52,7 +52,7 @@ impl Registry {
             let old = self.get(target)?;
             let current = self.loaded(target.served, &old).await?;
             let owners = current.field("metadata").get_field("managedFields");
-            let parent = complete(target.served, current.clone(), Some(old.revision));
+            let parent = target.served.complete(current.clone(), Some(old.revision));
             let mut live = match change {
                 // Where replicas were never counted, this is the beginning.
                 ScaleChange::Replace(_) => shown_or_none(target.served, &parent)?,

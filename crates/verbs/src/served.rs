@@ -3,31 +3,28 @@
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
-use serde_json::Value;
 use sternpost_apply::ResetFields;
-use sternpost_cache::{Object, ResourceId, object_key};
+use sternpost_cache::{ResourceId, object_key};
 use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
     gvk::{GroupVersion, GroupVersionKind},
     resource::{Resource, Scope},
 };
-use sternpost_registry::{
-    kinds::strategy,
-    strategy::{Conversion, Strategy},
-};
-use sternpost_schema::topology::Type;
+use sternpost_registry::{kinds::strategy, strategy::Strategy};
 
 use crate::{
     admission::{policy_rules, webhook_rules},
     custom::{Custom, Customs},
     definitions,
-    typed::{self, DecodeError, Decoded},
+    form::{BuiltIn, Form},
 };
 
 /// One resource of one version, with all that its verbs need to know.
 #[derive(Debug)]
 pub struct Served {
     pub resource: Arc<Resource>,
+    /// Of its objects.
+    pub api_version: Arc<str>,
     /// Where its objects are; versions of one resource share it.
     pub id: ResourceId,
     pub form: Form,
@@ -36,30 +33,12 @@ pub struct Served {
     resets: Vec<(&'static str, ResetFields)>,
 }
 
-/// What gives the objects of a resource their form.
-#[derive(Debug)]
-pub enum Form {
-    BuiltIn(BuiltIn),
-    Custom(Box<Custom>),
-}
-
-/// Types of the catalogue.
-#[derive(Debug)]
-pub struct BuiltIn {
-    /// The name of the type that is served.
-    pub definition: Arc<str>,
-    /// The type of the objects as they are stored.
-    pub stored_definition: Arc<str>,
-    /// How to get from one to the other, if they are not the same.
-    pub conversion: Option<Conversion>,
-    /// The kind of a subresource of a custom resource.
-    pub of_custom: bool,
-}
-
 impl Served {
     pub(crate) fn custom_of(resource: Arc<Resource>, id: ResourceId, custom: Custom) -> Self {
         let strategy = custom.strategy();
-        Self { resource, id, form: Form::Custom(Box::new(custom)), strategy, resets: resets(strategy) }
+        let api_version = resource.gv.to_string().into();
+        let form = Form::Custom(Box::new(custom));
+        Self { resource, api_version, id, form, strategy, resets: resets(strategy) }
     }
 
     pub fn kind(&self) -> &str {
@@ -83,118 +62,6 @@ impl Served {
     /// `{"kind":…,"apiVersion":…,`: what stands before an object's fields.
     pub fn head(&self) -> String {
         format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", self.resource.kind, self.resource.gv)
-    }
-
-    pub fn custom(&self) -> Option<&Custom> {
-        match &self.form {
-            Form::Custom(custom) => Some(custom),
-            Form::BuiltIn(_) => None,
-        }
-    }
-
-    /// Whether it is the kind of a subresource of a custom resource, whose server upstream is
-    /// another than that of the built-in ones.
-    pub fn is_of_custom(&self) -> bool {
-        matches!(&self.form, Form::BuiltIn(built_in) if built_in.of_custom)
-    }
-
-    /// How stored objects of a built-in kind become those of this version, if they are not.
-    pub fn conversion(&self) -> Option<Conversion> {
-        match &self.form {
-            Form::BuiltIn(built_in) => built_in.conversion,
-            Form::Custom(_) => None,
-        }
-    }
-
-    /// What lists of it are called.
-    pub fn list_kind(&self) -> String {
-        match &self.form {
-            Form::Custom(custom) => custom.definition.accepted.list_kind.clone(),
-            Form::BuiltIn(_) => format!("{}List", self.resource.kind),
-        }
-    }
-
-    /// Whether an object's stored bytes are what this version shows.
-    pub fn shows_stored(&self, object: &Object) -> bool {
-        match &self.form {
-            Form::BuiltIn(built_in) => built_in.conversion.is_none(),
-            Form::Custom(custom) => custom.shows_stored(object),
-        }
-    }
-
-    /// Reads JSON as an object of this kind.
-    pub fn decode(&self, bytes: &[u8]) -> Result<Decoded, DecodeError> {
-        match &self.form {
-            Form::BuiltIn(built_in) => self.with_schemas(typed::decode(bytes, &built_in.definition)?),
-            Form::Custom(custom) => custom.decode(bytes),
-        }
-    }
-
-    /// As [`Served::decode`], from JSON that was already read; fields come sorted.
-    pub fn decode_value(&self, value: Value) -> Result<Decoded, DecodeError> {
-        match &self.form {
-            Form::BuiltIn(built_in) => self.with_schemas(typed::decode_value(value, &built_in.definition)?),
-            Form::Custom(custom) => custom.decode_value(value),
-        }
-    }
-
-    /// As [`Served::decode_value`], for who still needs the JSON afterwards.
-    pub fn decode_borrowed(&self, value: &Value) -> Result<Decoded, DecodeError> {
-        match &self.form {
-            Form::BuiltIn(built_in) => {
-                self.with_schemas(typed::decode_borrowed(value, &built_in.definition)?)
-            }
-            Form::Custom(custom) => custom.decode_value(value.clone()),
-        }
-    }
-
-    /// Reads what a strategic patch made, as upstream's converter of untyped objects does: it takes whole
-    /// numbers for integers, and has other words for mistakes.
-    pub fn decode_converted(&self, value: &Value) -> Result<Decoded, DecodeError> {
-        let Form::BuiltIn(built_in) = &self.form else { return self.decode_borrowed(value) };
-        // Hardly ever is anything wrong.
-        self.decode_borrowed(value).or_else(|_| {
-            let whole = typed::with_whole_numbers(value, &built_in.definition);
-            self.decode_borrowed(&whole)
-                .map_err(|error| typed::mistake(&whole, &built_in.definition).map_or(error, DecodeError))
-        })
-    }
-
-    /// The schemas of a definition have a type that the catalogue's tables cannot express.
-    fn with_schemas(&self, decoded: Decoded) -> Result<Decoded, DecodeError> {
-        if definitions::is_definition(self) { definitions::with_schemas(decoded) } else { Ok(decoded) }
-    }
-
-    /// Gives an object of the served version its settled form.
-    pub fn settle(&self, object: &mut Value) {
-        match &self.form {
-            Form::BuiltIn(built_in) => typed::settle(object, &built_in.definition),
-            Form::Custom(_) => sternpost_crd::object::settle(object),
-        }
-    }
-
-    /// Gives an object the form in which it is stored.
-    pub fn settle_stored(&self, object: &mut Value) {
-        match &self.form {
-            Form::BuiltIn(built_in) => typed::settle(object, &built_in.stored_definition),
-            Form::Custom(_) => sternpost_crd::object::settle(object),
-        }
-    }
-
-    /// Warnings about an object that is well; the old one on update.
-    pub(crate) fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        match &self.form {
-            Form::BuiltIn(_) => (self.strategy.warnings)(object, old),
-            Form::Custom(_) => sternpost_crd::object::finalizer_warnings(object),
-        }
-    }
-
-    /// The type of its objects as merging sees it.
-    pub fn topology(&self) -> Type {
-        match &self.form {
-            Form::BuiltIn(built_in) => sternpost_builtin::topologies().of(&built_in.definition),
-            Form::Custom(custom) => custom.topology().clone(),
-        }
     }
 }
 
@@ -262,6 +129,7 @@ impl ServedResources {
             let Some(stored_definition) = sternpost_builtin::definition_name(&stored_as) else { continue };
             let served = Served {
                 resource: resource.clone(),
+                api_version: gv.to_string().into(),
                 id,
                 form: Form::BuiltIn(BuiltIn { definition, stored_definition, conversion, of_custom: false }),
                 strategy,
@@ -279,6 +147,7 @@ impl ServedResources {
             Resource { gv: kind.group_version(), kind: kind.kind.clone(), ..(*parent.resource).clone() };
         let stored_definition = definition.clone();
         Some(Served {
+            api_version: resource.gv.to_string().into(),
             resource: Arc::new(resource),
             id: parent.id.clone(),
             form: Form::BuiltIn(BuiltIn {

@@ -19,7 +19,7 @@ use crate::{
     list::version_number,
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
-    registry::{DryRun, Registry, Target, Writer, Written, complete, invalid, storage_status},
+    registry::{DryRun, Registry, Target, Writer, Written, invalid, storage_status},
     served::Served,
 };
 
@@ -226,17 +226,11 @@ impl Registry {
         match part {
             Part::Main => {
                 (served.strategy.prepare_update)(&mut object, current);
-                if served.custom().is_some_and(|custom| custom.version.status) {
-                    put_back(&mut object, current, "status");
-                }
                 (served.strategy.stamp_update)(&mut object, current, &context);
                 claimed = self.claim_for_changed(target, &mut object, current, writer)?;
                 put_managed_back(&mut object);
                 check_metadata(served, served.strategy.checks_again, &object, current, &mut errors);
-                (served.strategy.validate_update)(&object, current, &mut errors);
-                if let Some(custom) = served.custom() {
-                    writer.warn_all(custom.check(&object, Some(current), &mut errors));
-                }
+                writer.warn_all(served.check(&object, Some(current), &mut errors));
             }
             Part::Other { prepare, validate } => {
                 prepare(&mut object, current);
@@ -247,18 +241,12 @@ impl Registry {
             }
             Part::Status => {
                 keep_all_but_status(&mut object, current);
-                if served.custom().is_some() {
-                    put_back(&mut object, current, "metadata");
-                }
                 (served.strategy.prepare_status_update)(&mut object, current);
                 (served.strategy.stamp_update)(&mut object, current, &context);
                 put_managed_back(&mut object);
                 (served.strategy.validate_in_context)(&object, Some(current), &context, &mut errors);
                 check_metadata(served, served.strategy.status_checks_again, &object, current, &mut errors);
-                (served.strategy.validate_status_update)(&object, current, &mut errors);
-                if let Some(custom) = served.custom() {
-                    writer.warn_all(custom.check_status(&object, Some(current), &mut errors));
-                }
+                writer.warn_all(served.check_status(&object, current, &mut errors));
             }
         }
         if !errors.is_empty() {
@@ -297,7 +285,7 @@ impl Registry {
         let (encoded, object) = self.kept(served, object).await?;
         let unchanged = encoded == *old.stored();
         if unchanged || dry_run == DryRun::All {
-            let object = complete(served, object, Some(old.revision));
+            let object = served.complete(object, Some(old.revision));
             let stored = unchanged.then(|| old.clone());
             return Ok(Some(Written { object, stored, created: false }));
         }
@@ -324,7 +312,7 @@ impl Registry {
             Ok(revision) => {
                 let stored = self.written(target, target.name, revision);
                 let revision = if done { old.revision } else { revision };
-                let object = complete(served, object, Some(revision));
+                let object = served.complete(object, Some(revision));
                 Ok(Some(Written { object, stored, created: false }))
             }
             Err(CommitError::Conflict { .. }) => self.check_current(served).await.map(|()| None),
@@ -446,16 +434,6 @@ fn keep_identity(object: &mut Value, old: &Value) {
     }
 }
 
-/// What is written here does not count.
-fn put_back(object: &mut Value, old: &Value, field: &str) {
-    match old.get_field(field) {
-        Some(value) => object.set(field, value.clone()),
-        None => {
-            object.remove(field);
-        }
-    }
-}
-
 fn keep_all_but_status(object: &mut Value, old: &Value) {
     let status = object.remove("status");
     let metadata = object.remove("metadata");
@@ -489,9 +467,5 @@ fn storage_key(target: Target<'_>) -> String {
     } else {
         format!("{}/{}", target.namespace, target.name)
     };
-    let plural = &target.served.resource.plural;
-    match target.served.custom() {
-        Some(_) => format!("/registry/{}/{plural}/{place}", target.served.group()),
-        None => format!("/registry/{plural}/{place}"),
-    }
+    format!("/registry/{}/{place}", target.served.storage_prefix())
 }

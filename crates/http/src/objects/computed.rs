@@ -8,11 +8,7 @@ use sternpost_meta::{
     resource::Verb,
     status::{ResourceName, Status},
 };
-use sternpost_registry::{
-    field_selectors,
-    object::{Fields, FieldsMut},
-    strategy::Computed,
-};
+use sternpost_registry::{field_selectors, object::Fields, strategy::Computed};
 use sternpost_verbs::{Target, served::Served};
 
 use super::{Answer, options, representation::Shape};
@@ -36,8 +32,7 @@ pub fn respond(
                 let resource = ResourceName { group: served.group(), resource: kind.called };
                 Status::not_found(resource, target.name)
             })?;
-            found.set("apiVersion", served.resource.gv.to_string());
-            found.set("kind", served.kind());
+            served.set_type(&mut found);
             Ok(shape.object(request, served, &found, StatusCode::OK))
         }
         Verb::List => {

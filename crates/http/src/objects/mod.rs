@@ -91,14 +91,6 @@ pub fn stored_bytes(registry: &Registry, request: &Request, served: &Served) -> 
 /// How often a request is begun anew because the definition of its resource changed.
 const ATTEMPTS: usize = 10;
 
-/// What every answer about a deprecated kind says.
-fn deprecation(served: &Served) -> Option<String> {
-    if let Some(custom) = served.custom() {
-        return custom.definition.deprecation_warning(&custom.version);
-    }
-    served.strategy.deprecation.map(Into::into)
-}
-
 async fn respond(
     api: &Api,
     request: &Request,
@@ -109,7 +101,7 @@ async fn respond(
     let target = Target { served, namespace: path.namespace.unwrap_or_default(), name: path.name };
     if served.custom().is_some() {
         // Whatever else there is to say.
-        request.warnings.extend(deprecation(served));
+        request.warnings.extend(served.deprecation());
     }
     let handler = routed.handler.as_ref().map_err(|status| Status::clone(status))?;
     let subresource =
@@ -128,7 +120,7 @@ async fn respond(
         Handler::Main(verb) => verb,
     };
     if served.custom().is_none() {
-        request.warnings.extend(deprecation(served));
+        request.warnings.extend(served.deprecation());
     }
     if matches!(verb, Verb::Update | Verb::Patch) && path.name.is_empty() {
         return Err(Status::bad_request("name must be provided").into());

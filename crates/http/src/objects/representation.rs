@@ -104,7 +104,7 @@ impl Shape {
 
     /// One object, from the value a verb answered.
     pub fn object(self, request: &Request, served: &Served, object: &Value, code: StatusCode) -> Answer {
-        let object = from_stored(served, object);
+        let object = served.show_value(object.clone());
         let value = match self.transform {
             Transform::None => object,
             Transform::Metadata => table::partial_object_metadata(&object),
@@ -129,12 +129,7 @@ impl Shape {
         if self.sends_stored_bytes(served, object) {
             return Ok(self.bytes(request, served, object));
         }
-        let value = match served.custom() {
-            Some(custom) => {
-                registry.shown(custom, std::slice::from_ref(object)).await?.pop().unwrap_or_default()
-            }
-            None => object.value(),
-        };
+        let value = registry.loaded(served, object).await?;
         Ok(self.object(request, served, &value, StatusCode::OK))
     }
 
@@ -266,7 +261,8 @@ impl Listing {
         let meta = ListMeta { resource_version: &version, continue_token, remaining_item_count };
         let mut value = match self.shape.transform {
             Transform::Table(IncludeObject::Object) => {
-                let whole: Vec<Value> = items.iter().map(|item| in_full(served, item.clone())).collect();
+                let mut whole = items.to_vec();
+                whole.iter_mut().for_each(|item| served.set_type(item));
                 tabulated(served, whole.iter(), &meta, IncludeObject::Object, definitions, self.now)
             }
             Transform::Table(include) => {
@@ -306,10 +302,7 @@ impl Listing {
 
     /// A stored object as the served version has it, for [`Listing::shown`].
     pub fn stored(&self, object: &Object) -> Value {
-        match self.served.custom() {
-            Some(custom) => custom.shown_plainly(object),
-            None => item(&self.served, object),
-        }
+        self.served.show(object)
     }
 
     /// One item as it stands in the list.
@@ -369,38 +362,6 @@ pub fn check_accept(request: &Request, streams: bool) -> Result<(), Status> {
 /// An error in a form that the client accepts, else in JSON for people.
 pub fn error(request: &Request, status: &Status) -> Answer {
     whole(response::error(&request.headers, Spacing::wanted_by(request), status))
-}
-
-/// A stored object as this version shows it, in full.
-pub fn from_stored(served: &Served, object: &Value) -> Value {
-    let object = match served.conversion() {
-        Some(conversion) => {
-            let mut converted = conversion.show(object);
-            served.settle(&mut converted);
-            converted
-        }
-        None => object.clone(),
-    };
-    in_full(served, object)
-}
-
-fn in_full(served: &Served, mut object: Value) -> Value {
-    object.set("kind", &*served.resource.kind);
-    object.set("apiVersion", served.resource.gv.to_string());
-    object
-}
-
-/// As an item of a list, which has no kind of its own.
-fn item(served: &Served, object: &Object) -> Value {
-    match served.conversion() {
-        Some(_) => {
-            let mut value = from_stored(served, &object.value());
-            value.remove("kind");
-            value.remove("apiVersion");
-            value
-        }
-        None => object.value(),
-    }
 }
 
 /// Objects in full as a table, by the columns of their kind.

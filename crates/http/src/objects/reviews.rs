@@ -218,8 +218,7 @@ pub async fn token_request(
 /// As Go would write it: without what is empty, and with kind and apiVersion.
 fn finish(answer: &mut Value, served: &Served) {
     served.settle(answer);
-    answer.set("kind", served.kind());
-    answer.set("apiVersion", served.resource.gv.to_string());
+    served.set_type(answer);
 }
 
 /// Makes the token, writes into the request what it was made with, and returns

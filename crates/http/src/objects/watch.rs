@@ -69,7 +69,6 @@ pub async fn serve(
     let writer = Writer {
         shape,
         head: served.head(),
-        api_version: served.resource.gv.to_string().into(),
         served: served.clone(),
         columns_sent: false,
         clock: clock.clone(),
@@ -316,7 +315,6 @@ impl Bookmarks {
 struct Writer {
     shape: Shape,
     head: String,
-    api_version: Box<str>,
     served: Arc<Served>,
     columns_sent: bool,
     clock: Clock,
@@ -342,16 +340,8 @@ impl Writer {
         if self.sends_stored_bytes(object) {
             return self.write_json(out, kind, object);
         }
-        let mut value = match (self.served.custom(), self.served.conversion()) {
-            (Some(custom), _) => custom.shown_plainly(object),
-            (None, Some(conversion)) => {
-                let mut value = conversion.show(&object.value());
-                self.served.settle(&mut value);
-                value
-            }
-            (None, None) => object.value(),
-        };
-        self.complete(&mut value);
+        let mut value = self.served.show(object);
+        self.served.set_type(&mut value);
         out.extend_from_slice(&self.value_frame(kind.as_str(), value));
     }
 
@@ -417,18 +407,13 @@ impl Writer {
         }
         // As an object that nobody has filled in.
         self.served.settle(&mut value);
-        self.complete(&mut value);
+        self.served.set_type(&mut value);
         self.value_frame("BOOKMARK", value)
     }
 
     fn error(&self, status: &Status) -> Bytes {
         // A `Status` is strings and numbers: writing it cannot fail.
         self.encoded("ERROR", &serde_json::to_value(status).unwrap_or_default())
-    }
-
-    fn complete(&self, value: &mut Value) {
-        value.set("kind", self.served.kind());
-        value.set("apiVersion", &*self.api_version);
     }
 }
 

@@ -184,7 +184,6 @@ fn is_own_kind(attributes: &Attributes<'_>) -> bool {
 /// With kind and apiVersion, and in the order and emptiness that encoding gives it.
 pub(super) fn in_full(served: &Served, mut object: Value) -> Value {
     served.settle(&mut object);
-    object.set("kind", served.kind());
-    object.set("apiVersion", served.resource.gv.to_string());
+    served.set_type(&mut object);
     object
 }

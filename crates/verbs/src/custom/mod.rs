@@ -26,7 +26,7 @@ use sternpost_crd::{
 };
 use sternpost_meta::{field::Errors, status::Status};
 use sternpost_registry::{
-    object::FieldsMut,
+    object::{Fields, FieldsMut},
     strategy::{Generation, Strategy, Subresource},
 };
 use sternpost_schema::topology::Type;
@@ -117,9 +117,24 @@ static WITH_STATUS: Strategy = Strategy {
     status_checks_again: &[],
     qualified_finalizers: false,
     reset_fields: &[".status"],
+    prepare_create: |object| {
+        object.remove("status");
+    },
+    prepare_update: |object, old| put_back(object, old, "status"),
+    prepare_status_update: |object, old| put_back(object, old, "metadata"),
     subresources: &[Subresource::SCALE, Subresource::status(&[".metadata", ".spec"])],
     ..Strategy::of("", "")
 };
+
+/// What is written here does not count.
+fn put_back(object: &mut Value, old: &Value, field: &str) {
+    match old.get_field(field) {
+        Some(value) => object.set(field, value.clone()),
+        None => {
+            object.remove(field);
+        }
+    }
+}
 
 impl Custom {
     pub(crate) fn strategy(&self) -> &'static Strategy {
@@ -181,7 +196,7 @@ impl Custom {
 
 impl Registry {
     /// An object as it is stored, in the form that the kind's rules know.
-    pub(crate) async fn loaded(&self, served: &Served, object: &Object) -> Result<Value, Status> {
+    pub async fn loaded(&self, served: &Served, object: &Object) -> Result<Value, Status> {
         let Some(custom) = served.custom() else { return Ok(object.value()) };
         let mut shown = self.in_version(custom, vec![raw(custom, object)]).await?;
         Ok(shown.pop().unwrap_or_default())
@@ -199,8 +214,7 @@ impl Registry {
             return Ok((encode_in(&object, &custom.version.name), object));
         }
         let mut object = object;
-        object.set("kind", served.kind());
-        object.set("apiVersion", custom.api_version());
+        served.set_type(&mut object);
         let mut stored = self.to_storage(custom, object).await?;
         // As it would be read: what is stored is shown as it is.
         object::convert(&custom.definition, &custom.storage, &mut stored);
