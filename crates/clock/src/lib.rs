@@ -12,6 +12,7 @@
 //!
 //! This crate does not know what is timed.
 
+mod due;
 pub mod machine;
 pub mod manual;
 
@@ -26,6 +27,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 
+pub use crate::due::DueQueue;
 use crate::manual::{ManualClock, Waiting};
 
 /// The time of one server, and its randomness. Clones are the same clock.

@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::Value;
 use sternpost_cache::{Object, ResourceId};
-use sternpost_clock::machine;
+use sternpost_clock::{DueQueue, machine};
 use sternpost_registry::{
     kinds::api_service::{Availability, check_service},
     object::Fields,
@@ -70,7 +70,7 @@ pub async fn start(registry: Arc<Registry>, tasks: &Tasks, servers: Arc<dyn Serv
     let mut checking = Checking {
         checker,
         entries: BTreeMap::new(),
-        due: BTreeSet::new(),
+        due: DueQueue::default(),
         running: JoinSet::new(),
         begun: 0,
     };
@@ -82,7 +82,7 @@ pub async fn start(registry: Arc<Registry>, tasks: &Tasks, servers: Arc<dyn Serv
 struct Checking {
     checker: Arc<Checker>,
     entries: BTreeMap<Arc<str>, Entry>,
-    due: BTreeSet<(machine::Instant, Arc<str>)>,
+    due: DueQueue<machine::Instant, Arc<str>>,
     running: JoinSet<Checked>,
     /// Counts checks, so that the end of one that nobody waits for any more is told apart.
     begun: u64,
@@ -97,7 +97,6 @@ struct Entry {
     found: Option<Availability>,
     /// Checks in a row that failed.
     failures: u32,
-    due: machine::Instant,
     running: Option<(u64, AbortHandle)>,
     /// Whether something changed while it ran.
     is_wanted_again: bool,
@@ -128,7 +127,7 @@ impl Checking {
                 (Some(_), false) => surroundings = None,
                 _ => {}
             }
-            let next = self.due.first().map(|(due, _)| *due);
+            let next = self.due.next();
             tokio::select! {
                 news = api_services.next() => match news {
                     News::All(objects) => self.all(&objects),
@@ -148,7 +147,7 @@ impl Checking {
                         self.checked(checked);
                     }
                 },
-                () = machine::sleep_until(next.unwrap_or_else(machine::now)), if next.is_some() => self.begin_due(),
+                () = machine::until(next) => self.begin_due(),
             }
         }
     }
@@ -189,9 +188,8 @@ impl Checking {
                 return;
             }
         }
-        let (old, due) = (self.entries.remove(&name), machine::now());
+        let old = self.entries.remove(&name);
         let failures = old.map_or(0, |old| {
-            self.due.remove(&(old.due, name.clone()));
             // It is about what was true before.
             if let Some((_, running)) = old.running {
                 running.abort();
@@ -199,9 +197,8 @@ impl Checking {
             old.failures
         });
         let (spec, annotations) = (spec.clone(), annotations.clone());
-        let entry =
-            Entry { spec, annotations, found: None, failures, due, running: None, is_wanted_again: false };
-        self.due.insert((due, name.clone()));
+        let entry = Entry { spec, annotations, found: None, failures, running: None, is_wanted_again: false };
+        self.due.insert(name.clone(), machine::now(), ());
         self.entries.insert(name, entry);
     }
 
@@ -212,7 +209,7 @@ impl Checking {
 
     fn forget(&mut self, name: &str) {
         if let Some(entry) = self.entries.remove(name) {
-            self.due.remove(&(entry.due, name.into()));
+            self.due.remove(&name.into());
             if let Some((_, running)) = entry.running {
                 running.abort();
             }
@@ -236,26 +233,19 @@ impl Checking {
     }
 
     fn schedule(&mut self, name: &Arc<str>, due: machine::Instant) {
-        if let Some(entry) = self.entries.get_mut(name) {
-            self.due.remove(&(entry.due, name.clone()));
-            entry.due = due;
-            self.due.insert((due, name.clone()));
+        if self.entries.contains_key(name) {
+            self.due.insert(name.clone(), due, ());
         }
     }
 
     fn begin_due(&mut self) {
         let now = machine::now();
-        while let Some((due, name)) = self.due.pop_first() {
-            if due > now {
-                self.due.insert((due, name));
-                return;
-            }
+        while let Some((name, ())) = self.due.pop(now) {
             let Some(entry) = self.entries.get_mut(&name) else { continue };
             // It ends, however often its surroundings change: then there is another.
             if entry.running.is_some() {
                 entry.is_wanted_again = true;
-                entry.due = now + INTERVAL;
-                self.due.insert((entry.due, name));
+                self.due.insert(name, now + INTERVAL, ());
                 continue;
             }
             self.begun += 1;
@@ -268,8 +258,7 @@ impl Checking {
             });
             entry.running = Some((check, task));
             // Should the check be lost, there is the next.
-            entry.due = now + INTERVAL;
-            self.due.insert((entry.due, name));
+            self.due.insert(name, now + INTERVAL, ());
         }
     }
 

@@ -1,13 +1,12 @@
 //! Events end by themselves, some time after they were last written.
 //!
-//! All live equally long, so they end in the order in which they were written: a queue, and no timer
-//! for each. An event that is written again leaves an entry behind that nobody goes by.
+//! They wait in one queue, by when they end, and have no timer each.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use sternpost_cache::Object;
-use sternpost_clock::Instant;
+use sternpost_clock::{DueQueue, Instant};
 use sternpost_golang::time::Timestamp;
 use sternpost_store::Revision;
 use sternpost_verbs::{DeleteOptions, Failure, Registry, Target, served::Served};
@@ -18,26 +17,24 @@ use crate::follow::{Follow, News, Seen};
 /// Deletions under way at a time: enough to share the store's commits.
 const MAX_WRITES: usize = 64;
 
-/// Entries beyond this many are looked through for those that nobody goes by.
-const MANY: usize = 4096;
-
 /// Ends events that were not written for `lifetime`, until the process ends.
 pub(crate) async fn run(registry: Arc<Registry>, lifetime: Duration) {
     let Some(served) = registry.served.get("", "v1", "events") else { return };
     let (objects, mut follow) = Follow::start(registry.clone(), served.clone()).await;
-    let mut expiry = Expiry { registry, served, lifetime, queue: VecDeque::new(), compact_at: MANY };
+    let mut expiry = Expiry { registry, served, lifetime, queue: DueQueue::default() };
     let clock = expiry.registry.clock.clone();
     expiry.all(&objects);
     loop {
         expiry.end_due().await;
-        let next = expiry.queue.front().map(|entry| entry.due);
+        let next = expiry.queue.next();
         tokio::select! {
             news = follow.next() => match news {
                 News::All(objects) => expiry.all(&objects),
                 News::Changes(changes) => {
                     for change in changes {
-                        if let Seen::Now(object) = change {
-                            expiry.written(&object);
+                        match change {
+                            Seen::Now(object) => expiry.written(&object),
+                            Seen::Gone(object) => drop(expiry.queue.remove(&object.place().into())),
                         }
                     }
                 }
@@ -51,17 +48,8 @@ struct Expiry {
     registry: Arc<Registry>,
     served: Arc<Served>,
     lifetime: Duration,
-    /// The first to end is in front.
-    queue: VecDeque<Entry>,
-    compact_at: usize,
-}
-
-struct Entry {
-    due: Instant,
-    /// `NAMESPACE/NAME`.
-    place: Box<str>,
-    /// The entry is about the event as written then.
-    revision: Revision,
+    /// By `NAMESPACE/NAME`: as many as there are events, each as it was last written.
+    queue: DueQueue<Instant, Arc<str>, Revision>,
 }
 
 impl Expiry {
@@ -69,48 +57,32 @@ impl Expiry {
     fn all(&mut self, objects: &[Arc<Object>]) {
         let begun = self.registry.clock.now();
         let now = Timestamp::parse_time(&self.registry.now()).ok();
-        let entry = |object: &Arc<Object>| {
+        self.queue = DueQueue::default();
+        for object in objects {
             let age = last_written(object).zip(now).map_or(0, |(then, now)| now.seconds_since(then));
             let age = Duration::from_secs(u64::try_from(age).unwrap_or_default());
-            Entry {
-                due: begun + self.lifetime.saturating_sub(age),
-                place: object.place().into(),
-                revision: object.revision,
-            }
-        };
-        let mut entries: Vec<Entry> = objects.iter().map(entry).collect();
-        entries.sort_by_key(|entry| entry.due);
-        self.queue = entries.into();
+            let due = begun + self.lifetime.saturating_sub(age);
+            self.queue.insert(object.place().into(), due, object.revision);
+        }
     }
 
     fn written(&mut self, object: &Object) {
         let due = self.registry.clock.now() + self.lifetime;
-        self.queue.push_back(Entry { due, place: object.place().into(), revision: object.revision });
-        if self.queue.len() >= self.compact_at {
-            let snapshot = self.registry.cache.resource(&self.served.id).snapshot();
-            self.queue.retain(|entry| {
-                let (namespace, name) = entry.place.split_once('/').unwrap_or_default();
-                snapshot.get(namespace, name).is_some_and(|event| event.revision == entry.revision)
-            });
-            self.compact_at = MANY.max(2 * self.queue.len());
-        }
+        self.queue.insert(object.place().into(), due, object.revision);
     }
 
     async fn end_due(&mut self) {
         let mut writes: JoinSet<Result<(), Failure>> = JoinSet::new();
-        while let Some(entry) = self.queue.front()
-            && entry.due <= self.registry.clock.now()
-        {
+        while let Some((place, revision)) = self.queue.pop(self.registry.clock.now()) {
             while writes.len() >= MAX_WRITES {
                 note(writes.join_next().await);
             }
-            let Some(entry) = self.queue.pop_front() else { break };
             let (registry, served) = (self.registry.clone(), self.served.clone());
             writes.spawn(async move {
-                let (namespace, name) = entry.place.split_once('/').unwrap_or_default();
+                let (namespace, name) = place.split_once('/').unwrap_or_default();
                 let target = Target { served: &served, namespace, name };
                 let options = DeleteOptions {
-                    resource_version: Some(entry.revision.to_string()),
+                    resource_version: Some(revision.to_string()),
                     ..DeleteOptions::default()
                 };
                 registry.delete_own(target, &options).await

@@ -11,7 +11,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sternpost_cache::{Object, ResourceId};
-use sternpost_clock::machine;
+use sternpost_clock::{DueQueue, machine};
 use sternpost_registry::{
     kinds::namespace::FINALIZER,
     object::{Fields, FieldsMut},
@@ -44,9 +44,10 @@ pub(crate) async fn run(registry: Arc<Registry>, delay: Duration) {
         registry,
         served,
         delay,
-        due: BTreeMap::new(),
+        due: DueQueue::default(),
         busy: BTreeSet::new(),
-        ended: BTreeMap::new(),
+        again: BTreeSet::new(),
+        ended: DueQueue::default(),
         work: JoinSet::new(),
     };
     loop {
@@ -62,10 +63,12 @@ struct Ending {
     served: Arc<Served>,
     delay: Duration,
     /// Namespaces that are going away, and when to look at each next.
-    due: BTreeMap<String, machine::Instant>,
+    due: DueQueue<machine::Instant, String>,
     busy: BTreeSet<String>,
+    /// Of those that are busy, which were due meanwhile.
+    again: BTreeSet<String>,
     /// Namespaces that went, and until when to look for latecomers.
-    ended: BTreeMap<String, machine::Instant>,
+    ended: DueQueue<machine::Instant, String>,
     work: JoinSet<Done>,
 }
 
@@ -83,7 +86,7 @@ enum Progress {
 impl Ending {
     async fn look(&mut self) {
         let now = machine::now();
-        self.ended.retain(|_, until| *until > now);
+        while self.ended.pop(now).is_some() {}
         for news in self.streams.look().await {
             let (id, objects): (&ResourceId, Vec<&Arc<Object>>) = match &news {
                 News::All(served, snapshot) if served.id == self.served.id => {
@@ -101,11 +104,11 @@ impl Ending {
                 }
             } else if !(self.due.is_empty() && self.ended.is_empty()) {
                 for object in objects {
-                    let namespace = object.namespace();
-                    if let Some(due) = self.due.get_mut(namespace) {
-                        *due = (*due).min(now + self.delay);
-                    } else if self.ended.contains_key(namespace) {
-                        self.due.insert(namespace.to_owned(), now);
+                    let namespace = object.namespace().to_owned();
+                    if self.due.due(&namespace).is_some() {
+                        self.due.insert_earlier(namespace, now + self.delay, ());
+                    } else if self.ended.due(&namespace).is_some() {
+                        self.due.insert(namespace, now, ());
                     }
                 }
             }
@@ -114,27 +117,23 @@ impl Ending {
 
     fn namespace(&mut self, name: &str, terminating: bool) {
         if terminating {
-            let soon = machine::now() + self.delay;
-            let due = self.due.entry(name.to_owned()).or_insert(soon);
-            *due = (*due).min(soon);
+            self.due.insert_earlier(name.to_owned(), machine::now() + self.delay, ());
         } else {
-            self.ended.remove(name);
+            self.ended.remove(&name.to_owned());
         }
     }
 
     fn begin(&mut self) {
         let now = machine::now();
-        let due: Vec<String> =
-            self.due.iter().filter(|(_, due)| **due <= now).map(|(name, _)| name.clone()).collect();
-        for name in due {
-            if self.work.len() >= MAX_ENDING {
-                return;
-            }
+        while self.work.len() < MAX_ENDING
+            && let Some((name, ())) = self.due.pop(now)
+        {
+            // Whatever happens from now on is looked at again.
+            self.due.insert(name.clone(), now + RESYNC, ());
             if !self.busy.insert(name.clone()) {
+                self.again.insert(name);
                 continue;
             }
-            // Whatever happens from now on is looked at again.
-            self.due.insert(name.clone(), now + RESYNC);
             let (registry, served) = (self.registry.clone(), self.served.clone());
             self.work.spawn(async move {
                 let progress = clear(&registry, &served, &name).await;
@@ -144,12 +143,11 @@ impl Ending {
     }
 
     async fn wait(&mut self) {
-        let next = self.due.iter().filter(|(name, _)| !self.busy.contains(*name)).map(|(_, due)| *due).min();
-        let next = next.filter(|_| self.work.len() < MAX_ENDING);
+        let next = self.due.next().filter(|_| self.work.len() < MAX_ENDING);
         tokio::select! {
             () = self.streams.changed() => {}
             done = self.work.join_next(), if !self.work.is_empty() => self.done(done),
-            () = async { machine::sleep_until(next.unwrap_or_else(machine::now)).await }, if next.is_some() => {}
+            () = machine::until(next) => {}
         }
     }
 
@@ -157,10 +155,13 @@ impl Ending {
         match done {
             Some(Ok((name, progress))) => {
                 self.busy.remove(&name);
+                if self.again.remove(&name) {
+                    self.due.insert(name.clone(), machine::now(), ());
+                }
                 match progress {
                     Ok(Progress::Finished) => {
                         self.due.remove(&name);
-                        self.ended.insert(name, machine::now() + LATECOMERS);
+                        self.ended.insert(name, machine::now() + LATECOMERS, ());
                     }
                     Ok(Progress::Waiting) => {}
                     Ok(Progress::Living) => {
@@ -172,7 +173,7 @@ impl Ending {
                             tracing::warn!(namespace = name, %status, "a namespace cannot be cleared yet");
                         }
                         if status.code() == 409 {
-                            self.due.insert(name, machine::now());
+                            self.due.insert(name, machine::now(), ());
                         }
                     }
                 }

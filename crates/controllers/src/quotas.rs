@@ -1,14 +1,14 @@
 //! The status of quotas: what they allow, and what is used of it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
 
 use serde_json::{Map, Value};
 use sternpost_cache::{Object, ResourceId};
-use sternpost_clock::machine;
+use sternpost_clock::{DueQueue, machine};
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::{quantity::Quantity, status::Status};
 use sternpost_registry::object::{Fields, FieldsMut};
@@ -44,7 +44,7 @@ pub(crate) async fn run(registry: Arc<Registry>) {
         streams,
         served,
         tracked: HashMap::new(),
-        due: BTreeMap::new(),
+        due: DueQueue::default(),
         pause: HashMap::new(),
     };
     let clock = quotas.registry.clock.clone();
@@ -57,7 +57,7 @@ pub(crate) async fn run(registry: Arc<Registry>) {
             all.into_iter().for_each(|namespace| quotas.touch(&namespace));
         }
         quotas.count().await;
-        let next = quotas.due.values().copied().min();
+        let next = quotas.due.next();
         tokio::select! {
             () = quotas.streams.changed() => {}
             () = machine::until(next) => {}
@@ -73,7 +73,7 @@ struct Quotas {
     /// The resources that quotas of a namespace count.
     tracked: HashMap<String, BTreeSet<(String, String)>>,
     /// Namespaces to count, and when.
-    due: BTreeMap<String, machine::Instant>,
+    due: DueQueue<machine::Instant, String>,
     /// Until when a namespace is not counted again.
     pause: HashMap<String, machine::Instant>,
 }
@@ -126,7 +126,10 @@ impl Quotas {
     fn touch(&mut self, namespace: &str) {
         let now = machine::now();
         let from = self.pause.get(namespace).copied().unwrap_or(now).max(now);
-        self.due.entry(namespace.to_owned()).or_insert(from);
+        // What is due already stays so.
+        if self.due.due(&namespace.to_owned()).is_none() {
+            self.due.insert(namespace.to_owned(), from, ());
+        }
     }
 
     /// Notes what the quotas of a namespace count.
@@ -152,10 +155,7 @@ impl Quotas {
 
     async fn count(&mut self) {
         let now = machine::now();
-        let due: Vec<String> =
-            self.due.iter().filter(|(_, due)| **due <= now).map(|(namespace, _)| namespace.clone()).collect();
-        for namespace in due {
-            self.due.remove(&namespace);
+        while let Some((namespace, ())) = self.due.pop(now) {
             let begun = machine::now();
             let counted = self.count_in(&namespace).await;
             self.pause.insert(
@@ -166,7 +166,7 @@ impl Quotas {
                 if !matches!(status.code(), 404 | 409) {
                     tracing::warn!(namespace, %status, "the use of a quota cannot be written yet");
                 }
-                self.due.insert(namespace, machine::now() + AGAIN);
+                self.due.insert(namespace, machine::now() + AGAIN, ());
             }
         }
     }

@@ -8,7 +8,7 @@
 mod graph;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
     time::Duration,
@@ -16,7 +16,7 @@ use std::{
 
 use serde_json::{Value, json};
 use sternpost_cache::{Event, EventKind, Object, ResourceId};
-use sternpost_clock::machine;
+use sternpost_clock::{DueQueue, machine};
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{DeleteOptions, Failure, Registry, Target, served::Served};
@@ -59,7 +59,7 @@ pub(crate) async fn run(registry: Arc<Registry>, tasks: Tasks) {
         absent: HashSet::new(),
         writes: JoinSet::new(),
         failures: HashMap::new(),
-        retries: BTreeMap::new(),
+        retries: DueQueue::default(),
     };
     loop {
         collector.look().await;
@@ -87,7 +87,7 @@ struct Collector {
     writes: JoinSet<Done>,
     /// How often in a row a write failed.
     failures: HashMap<Place, u32>,
-    retries: BTreeMap<(machine::Instant, Place), ()>,
+    retries: DueQueue<machine::Instant, Place>,
 }
 
 /// The object that was written for, and what came of it.
@@ -491,36 +491,25 @@ impl Collector {
     }
 
     fn retry(&mut self, place: Place, after: Duration) {
-        self.retries.insert((machine::now() + after, place), ());
+        self.retries.insert_earlier(place, machine::within(after), ());
     }
 
     /// Until there is something new, or something has to be tried again.
     async fn wait(&mut self) {
-        let due = self.retries.first_key_value().map(|((due, _), ())| *due);
+        let due = self.retries.next();
         tokio::select! {
             () = self.streams.changed() => {}
             done = self.writes.join_next(), if !self.writes.is_empty() => {
                 self.done(done);
             }
-            () = until(due) => {}
+            () = machine::until(due) => {}
         }
         while let Some(done) = self.writes.try_join_next() {
             self.done(Some(done));
         }
-        while let Some(((due, _), ())) = self.retries.first_key_value()
-            && *due <= machine::now()
-        {
-            if let Some(((_, place), ())) = self.retries.pop_first() {
-                self.queue.push(place);
-            }
+        while let Some((place, ())) = self.retries.pop(machine::now()) {
+            self.queue.push(place);
         }
-    }
-}
-
-async fn until(due: Option<machine::Instant>) {
-    match due {
-        Some(due) => machine::sleep_until(due).await,
-        None => std::future::pending().await,
     }
 }
 
