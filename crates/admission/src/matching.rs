@@ -94,7 +94,7 @@ impl Matcher {
 
     pub fn matches(&self, request: &Request<'_>, subject: &Subject<'_>) -> Match {
         let namespace = self.namespace_matches(request, subject);
-        if matches!(namespace, Found::No) || !self.object_matches(subject) {
+        if matches!(namespace, RuleMatch::No) || !self.object_matches(subject) {
             return Match::No;
         }
         if self.rule_of(&self.excluded, request, subject).is_some() {
@@ -107,7 +107,7 @@ impl Matcher {
         };
         match (form, namespace) {
             (None, _) => Match::No,
-            (Some(_), Found::Missing) => Match::NamespaceMissing(request.namespace.to_owned()),
+            (Some(_), RuleMatch::Missing) => Match::NamespaceMissing(request.namespace.to_owned()),
             (Some(form), _) => Match::Yes(form),
         }
     }
@@ -122,10 +122,10 @@ impl Matcher {
             })
     }
 
-    fn namespace_matches(&self, request: &Request<'_>, subject: &Subject<'_>) -> Found {
+    fn namespace_matches(&self, request: &Request<'_>, subject: &Subject<'_>) -> RuleMatch {
         let about_namespace = request.is_about_namespace();
         if self.namespaces.is_everything() || !(subject.namespaced || about_namespace) {
-            return Found::Yes;
+            return RuleMatch::Yes;
         }
         let writes = matches!(request.operation, Operation::Create | Operation::Update);
         let is_namespace = about_namespace && request.subresource.is_empty();
@@ -134,9 +134,9 @@ impl Matcher {
             _ => (subject.namespace_labels)(request.namespace),
         };
         match labels {
-            None => Found::Missing,
-            Some(labels) if self.namespaces.matches(&labels) => Found::Yes,
-            Some(_) => Found::No,
+            None => RuleMatch::Missing,
+            Some(labels) if self.namespaces.matches(&labels) => RuleMatch::Yes,
+            Some(_) => RuleMatch::No,
         }
     }
 
@@ -162,7 +162,7 @@ impl Matcher {
     }
 }
 
-enum Found {
+enum RuleMatch {
     Yes,
     No,
     Missing,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sternpost_golang::{json::json_type, strconv::go_quote};
 use sternpost_meta::{
     review::ReviewVersion,
-    status::{Status, Told},
+    status::{RemoteStatus, Status},
 };
 use sternpost_patch::{
     body::Reading,
@@ -447,7 +447,11 @@ fn denial(name: &str, said: Said) -> Status {
     };
     // Beyond three digits there are no codes.
     let code = u16::try_from(said.code).ok().filter(|code| (400..1000).contains(code)).unwrap_or(400);
-    Status::told(code, message, Told { reason: said.reason, details: said.details, metadata: said.metadata })
+    Status::told(
+        code,
+        message,
+        RemoteStatus { reason: said.reason, details: said.details, metadata: said.metadata },
+    )
 }
 
 /// A member of a type, if it is there. The text is Go's.

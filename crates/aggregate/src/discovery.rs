@@ -19,7 +19,7 @@ pub const INTERVAL: Duration = Duration::from_secs(60);
 /// After a failure: this long, and twice as long after each that follows, up to [`INTERVAL`].
 pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// An answer takes no longer.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// An answer is no larger: a server with thousands of resources fits.
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
 
@@ -63,7 +63,7 @@ pub async fn check(remote: &Remote) -> Result<(), String> {
     }
     let path = format!("/{}", remote.gv.path());
     let url = remote.location()? + &path;
-    let why = match remote.get(&path, HeaderMap::new(), MAX_BYTES, PATIENCE).await {
+    let why = match remote.get(&path, HeaderMap::new(), MAX_BYTES, ANSWER_TIMEOUT).await {
         Ok(answer) if answer.status.is_success() => return Ok(()),
         Ok(answer) => format!("bad status from {url}: {}", answer.status.as_u16()),
         Err(FetchError::Transport { url, cause: Cause::Deadline }) => {
@@ -151,7 +151,7 @@ async fn ask(remote: &Remote) -> Result<Learned, Failure> {
         headers.insert(header::IF_NONE_MATCH, etag);
     }
     let is_conditional = headers.contains_key(header::IF_NONE_MATCH);
-    let answer = remote.get("/apis", headers, MAX_BYTES, PATIENCE).await?;
+    let answer = remote.get("/apis", headers, MAX_BYTES, ANSWER_TIMEOUT).await?;
     if answer.status == StatusCode::NOT_MODIFIED && is_conditional {
         return Ok(Learned { is_stale: false, ..stale(remote) });
     }
@@ -165,7 +165,7 @@ async fn ask(remote: &Remote) -> Result<Learned, Failure> {
         return Err(Failure::Status(answer.status));
     }
     let path = format!("/{}", remote.gv.path());
-    let answer = remote.get(&path, accepting("application/json"), MAX_BYTES, PATIENCE).await?;
+    let answer = remote.get(&path, accepting("application/json"), MAX_BYTES, ANSWER_TIMEOUT).await?;
     if answer.status != StatusCode::OK {
         return Err(Failure::Status(answer.status));
     }

@@ -58,7 +58,7 @@ pub struct State {
     v2: Option<Arc<V2>>,
     /// Of the root, from a remote that has one.
     root_tag: Option<HeaderValue>,
-    asked: Arc<Asked>,
+    asked: Arc<V2Demand>,
 }
 
 /// A document under its key, as in `apis/GROUP/VERSION`.
@@ -81,7 +81,7 @@ pub struct V2 {
 
 /// Who wants v2 of a remote, and whether it was ever tried.
 #[derive(Debug)]
-struct Asked {
+struct V2Demand {
     wanted: Notify,
     first: OnceLock<machine::Instant>,
     tried: watch::Sender<bool>,
@@ -126,7 +126,7 @@ impl std::fmt::Debug for V2 {
     }
 }
 
-impl Default for Asked {
+impl Default for V2Demand {
     fn default() -> Self {
         Self { wanted: Notify::new(), first: OnceLock::new(), tried: watch::Sender::new(false) }
     }

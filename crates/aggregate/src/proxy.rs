@@ -33,7 +33,7 @@ pub struct Forward<'a> {
     /// Whether the connection is to become another one ([`asks_to_upgrade`]).
     pub upgrades: bool,
     /// Whether it goes on for as long as the client likes.
-    pub goes_on: bool,
+    pub is_long_running: bool,
 }
 
 /// The answer of a remote. The permit is to be kept as long as the body is read.
@@ -91,7 +91,7 @@ impl Remote {
         if !self.is_available() {
             return Err(ForwardError::Unavailable);
         }
-        let permit = self.enter(forward.goes_on || forward.upgrades).ok_or(ForwardError::Busy)?;
+        let permit = self.enter(forward.is_long_running || forward.upgrades).ok_or(ForwardError::Busy)?;
         let client = self.client().map_err(|cause| ForwardError::Misconfigured(cause.to_string()))?;
         let address = self.address().map_err(|problem| {
             tracing::debug!(name = &*self.name, problem, "a server cannot be found");
@@ -398,7 +398,7 @@ mod tests {
             peer: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             audit_id: "my-audit",
             upgrades,
-            goes_on: false,
+            is_long_running: false,
         };
         request(forward, &Address { host: "localhost".into(), port: 443 }).unwrap()
     }

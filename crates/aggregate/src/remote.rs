@@ -368,8 +368,8 @@ impl Remote {
     }
 
     /// `None` if as many requests wait for it as may.
-    pub(crate) fn enter(&self, goes_on: bool) -> Option<Permit> {
-        let going_on = match goes_on {
+    pub(crate) fn enter(&self, is_long_running: bool) -> Option<Permit> {
+        let going_on = match is_long_running {
             true => Some(self.going_on.clone().try_acquire_owned().ok()?),
             false => None,
         };

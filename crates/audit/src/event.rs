@@ -35,7 +35,7 @@ pub struct Subject<'a> {
 
 /// What is known of a request at the end of a stage.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub struct StageOutcome {
     pub code: u16,
     /// The `Status` that was sent, if it was one.
     pub status: Option<Value>,
@@ -181,8 +181,8 @@ impl Record {
     }
 
     /// Adds what is known by now. A later call replaces what an earlier one said.
-    pub fn see(&mut self, seen: Seen) {
-        let Seen { code, status, request, response, annotations } = seen;
+    pub fn see(&mut self, seen: StageOutcome) {
+        let StageOutcome { code, status, request, response, annotations } = seen;
         let mut told = Map::from_iter([("metadata".to_owned(), json!({}))]);
         if let Some(Value::Object(status)) = status {
             let kept = ["status", "message", "reason", "details"];
@@ -264,7 +264,7 @@ mod tests {
     use crate::log::Log;
 
     /// The events of one request under a policy of one rule.
-    async fn told(rule: Value, seen: Seen) -> Vec<Value> {
+    async fn told(rule: Value, seen: StageOutcome) -> Vec<Value> {
         let policy = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [rule]});
         let (log, sink) = Log::in_memory();
         let audit = Audit::new(Policy::read(policy).unwrap(), sink);
@@ -294,9 +294,9 @@ mod tests {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    fn created() -> Seen {
+    fn created() -> StageOutcome {
         let object = json!({"metadata": {"name": "c", "managedFields": []}});
-        Seen {
+        StageOutcome {
             code: 201,
             status: None,
             request: Some(object.clone()),
@@ -358,7 +358,7 @@ mod tests {
     async fn a_refusal_is_told_with_its_reason() {
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": "no", "reason": "Forbidden", "details": {"kind": "pods"}, "code": 403});
-        let seen = Seen { code: 403, status: Some(status), ..Seen::default() };
+        let seen = StageOutcome { code: 403, status: Some(status), ..StageOutcome::default() };
         let events = told(json!({"level": "Metadata"}), seen).await;
         let expected = json!({"metadata": {}, "status": "Failure", "message": "no", "reason": "Forbidden",
             "details": {"kind": "pods"}, "code": 403});

@@ -13,6 +13,6 @@ pub mod event;
 pub mod log;
 pub mod policy;
 
-pub use event::{Audit, Record, Seen, Subject};
+pub use event::{Audit, Record, StageOutcome, Subject};
 pub use log::{Log, LogOptions, Sink};
 pub use policy::{Level, Policy, PolicyError, Stage};

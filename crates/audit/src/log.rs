@@ -61,7 +61,7 @@ impl Log {
     pub fn in_memory() -> (Self, Sink) {
         let written = Arc::new(Mutex::default());
         // Only starting a thread can fail, and then nothing is logged.
-        Self::start(Box::new(Kept(written.clone())), written.clone())
+        Self::start(Box::new(MemoryOutput(written.clone())), written.clone())
             .unwrap_or_else(|_| (Self { thread: None, written }, Sink::new(mpsc::channel(1).0)))
     }
 
@@ -129,9 +129,9 @@ impl<W: Write + Send> Output for Plain<W> {
     }
 }
 
-struct Kept(Arc<Mutex<Vec<u8>>>);
+struct MemoryOutput(Arc<Mutex<Vec<u8>>>);
 
-impl Output for Kept {
+impl Output for MemoryOutput {
     fn line(&mut self, line: &[u8]) -> io::Result<()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(line);
         Ok(())

@@ -101,17 +101,17 @@ fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service_account::Found;
+    use crate::service_account::ObjectIdentity;
 
-    struct Kept {
+    struct StoredAccount {
         token: Option<String>,
         uid: &'static str,
     }
 
-    impl Objects for Kept {
-        fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<Found> {
+    impl Objects for StoredAccount {
+        fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<ObjectIdentity> {
             let is_it = (kind, namespace, name) == (Kind::ServiceAccount, "x", "robot");
-            is_it.then(|| Found { uid: self.uid.into(), deleted_at: None })
+            is_it.then(|| ObjectIdentity { uid: self.uid.into(), deleted_at: None })
         }
 
         fn token_in(&self, namespace: &str, name: &str) -> Option<Vec<u8>> {
@@ -125,12 +125,12 @@ mod tests {
         let account = Reference { name: "robot".into(), uid: "u".into() };
         let token = issue(&signer, "x", &account, "tok").unwrap();
         let own = ["here".to_owned()];
-        let ask = |kept: &Kept, token: &str, audiences: &[String], key: &SigningKey| {
+        let ask = |kept: &StoredAccount, token: &str, audiences: &[String], key: &SigningKey| {
             authenticate(token, &[key.public().clone()], kept, &own, audiences, 0).map(|answer| {
                 answer.map(|accepted| accepted.user.name.clone()).map_err(|error| error.to_string())
             })
         };
-        let kept = |token: Option<&str>, uid| Kept { token: token.map(Into::into), uid };
+        let kept = |token: Option<&str>, uid| StoredAccount { token: token.map(Into::into), uid };
         let good = Some(Ok("system:serviceaccount:x:robot".to_owned()));
         let bad = |text: &str| Some(Err(text.to_owned()));
         let invalid = "service account UID (other) does not match claim (u)";

@@ -52,7 +52,7 @@ pub struct Settings {
 
 /// The objects that tokens name, as they are now.
 pub trait Objects: Send + Sync {
-    fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<Found>;
+    fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<ObjectIdentity>;
 
     /// The token that a secret holds, if the secret is there to hold one.
     fn token_in(&self, _namespace: &str, _secret: &str) -> Option<Vec<u8>> {
@@ -70,7 +70,7 @@ pub enum Kind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ObjectIdentity {
     pub uid: String,
     /// Seconds since 1970; `None` unless it is being deleted.
     pub deleted_at: Option<i64>,
@@ -371,8 +371,9 @@ impl ServiceAccounts {
         if namespace.is_empty() || account.name.is_empty() {
             return Err(Rejection::NoAccount);
         }
-        let gone =
-            |found: &Found| found.deleted_at.is_some_and(|deleted| deleted < now.saturating_sub(LEEWAY));
+        let gone = |found: &ObjectIdentity| {
+            found.deleted_at.is_some_and(|deleted| deleted < now.saturating_sub(LEEWAY))
+        };
         let found = self
             .objects
             .find(Kind::ServiceAccount, namespace, &account.name)
@@ -524,22 +525,22 @@ mod tests {
     const NOW: i64 = 1_800_000_000;
 
     /// Everything in namespace `ns`, with its kind as uid.
-    struct Fixed(Vec<(Kind, &'static str, Found)>);
+    struct Fixed(Vec<(Kind, &'static str, ObjectIdentity)>);
 
     impl Objects for Fixed {
-        fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<Found> {
+        fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<ObjectIdentity> {
             let right = namespace == if kind == Kind::Node { "" } else { "ns" };
             let found = self.0.iter().find(|(k, n, _)| (*k, *n) == (kind, name))?;
             right.then(|| found.2.clone())
         }
     }
 
-    fn found(uid: &str) -> Found {
-        Found { uid: uid.into(), deleted_at: None }
+    fn found(uid: &str) -> ObjectIdentity {
+        ObjectIdentity { uid: uid.into(), deleted_at: None }
     }
 
     fn objects() -> Fixed {
-        let deleted = |ago: i64| Found { deleted_at: Some(NOW - ago), ..found("uid") };
+        let deleted = |ago: i64| ObjectIdentity { deleted_at: Some(NOW - ago), ..found("uid") };
         Fixed(vec![
             (Kind::ServiceAccount, "sa", found("sa-uid")),
             (Kind::ServiceAccount, "going", deleted(LEEWAY)),
@@ -866,7 +867,7 @@ mod tests {
         let keys = VerifyingKey::from_pem(keys.as_bytes()).unwrap();
         struct Alice(String);
         impl Objects for Alice {
-            fn find(&self, _: Kind, namespace: &str, name: &str) -> Option<Found> {
+            fn find(&self, _: Kind, namespace: &str, name: &str) -> Option<ObjectIdentity> {
                 assert_eq!((namespace, name), ("tok", "alice"));
                 Some(found(&self.0))
             }

@@ -11,7 +11,7 @@ use sternpost_cache::{
     ResourceCache, ResourceId, encode, object_key, value_of,
 };
 use sternpost_store::{
-    BoxFuture, Bytes, CommitError, Committed, Found, KeyRange, Page, ReadError, Revision, Stopped, Store,
+    BoxFuture, Bytes, CommitError, Committed, GetAnswer, KeyRange, Page, ReadError, Revision, Stopped, Store,
     Transaction, Watch, Write, memory::MemoryStore,
 };
 
@@ -71,7 +71,7 @@ impl Store for Watched {
     fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
         self.0.current_revision()
     }
-    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<Found, ReadError>> {
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
         self.0.get(key, at)
     }
     fn range(

@@ -98,7 +98,7 @@ pub(crate) struct Field {
 /// Whether a schema is that of a whole resource, which has type and object
 /// metadata whatever the schema says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum SchemaPosition {
     ResourceRoot,
     Within,
 }
@@ -173,7 +173,7 @@ impl Declaration {
     /// The declaration of what a structural schema describes, or nothing
     /// where CEL has no type for it (preserved unknown fields without a type).
     /// Object types are named `name` and by their place below it.
-    pub fn from_schema(schema: &Schema, place: Place, name: &str) -> Option<Self> {
+    pub fn from_schema(schema: &Schema, place: SchemaPosition, name: &str) -> Option<Self> {
         from_schema(schema, place, name, MAX_SCHEMA_DEPTH)
     }
 
@@ -181,7 +181,7 @@ impl Declaration {
     /// type for it.
     pub fn from_definition(name: &str, find: &dyn Fn(&str) -> Option<Arc<Schema>>) -> Option<Self> {
         let whole = inlined(&Schema::reference(name), find, &mut Vec::new());
-        Self::from_schema(&whole, Place::Within, name)
+        Self::from_schema(&whole, SchemaPosition::Within, name)
     }
 
     pub fn ty(&self) -> &Type {
@@ -299,7 +299,7 @@ fn inlined(
     whole
 }
 
-fn from_schema(schema: &Schema, place: Place, name: &str, depth: usize) -> Option<Declaration> {
+fn from_schema(schema: &Schema, place: SchemaPosition, name: &str, depth: usize) -> Option<Declaration> {
     let depth = depth.checked_sub(1)?;
     let flag = |keyword: &str| schema.rest.get(keyword).and_then(Json::as_bool).unwrap_or(false);
     let limit = |keyword: &str| {
@@ -332,8 +332,12 @@ fn from_schema(schema: &Schema, place: Place, name: &str, depth: usize) -> Optio
                 }
             },
             SchemaType::Array => {
-                let items =
-                    from_schema(schema.items.as_deref()?, Place::Within, &format!("{name}.@idx"), depth)?;
+                let items = from_schema(
+                    schema.items.as_deref()?,
+                    SchemaPosition::Within,
+                    &format!("{name}.@idx"),
+                    depth,
+                )?;
                 let kind = match schema.rest.get("x-kubernetes-list-type").and_then(Json::as_str) {
                     Some("set") => ListKind::Set,
                     Some("map") => ListKind::Map(
@@ -356,10 +360,12 @@ fn from_schema(schema: &Schema, place: Place, name: &str, depth: usize) -> Optio
                 list
             }
             SchemaType::Object => {
-                let embedded = place == Place::ResourceRoot || flag("x-kubernetes-embedded-resource");
+                let embedded =
+                    place == SchemaPosition::ResourceRoot || flag("x-kubernetes-embedded-resource");
                 match &schema.additional {
                     Some(Additional::Schema(values)) if schema.properties.is_empty() => {
-                        let values = from_schema(values, Place::Within, &format!("{name}.@elem"), depth)?;
+                        let values =
+                            from_schema(values, SchemaPosition::Within, &format!("{name}.@elem"), depth)?;
                         let mut map = Declaration::map(values);
                         if let Some(max) = limit("maxProperties") {
                             map.max = max;
@@ -383,7 +389,8 @@ fn object(schema: &Schema, embedded: bool, name: &str, depth: usize) -> Declarat
         if embedded && matches!(property.as_ref(), "apiVersion" | "kind" | "metadata") {
             continue;
         }
-        let Some(declaration) = from_schema(schema_of, Place::Within, &format!("{name}.{property}"), depth)
+        let Some(declaration) =
+            from_schema(schema_of, SchemaPosition::Within, &format!("{name}.{property}"), depth)
         else {
             continue;
         };

@@ -40,7 +40,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 pub use authorizer::{Authorization, Authorizer, Check, Decision, Question};
 pub use by_size::{CostsBySize, OBJECT_SIZES};
-pub use declare::{Declaration, MAX_REQUEST_BYTES, MAX_SCHEMA_DEPTH, Object, Place, escape};
+pub use declare::{Declaration, MAX_REQUEST_BYTES, MAX_SCHEMA_DEPTH, Object, SchemaPosition, escape};
 pub use evaluate::{
     Activation, Budget, CALL_LIMIT, ErrorKind, EvalError, INTERRUPT_EVERY, MAX_ALLOCATED, MAX_WORK,
 };

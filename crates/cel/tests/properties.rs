@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
-use sternpost_cel::{Activation, Budget, Declaration, Environment, Place};
+use sternpost_cel::{Activation, Budget, Declaration, Environment, SchemaPosition};
 
 fn data() -> impl Strategy<Value = Json> {
     let leaf = prop_oneof![
@@ -151,7 +151,8 @@ fn environment() -> (Environment, Arc<Declaration>) {
         "m": {"type": "object", "additionalProperties": {"type": "integer"}},
     }});
     let schema = sternpost_schema::read::schema(&schema, sternpost_schema::write::Dialect::V3).unwrap();
-    let declaration = Arc::new(Declaration::from_schema(&schema, Place::Within, "selfType").unwrap());
+    let declaration =
+        Arc::new(Declaration::from_schema(&schema, SchemaPosition::Within, "selfType").unwrap());
     let environment = Environment::new()
         .variable("self", declaration.clone())
         .variable("x", Arc::new(Declaration::dynamic()))

@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::Value as Json;
 use sternpost_cel::{
-    Activation, Budget, CALL_LIMIT, CompileError, Declaration, Environment, Place, Type, Value,
+    Activation, Budget, CALL_LIMIT, CompileError, Declaration, Environment, SchemaPosition, Type, Value,
 };
 use sternpost_testkit::recorded::Suite;
 
@@ -33,7 +33,8 @@ fn sites() -> BTreeMap<String, Site> {
             let schema =
                 sternpost_schema::read::schema(&site["schema"], sternpost_schema::write::Dialect::V3)
                     .unwrap();
-            let place = if site["root"] == true { Place::ResourceRoot } else { Place::Within };
+            let place =
+                if site["root"] == true { SchemaPosition::ResourceRoot } else { SchemaPosition::Within };
             let declaration = Arc::new(Declaration::from_schema(&schema, place, "selfType").unwrap());
             let environment =
                 Environment::new().variable("self", declaration.clone()).sizes_from(declaration.clone());

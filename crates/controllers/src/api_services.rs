@@ -26,7 +26,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-use crate::follow::{Follow, News, Seen};
+use crate::follow::{Follow, News, ObjectChange};
 
 /// How often a server that answers is asked.
 pub const INTERVAL: Duration = Duration::from_secs(30);
@@ -134,8 +134,8 @@ impl Checking {
                     News::Changes(changes) => {
                         for change in changes {
                             match change {
-                                Seen::Now(object) => self.now(&object),
-                                Seen::Gone(object) => self.gone(object.name()),
+                                ObjectChange::Now(object) => self.now(&object),
+                                ObjectChange::Gone(object) => self.gone(object.name()),
                             }
                         }
                     }
@@ -308,7 +308,7 @@ async fn next_of(followed: &mut Option<(Follow, Follow)>) -> Option<BTreeSet<(St
     };
     let News::Changes(changes) = news else { return None };
     let named = changes.iter().filter_map(|change| {
-        let (Seen::Now(object) | Seen::Gone(object)) = change;
+        let (ObjectChange::Now(object) | ObjectChange::Gone(object)) = change;
         let name = if is_slice { object.label(SERVICE_NAME)? } else { object.name() };
         Some((object.namespace().to_owned(), name.to_owned()))
     });

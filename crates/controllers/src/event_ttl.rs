@@ -12,7 +12,7 @@ use sternpost_store::Revision;
 use sternpost_verbs::{DeleteOptions, Failure, Registry, Target, served::Served};
 use tokio::task::JoinSet;
 
-use crate::follow::{Follow, News, Seen};
+use crate::follow::{Follow, News, ObjectChange};
 
 /// Deletions under way at a time: enough to share the store's commits.
 const MAX_WRITES: usize = 64;
@@ -33,8 +33,8 @@ pub(crate) async fn run(registry: Arc<Registry>, lifetime: Duration) {
                 News::Changes(changes) => {
                     for change in changes {
                         match change {
-                            Seen::Now(object) => expiry.written(&object),
-                            Seen::Gone(object) => drop(expiry.queue.remove(&object.place().into())),
+                            ObjectChange::Now(object) => expiry.written(&object),
+                            ObjectChange::Gone(object) => drop(expiry.queue.remove(&object.place().into())),
                         }
                     }
                 }

@@ -17,7 +17,7 @@ pub(crate) struct Follow {
 
 /// What happened to an object.
 #[derive(Debug)]
-pub(crate) enum Seen {
+pub(crate) enum ObjectChange {
     Now(Arc<Object>),
     Gone(Arc<Object>),
 }
@@ -27,7 +27,7 @@ pub(crate) enum Seen {
 pub(crate) enum News {
     /// Whatever was known before is to be forgotten.
     All(Vec<Arc<Object>>),
-    Changes(Vec<Seen>),
+    Changes(Vec<ObjectChange>),
 }
 
 /// What could not be done is tried again after this long.
@@ -82,7 +82,11 @@ impl Follow {
         let mut seen = Vec::new();
         let read = self.watch.read(|told| {
             let object = Arc::new(told.object.at(told.object.revision));
-            seen.push(if told.kind == EventKind::Deleted { Seen::Gone(object) } else { Seen::Now(object) });
+            seen.push(if told.kind == EventKind::Deleted {
+                ObjectChange::Gone(object)
+            } else {
+                ObjectChange::Now(object)
+            });
             Reading::GoOn
         });
         match read {

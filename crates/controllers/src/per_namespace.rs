@@ -9,7 +9,7 @@ use sternpost_registry::object::FieldsMut;
 use sternpost_verbs::{Failure, Part, Registry, Selection, Target, served::Served};
 
 use crate::{
-    follow::{Follow, News, Seen},
+    follow::{Follow, News, ObjectChange},
     identity::{ROOT_CERTIFICATES, SERVICE_ACCOUNTS, writer},
 };
 
@@ -21,7 +21,7 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 
 /// Keeps the service account `default` in every namespace.
 pub(crate) async fn service_accounts(registry: Arc<Registry>) {
-    let kept = Kept {
+    let kept = NamespaceObject {
         group_resource: ("", "serviceaccounts"),
         name: "default",
         user: &SERVICE_ACCOUNTS,
@@ -32,7 +32,7 @@ pub(crate) async fn service_accounts(registry: Arc<Registry>) {
 
 /// Keeps the ConfigMap `kube-root-ca.crt` in every namespace; `authority` is in PEM.
 pub(crate) async fn root_certificates(registry: Arc<Registry>, authority: String) {
-    let kept = Kept {
+    let kept = NamespaceObject {
         group_resource: ("", "configmaps"),
         name: "kube-root-ca.crt",
         user: &ROOT_CERTIFICATES,
@@ -42,7 +42,7 @@ pub(crate) async fn root_certificates(registry: Arc<Registry>, authority: String
 }
 
 /// An object that every namespace has.
-struct Kept {
+struct NamespaceObject {
     group_resource: (&'static str, &'static str),
     name: &'static str,
     user: &'static User,
@@ -50,7 +50,7 @@ struct Kept {
     fields: Vec<(&'static str, Value)>,
 }
 
-impl Kept {
+impl NamespaceObject {
     async fn run(self, registry: Arc<Registry>) {
         let (group, resource) = self.group_resource;
         let Some(namespaces) = registry.served.get("", "v1", "namespaces") else { return };
@@ -136,8 +136,8 @@ fn names(news: &News, name: impl Fn(&sternpost_cache::Object) -> &str) -> Vec<St
     match news {
         News::All(objects) => objects.iter().map(|object| name(object).to_owned()).collect(),
         News::Changes(changes) => {
-            let object = |seen: &Seen| match seen {
-                Seen::Now(object) | Seen::Gone(object) => name(object).to_owned(),
+            let object = |seen: &ObjectChange| match seen {
+                ObjectChange::Now(object) | ObjectChange::Gone(object) => name(object).to_owned(),
             };
             changes.iter().map(object).collect()
         }

@@ -20,7 +20,7 @@ use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{Failure, Part, Registry, Target, served::Served};
 
 use crate::{
-    follow::{Follow, News, Seen},
+    follow::{Follow, News, ObjectChange},
     identity::{ATTRIBUTES_CLASS_PROTECTION, CLAIM_PROTECTION, VOLUME_PROTECTION, writer},
 };
 
@@ -91,21 +91,21 @@ struct Use {
 }
 
 /// Namespace and name of what is protected; the namespace is empty at the cluster scope.
-type Place = (String, String);
+type NamespacedName = (String, String);
 
 /// Who uses what, by both. Whoever uses nothing costs nothing.
 #[derive(Debug, Default)]
 struct Users {
     /// Users are told apart by the index of their resource, too.
-    uses: BTreeMap<(usize, Place), Vec<Use>>,
-    users: BTreeMap<Place, BTreeSet<(usize, Place)>>,
+    uses: BTreeMap<(usize, NamespacedName), Vec<Use>>,
+    users: BTreeMap<NamespacedName, BTreeSet<(usize, NamespacedName)>>,
 }
 
 impl Users {
     /// `user` uses this now, and nothing else. Returns what it used before.
-    fn set(&mut self, user: &(usize, Place), uses: Vec<Use>) -> Vec<Place> {
+    fn set(&mut self, user: &(usize, NamespacedName), uses: Vec<Use>) -> Vec<NamespacedName> {
         let before = self.uses.remove(user).unwrap_or_default();
-        let before: Vec<Place> = before.into_iter().map(|it| (it.namespace, it.name)).collect();
+        let before: Vec<NamespacedName> = before.into_iter().map(|it| (it.namespace, it.name)).collect();
         for place in &before {
             if let Some(users) = self.users.get_mut(place) {
                 users.remove(user);
@@ -133,7 +133,7 @@ impl Users {
     }
 
     /// `controller` is the uid of the object's controller.
-    fn is_used(&self, place: &Place, controller: &str) -> bool {
+    fn is_used(&self, place: &NamespacedName, controller: &str) -> bool {
         let counts = |it: &Use| {
             it.namespace == place.0
                 && it.name == place.1
@@ -157,9 +157,9 @@ impl Protection {
             followed_users.push(follow);
         }
         let (all, mut followed) = Follow::start(registry.clone(), served.clone()).await;
-        let mut due: BTreeSet<Place> = all.iter().map(|object| place(object)).collect();
+        let mut due: BTreeSet<NamespacedName> = all.iter().map(|object| place(object)).collect();
         // To be deleted, and used when last looked at.
-        let mut waiting: BTreeSet<Place> = BTreeSet::new();
+        let mut waiting: BTreeSet<NamespacedName> = BTreeSet::new();
         loop {
             // Users that are older than what is decided about count.
             followed.others_follow().await;
@@ -198,8 +198,8 @@ impl Protection {
                     News::Changes(changes) => {
                         for change in changes {
                             match change {
-                                Seen::Now(object) => { due.insert(place(&object)); }
-                                Seen::Gone(object) => { waiting.remove(&place(&object)); }
+                                ObjectChange::Now(object) => { due.insert(place(&object)); }
+                                ObjectChange::Gone(object) => { waiting.remove(&place(&object)); }
                             }
                         }
                     }
@@ -215,7 +215,7 @@ impl Protection {
     }
 
     /// Returns what may not be used any more; `None` if that may be anything.
-    fn note(&self, users: &mut Users, index: usize, news: News) -> Option<Vec<Place>> {
+    fn note(&self, users: &mut Users, index: usize, news: News) -> Option<Vec<NamespacedName>> {
         let uses = self.used_by.get(index)?.uses;
         match news {
             News::All(objects) => {
@@ -229,8 +229,8 @@ impl Protection {
                 let mut released = Vec::new();
                 for change in changes {
                     released.extend(match change {
-                        Seen::Now(object) => users.set(&(index, place(&object)), uses(&object)),
-                        Seen::Gone(object) => users.set(&(index, place(&object)), Vec::new()),
+                        ObjectChange::Now(object) => users.set(&(index, place(&object)), uses(&object)),
+                        ObjectChange::Gone(object) => users.set(&(index, place(&object)), Vec::new()),
                     });
                 }
                 Some(released)
@@ -243,7 +243,7 @@ impl Protection {
         registry: &Registry,
         served: &Served,
         users: &Users,
-        place: &Place,
+        place: &NamespacedName,
     ) -> Result<Settled, Failure> {
         let target = Target { served, namespace: &place.0, name: &place.1 };
         let found = registry.get(target)?;
@@ -274,7 +274,7 @@ enum Settled {
     Waits,
 }
 
-fn place(object: &Object) -> Place {
+fn place(object: &Object) -> NamespacedName {
     (object.namespace().to_owned(), object.name().to_owned())
 }
 
@@ -286,7 +286,10 @@ fn controller(metadata: &Value) -> &str {
 }
 
 /// Of what waits, what was released; all of it if nobody knows.
-fn concerned(released: Option<Vec<Place>>, waiting: &BTreeSet<Place>) -> Vec<Place> {
+fn concerned(
+    released: Option<Vec<NamespacedName>>,
+    waiting: &BTreeSet<NamespacedName>,
+) -> Vec<NamespacedName> {
     match released {
         Some(released) => released.into_iter().filter(|place| waiting.contains(place)).collect(),
         None => waiting.iter().cloned().collect(),

@@ -12,7 +12,7 @@ use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{DeleteOptions, Failure, Part, Registry, Selection, Target, served::Served};
 
 use crate::{
-    follow::{Follow, News, Seen},
+    follow::{Follow, News, ObjectChange},
     identity::{TOKENS, delete, writer},
 };
 
@@ -70,11 +70,11 @@ pub(crate) async fn run(registry: Arc<Registry>, authority: String, sign: Arc<Si
                 News::Changes(changes) => {
                     for change in changes {
                         match change {
-                            Seen::Now(secret) => {
+                            ObjectChange::Now(secret) => {
                                 known.insert(secret.place().to_owned());
                                 due.insert(secret.place().to_owned());
                             }
-                            Seen::Gone(secret) => {
+                            ObjectChange::Gone(secret) => {
                                 known.remove(secret.place());
                                 filler.forget(&secret).await;
                             }
@@ -98,7 +98,7 @@ fn concerned(news: &News, secrets: &BTreeSet<String>) -> Vec<String> {
     let namespaces: BTreeSet<&str> = changes
         .iter()
         .map(|seen| match seen {
-            Seen::Now(account) | Seen::Gone(account) => account.namespace(),
+            ObjectChange::Now(account) | ObjectChange::Gone(account) => account.namespace(),
         })
         .collect();
     let within =

@@ -13,12 +13,12 @@ use sternpost_cache::{Cache, Reading};
 use sternpost_clock::manual::ManualClock;
 use sternpost_controllers::definitions;
 use sternpost_store::{
-    BoxFuture, Bytes, CommitError, Committed, Follower, Found, KeyRange, Page, ReadError, Revision, Stopped,
-    Store, Transaction, Watch, memory::MemoryStore,
+    BoxFuture, Bytes, CommitError, Committed, Follower, GetAnswer, KeyRange, Page, ReadError, Revision,
+    Stopped, Store, Transaction, Watch, memory::MemoryStore,
 };
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{
-    DeleteOptions, Failure, Part, Registry, Selection, Target, Told, WatchQuery, Writer,
+    DeleteOptions, Failure, Part, Registry, Selection, Target, WatchEvent, WatchQuery, Writer,
     custom::Change,
     index::Selectable,
     served::{Served, ServedResources},
@@ -33,7 +33,7 @@ impl Store for Hesitating {
     fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
         self.0.current_revision()
     }
-    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<Found, ReadError>> {
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
         self.0.get(key, at)
     }
     fn range(
@@ -203,7 +203,7 @@ async fn a_definition_that_others_hold_is_let_go_of_and_says_so_in_one_write() {
     };
     running.until("only the other finalizer is left", is_left).await;
     let mut states = Vec::new();
-    let tell = |told: Told<'_>| {
+    let tell = |told: WatchEvent<'_>| {
         let crd = told.object.value();
         let conditions = crd["status"]["conditions"].as_array().unwrap();
         let terminating = conditions.iter().find(|condition| condition["type"] == "Terminating").unwrap();

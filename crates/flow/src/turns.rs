@@ -31,7 +31,7 @@ pub struct Turns {
 #[derive(Debug, Default)]
 struct State {
     taken: usize,
-    order: Order<Arc<Place>>,
+    order: Order<Arc<QueuePosition>>,
 }
 
 /// Whose turn it takes for a future to go on.
@@ -68,7 +68,7 @@ impl Turns {
     /// Runs `future` to its end, in turns of `owner`.
     pub async fn run<F: Future>(self: &Arc<Self>, owner: Arc<Owner>, future: F) -> F::Output {
         let standing = Mutex::new(Standing { stage: Stage::Awake, task: None });
-        let place = Leaving(Arc::new(Place { turns: self.clone(), owner, standing }));
+        let place = Leaving(Arc::new(QueuePosition { turns: self.clone(), owner, standing }));
         let waker = Waker::from(place.0.clone());
         let mut future = pin!(future);
         poll_fn(move |context| {
@@ -92,7 +92,7 @@ impl Turns {
     }
 
     /// Lets a place go on, at once or when it is its turn.
-    fn ask(self: &Arc<Self>, place: Arc<Place>) {
+    fn ask(self: &Arc<Self>, place: Arc<QueuePosition>) {
         let flow = place.owner.0.load(Ordering::Relaxed);
         {
             let mut state = self.lock();
@@ -121,7 +121,7 @@ impl Turns {
             is_waited_for
         };
         if is_waited_for {
-            let kept = Kept(self.clone());
+            let kept = UnclaimedTurn(self.clone());
             if let Ok(runtime) = Handle::try_current() {
                 // The runtime looks at its connections before it goes on with those who yield. Nobody owns
                 // this: it waits for nothing else, and whatever ends it passes the turn on.
@@ -159,9 +159,9 @@ impl Turns {
 }
 
 /// A turn that nobody has. Whatever happens to this, it is passed on.
-struct Kept(Arc<Turns>);
+struct UnclaimedTurn(Arc<Turns>);
 
-impl Drop for Kept {
+impl Drop for UnclaimedTurn {
     fn drop(&mut self) {
         self.0.pass_on();
     }
@@ -169,7 +169,7 @@ impl Drop for Kept {
 
 /// Where a future stands.
 #[derive(Debug)]
-struct Place {
+struct QueuePosition {
     turns: Arc<Turns>,
     owner: Arc<Owner>,
     standing: Mutex<Standing>,
@@ -197,7 +197,7 @@ enum Stage {
     Gone,
 }
 
-impl Place {
+impl QueuePosition {
     /// Begins its turn, if it is.
     fn begin(self: &Arc<Self>, task: &Waker) -> Option<u64> {
         let is_new = {
@@ -259,7 +259,7 @@ impl Place {
     }
 }
 
-impl Wake for Place {
+impl Wake for QueuePosition {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -286,7 +286,7 @@ impl Wake for Place {
 }
 
 /// Gives back the turn of a future that is dropped before its end.
-struct Leaving(Arc<Place>);
+struct Leaving(Arc<QueuePosition>);
 
 impl Drop for Leaving {
     fn drop(&mut self) {

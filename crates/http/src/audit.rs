@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
-use sternpost_audit::{Level, Record, Seen, Stage, Subject};
+use sternpost_audit::{Level, Record, Stage, StageOutcome, Subject};
 use sternpost_clock::Clock;
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::{
@@ -106,7 +106,7 @@ impl Audited {
         let answer = if self.wants_answer() { in_one_piece(answer) } else { answer };
         let seen = self.seen(request, &answer);
         self.record.see(seen);
-        if !answer.body().goes_on() {
+        if !answer.body().is_long_running() {
             self.record.tell(Stage::ResponseComplete, now(&self.clock)).await;
             return answer;
         }
@@ -116,14 +116,14 @@ impl Audited {
         answer.map(|body| Body::Noted(Box::new(Noted::new(body, ended))))
     }
 
-    fn seen(&self, request: Option<(&HeaderMap, &Bytes)>, answer: &Answer) -> Seen {
-        let switches = self.switches && answer.body().goes_on();
+    fn seen(&self, request: Option<(&HeaderMap, &Bytes)>, answer: &Answer) -> StageOutcome {
+        let switches = self.switches && answer.body().is_long_running();
         let code = if switches { StatusCode::SWITCHING_PROTOCOLS } else { answer.status() };
         let is_error = code.is_client_error() || code.is_server_error();
         let response = (is_error || self.wants_answer()).then(|| sent(answer)).flatten();
         let is_status = |value: &&Value| value.get("kind").is_some_and(|kind| kind == "Status");
         let request = request.filter(|(_, body)| !body.is_empty());
-        Seen {
+        StageOutcome {
             code: code.as_u16(),
             status: response.as_ref().filter(is_status).cloned(),
             request: request.and_then(|(headers, body)| read(headers, body)),

@@ -205,11 +205,11 @@ impl Body {
     }
 
     /// Whether it ends when somebody else says so.
-    pub fn goes_on(&self) -> bool {
+    pub fn is_long_running(&self) -> bool {
         match self {
             Body::Watch(_) | Body::Stream(_) => true,
-            Body::Remote(passed) => passed.goes_on(),
-            Body::Metered(metered) => metered.body.goes_on(),
+            Body::Remote(passed) => passed.is_long_running(),
+            Body::Metered(metered) => metered.body.is_long_running(),
             Body::Whole(_) | Body::List(_) | Body::Gzip(_) | Body::Noted(_) => false,
         }
     }

@@ -90,7 +90,7 @@ pub struct Budgets {
         BudgetLabels,
         prometheus_client::metrics::counter::Counter,
     >,
-    told: [Told; Budget::ALL.len()],
+    told: [LastLogged; Budget::ALL.len()],
 }
 
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ struct Accounts {
 /// When a budget was last told of in the log, in milliseconds since the epoch plus one, and how
 /// often it was exceeded since.
 #[derive(Debug, Default)]
-struct Told {
+struct LastLogged {
     at: AtomicU64,
     since: AtomicU64,
 }

@@ -10,7 +10,7 @@ use sternpost_auth::authenticate::{Refusal, User};
 use sternpost_clock::machine;
 use sternpost_flow::Owner;
 use sternpost_meta::status::Status;
-use sternpost_tasks::surviving;
+use sternpost_tasks::catch_panic;
 use sternpost_verbs::InEffect;
 
 use crate::{
@@ -55,7 +55,7 @@ where
     // An id for the response and the log, first, so that both always have one.
     let audit_id = audit_id(api, &parts.headers);
 
-    // Web pages from other origins. Browsers ask for leave first, without a
+    // Web pages from other origins. Browsers ask for preflight first, without a
     // credential, so that is answered before anybody is known.
     let cors = api.cors.as_ref().and_then(|cors| cors.headers(&parts.headers));
     let asks_for_leave = cors.is_some() && method == Method::OPTIONS;
@@ -66,9 +66,9 @@ where
     let upgrade = if is_elsewhere { None } else { Upgrade::of(&mut parts) };
 
     let Answer { mut response, user, counted, charge } = if asks_for_leave {
-        leave()
+        preflight()
     } else {
-        let asked = Asked { parts, query, info };
+        let asked = RequestHead { parts, query, info };
         answer(api, asked, body, &audit_id, upgrade.as_ref(), &stream).await
     };
     if let Some(charge) = charge {
@@ -144,13 +144,13 @@ fn charged(
 }
 
 /// The answer to a preflight request; its headers say the rest.
-fn leave() -> Answer {
+fn preflight() -> Answer {
     let response = objects::whole(response::empty(StatusCode::NO_CONTENT));
     Answer { response, user: None, counted: None, charge: None }
 }
 
 /// All of a request but its body.
-struct Asked {
+struct RequestHead {
     parts: Parts,
     query: Query,
     /// `None` if the path cannot be read.
@@ -159,7 +159,7 @@ struct Asked {
 
 async fn answer<B>(
     api: &Api,
-    asked: Asked,
+    asked: RequestHead,
     body: B,
     audit_id: &HeaderValue,
     upgrade: Option<&Upgrade>,
@@ -169,7 +169,7 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let Asked { mut parts, query, info } = asked;
+    let RequestHead { mut parts, query, info } = asked;
     let spacing = if wants_pretty(&query, &parts.headers) { Spacing::Pretty } else { Spacing::Compact };
     // There is one kind of path that says too little.
     let unclear = info.as_ref().err().copied();
@@ -342,7 +342,7 @@ where
         let outcome = match load.zip(api.shared.get().and_then(Weak::upgrade)) {
             Some((load, api)) => handle_apart(api, load, request.clone(), routed).await,
             None => {
-                surviving(handle(api, &request, route, routed)).await.map_or(Outcome::Broken, Outcome::Done)
+                catch_panic(handle(api, &request, route, routed)).await.map_or(Outcome::Broken, Outcome::Done)
             }
         };
         match outcome {

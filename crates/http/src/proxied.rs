@@ -102,7 +102,7 @@ where
         peer: parts.extensions.get::<Peer>().map(|peer| peer.0),
         audit_id,
         upgrades: upgrade.is_some(),
-        goes_on: info.is_long_running(),
+        is_long_running: info.is_long_running(),
     };
     let forwarded = match end {
         Some(end) => match machine::timeout_at(end, remote.forward(forward)).await {
@@ -257,7 +257,7 @@ impl Until {
 
 impl Passed {
     /// Whether it has no time of its own to end.
-    pub fn goes_on(&self) -> bool {
+    pub fn is_long_running(&self) -> bool {
         matches!(self.until, Until::Stopped(_))
     }
 
@@ -285,7 +285,10 @@ impl Passed {
 
 impl fmt::Debug for Passed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Passed").field("goes_on", &self.goes_on()).finish_non_exhaustive()
+        formatter
+            .debug_struct("Passed")
+            .field("is_long_running", &self.is_long_running())
+            .finish_non_exhaustive()
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Shape {
     Any,
 }
 
-enum Place<'a> {
+enum PathOrRoot<'a> {
     Root,
     Within(&'a Path<'a>),
 }
@@ -34,15 +34,15 @@ pub fn check_kind(file: &Value, api_versions: &[&str], kind: &str, errors: &mut 
 
 impl Shape {
     pub fn check(&self, file: &Value, errors: &mut Errors) {
-        self.check_at(file, &Place::Root, errors);
+        self.check_at(file, &PathOrRoot::Root, errors);
     }
 
-    fn check_at(&self, value: &Value, place: &Place<'_>, errors: &mut Errors) {
+    fn check_at(&self, value: &Value, place: &PathOrRoot<'_>, errors: &mut Errors) {
         let wrong = |wanted: &str, errors: &mut Errors| {
             let detail = format!("must be {wanted}, not {}", json_type(value));
             match place {
-                Place::Root => errors.type_invalid("", value, &detail),
-                Place::Within(path) => errors.type_invalid(path, value, &detail),
+                PathOrRoot::Root => errors.type_invalid("", value, &detail),
+                PathOrRoot::Within(path) => errors.type_invalid(path, value, &detail),
             }
         };
         match (self, value) {
@@ -51,20 +51,20 @@ impl Shape {
             | (Self::Text, Value::String(_))
             | (Self::Bool, Value::Bool(_)) => {}
             (Self::List(items), Value::Array(values)) => {
-                if let Place::Within(path) = place {
+                if let PathOrRoot::Within(path) = place {
                     for (at, value) in values.iter().enumerate() {
-                        items.check_at(value, &Place::Within(&path.index(at)), errors);
+                        items.check_at(value, &PathOrRoot::Within(&path.index(at)), errors);
                     }
                 }
             }
             (Self::Object(fields), Value::Object(values)) => {
                 for (name, value) in values {
                     let path = match place {
-                        Place::Root => Path::new(name),
-                        Place::Within(path) => path.child(name),
+                        PathOrRoot::Root => Path::new(name),
+                        PathOrRoot::Within(path) => path.child(name),
                     };
                     match fields.iter().find(|(field, _)| field == name) {
-                        Some((_, shape)) => shape.check_at(value, &Place::Within(&path), errors),
+                        Some((_, shape)) => shape.check_at(value, &PathOrRoot::Within(&path), errors),
                         None => errors.forbidden(path, "unknown field"),
                     }
                 }

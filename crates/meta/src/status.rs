@@ -23,12 +23,12 @@ pub struct Status {
     pub details: Option<Box<Details>>,
     /// The HTTP status code. Zero, and not sent, on success.
     pub code: u16,
-    told: Option<Box<Told>>,
+    told: Option<Box<RemoteStatus>>,
 }
 
 /// What somebody else says of a refusal, whose words are not ours to choose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct RemoteStatus {
     /// Empty for none.
     pub reason: String,
     pub details: Option<Value>,
@@ -43,7 +43,7 @@ impl Serialize for Status {
         fields.serialize_entry("apiVersion", self.api_version)?;
         let told = self.told.as_deref();
         match told {
-            Some(Told { metadata: metadata @ Value::Object(_), .. }) => {
+            Some(RemoteStatus { metadata: metadata @ Value::Object(_), .. }) => {
                 fields.serialize_entry("metadata", metadata)?;
             }
             _ => fields.serialize_entry("metadata", &self.metadata)?,
@@ -53,7 +53,7 @@ impl Serialize for Status {
             fields.serialize_entry("message", &self.message)?;
         }
         match told {
-            Some(Told { reason, details, .. }) => {
+            Some(RemoteStatus { reason, details, .. }) => {
                 if !reason.is_empty() {
                     fields.serialize_entry("reason", reason)?;
                 }
@@ -461,7 +461,7 @@ impl Status {
     }
 
     /// A refusal by somebody who was asked, in their words but for the message.
-    pub fn told(code: u16, message: impl Into<String>, told: Told) -> Self {
+    pub fn told(code: u16, message: impl Into<String>, told: RemoteStatus) -> Self {
         // Only for the header; the body has what was told.
         let seconds = told.details.as_ref().and_then(|details| details.get("retryAfterSeconds"));
         let seconds = seconds.and_then(Value::as_u64).and_then(|seconds| u16::try_from(seconds).ok());
@@ -528,7 +528,7 @@ mod tests {
     // The recorded answers of kube-apiserver 1.36.4.
     #[test]
     fn what_somebody_else_says_is_told_in_their_words() {
-        let told = Told {
+        let told = RemoteStatus {
             reason: "Because".into(),
             details: Some(serde_json::json!({"kind": "k", "retryAfterSeconds": 7})),
             metadata: Value::Null,

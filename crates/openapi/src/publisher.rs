@@ -154,14 +154,14 @@ pub struct Snapshot {
     /// The union of each group's documents.
     groups: RedBlackTreeMapSync<Arc<str>, Arc<Union>>,
     /// Where each definition has its resources: key of the document, and plural.
-    definitions: HashTrieMapSync<Arc<str>, Arc<[Place]>>,
+    definitions: HashTrieMapSync<Arc<str>, Arc<[DocumentKey]>>,
     base: Arc<Base>,
     roots: PerNaming<OnceLock<Rendition>>,
     v2: OnceLock<Rendition>,
     context: Arc<Context>,
 }
 
-type Place = (Arc<str>, Arc<str>);
+type DocumentKey = (Arc<str>, Arc<str>);
 
 impl Snapshot {
     fn new(context: &Arc<Context>) -> Self {
@@ -201,7 +201,7 @@ impl Snapshot {
     fn define(&mut self, name: &str, resources: &[Arc<Published>]) {
         // Nothing custom takes the place of what is built in.
         let resources = resources.iter().filter(|published| !is_built_in(&published.resource.facts));
-        let places: Vec<(Place, &Arc<Published>)> = resources
+        let places: Vec<(DocumentKey, &Arc<Published>)> = resources
             .map(|published| {
                 let facts = &published.resource.facts;
                 ((facts.gv.path().into(), facts.plural.clone()), published)
@@ -631,8 +631,8 @@ pub struct Rendition {
     /// In upper-case hexadecimal.
     hash: String,
     origin: Origin,
-    json: Kept,
-    protobuf: OnceLock<Result<Kept, gnostic::EncodeError>>,
+    json: Encodings,
+    protobuf: OnceLock<Result<Encodings, gnostic::EncodeError>>,
 }
 
 /// Where the forms that are not made yet come from.
@@ -647,7 +647,7 @@ enum Origin {
 
 /// The same bytes, plain and compressed.
 #[derive(Default)]
-struct Kept {
+struct Encodings {
     plain: OnceLock<Bytes>,
     gzip: OnceLock<Bytes>,
 }
@@ -686,24 +686,24 @@ impl Rendition {
     pub fn of_json(version: Version, keep: Keep, json: Vec<u8>) -> Self {
         let (hash, origin) = (hash(&json), Origin::Json(version));
         let json = match keep {
-            Keep::Plain => Kept::of(keep, json),
-            Keep::Packed => Kept::of_gzip(pack_at(Speed::Fast, &json)),
+            Keep::Plain => Encodings::of(keep, json),
+            Keep::Packed => Encodings::of_gzip(pack_at(Speed::Fast, &json)),
         };
         Self { keep, hash, origin, json, protobuf: OnceLock::new() }
     }
 
     fn written(keep: Keep, json: Vec<u8>) -> Self {
         let (hash, origin) = (hash(&json), Origin::Json(Version::V3));
-        Self { keep, hash, origin, json: Kept::of(keep, json), protobuf: OnceLock::new() }
+        Self { keep, hash, origin, json: Encodings::of(keep, json), protobuf: OnceLock::new() }
     }
 
     fn unwritten(hash: String, inputs: &Arc<Inputs>, naming: Naming) -> Self {
         let origin = Origin::Unwritten(inputs.clone(), naming);
-        Self { keep: Keep::Packed, hash, origin, json: Kept::default(), protobuf: OnceLock::new() }
+        Self { keep: Keep::Packed, hash, origin, json: Encodings::default(), protobuf: OnceLock::new() }
     }
 
     fn put_together(keep: Keep, hash: String, gzip: Bytes, all: All) -> Self {
-        let json = Kept::of_gzip(gzip);
+        let json = Encodings::of_gzip(gzip);
         Self { keep, hash, origin: Origin::Parts(all), json, protobuf: OnceLock::new() }
     }
 
@@ -728,7 +728,7 @@ impl Rendition {
         Ok(Form { bytes, etag: format!("{}{suffix}", self.hash) })
     }
 
-    fn json(&self) -> &Kept {
+    fn json(&self) -> &Encodings {
         if let Origin::Unwritten(inputs, naming) = &self.origin {
             // There may be many of these, and each is asked for a few times.
             self.json.gzip.get_or_init(|| pack_at(Speed::Fast, &inputs.write(*naming)));
@@ -736,10 +736,10 @@ impl Rendition {
         &self.json
     }
 
-    fn protobuf(&self) -> Result<&Kept, &gnostic::EncodeError> {
+    fn protobuf(&self) -> Result<&Encodings, &gnostic::EncodeError> {
         let encoded = self.protobuf.get_or_init(|| {
             if let Origin::Parts(all) = &self.origin {
-                return all.protobuf().map(Kept::of_gzip);
+                return all.protobuf().map(Encodings::of_gzip);
             }
             let json = self.json().get(Coding::Identity, self.keep);
             // Our own writer's output always reads back.
@@ -748,13 +748,13 @@ impl Rendition {
                 Origin::Json(Version::V2) => gnostic::encode_v2(&document),
                 _ => gnostic::encode_v3(&document),
             };
-            encoded.map(|bytes| Kept::of(self.keep, bytes))
+            encoded.map(|bytes| Encodings::of(self.keep, bytes))
         });
         encoded.as_ref()
     }
 }
 
-impl Kept {
+impl Encodings {
     fn of(keep: Keep, bytes: Vec<u8>) -> Self {
         match keep {
             Keep::Plain => {

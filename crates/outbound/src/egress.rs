@@ -48,11 +48,11 @@ pub enum Via {
 
 /// Finds the addresses of a host.
 pub trait Names: fmt::Debug + Send + Sync {
-    fn lookup(&self, host: String, port: u16) -> Found;
+    fn lookup(&self, host: String, port: u16) -> Lookup;
 }
 
 /// The addresses, later.
-pub type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+pub type Lookup = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
 /// Asks the machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -157,7 +157,7 @@ impl Via {
 }
 
 impl Names for System {
-    fn lookup(&self, host: String, port: u16) -> Found {
+    fn lookup(&self, host: String, port: u16) -> Lookup {
         Box::pin(async move {
             // RFC 6761, section 6.4: such names exist nowhere, and no other machine is to be asked.
             if host.trim_end_matches('.').to_ascii_lowercase().ends_with(".invalid") {

@@ -31,7 +31,7 @@ use crate::{
     connect::{Connector, HANDSHAKE, Origin, Protocols, Stream},
 };
 
-/// Idle connections of HTTP/1.1 that are kept to one place; more are closed when they become idle.
+/// Idle connections of HTTP/1.1 that are kept to one origin; more are closed when they become idle.
 pub const MAX_IDLE: usize = 25;
 
 /// How long a connection of HTTP/2 may be silent before it is asked whether anybody is left, and how long the
@@ -60,12 +60,12 @@ pub(crate) enum Wanted {
 pub(crate) struct Pool {
     connector: Connector,
     idle: Duration,
-    kept: Mutex<Kept>,
+    connections: Mutex<Connections>,
 }
 
 #[derive(Default)]
-struct Kept {
-    places: HashMap<Origin, Place>,
+struct Connections {
+    origins: HashMap<Origin, OriginConnections>,
     /// Closes what was idle for too long; there is one while there is anything to close.
     sweeper: Option<AbortHandle>,
     /// Counts connections that were begun.
@@ -76,7 +76,7 @@ struct Kept {
 
 /// What there is to one origin.
 #[derive(Default)]
-struct Place {
+struct OriginConnections {
     http2: Vec<Http2>,
     http1: Vec<Idle>,
     /// Connections being made that others may share.
@@ -87,7 +87,7 @@ struct Place {
     made: u64,
 }
 
-impl Place {
+impl OriginConnections {
     fn is_empty(&self) -> bool {
         self.http1.is_empty() && self.http2.is_empty() && self.dialled.is_empty()
     }
@@ -117,7 +117,7 @@ struct Dialled {
 
 impl Pool {
     pub fn new(connector: Connector, idle: Duration) -> Self {
-        Self { connector, idle, kept: Mutex::default() }
+        Self { connector, idle, connections: Mutex::default() }
     }
 
     /// A connection to use, or to share.
@@ -155,22 +155,22 @@ impl Pool {
     /// Takes back a connection whose request is over.
     pub fn put_back(self: &Arc<Self>, home: &Home, sender: http1::SendRequest<Sent>) {
         let Home { origin, generation, .. } = home;
-        let mut kept = self.kept();
-        if sender.is_closed() || kept.generation != *generation {
+        let mut connections = self.connections();
+        if sender.is_closed() || connections.generation != *generation {
             return;
         }
-        let place = kept.places.entry(origin.clone()).or_default();
-        if place.http1.len() < MAX_IDLE {
-            place.http1.push(Idle { sender, since: machine::now() });
+        let to_origin = connections.origins.entry(origin.clone()).or_default();
+        if to_origin.http1.len() < MAX_IDLE {
+            to_origin.http1.push(Idle { sender, since: machine::now() });
         }
-        self.sweep_later(&mut kept);
+        self.sweep_later(&mut connections);
     }
 
     /// Forgets all connections: those with requests end with them.
     pub fn clear(&self) {
-        let mut kept = self.kept();
-        kept.generation += 1;
-        kept.places.clear();
+        let mut connections = self.connections();
+        connections.generation += 1;
+        connections.origins.clear();
     }
 
     fn next(self: &Arc<Self>, origin: &Origin, wanted: Wanted) -> Next {
@@ -185,20 +185,20 @@ impl Pool {
                 let exchange = Exchange { home: None, streams: Some(streams) };
                 return Next::Share(Acquired { sender: Sender::Http2(sender), exchange, was_kept: true });
             }
-            let mut kept = self.kept();
-            kept.begun += 1;
-            let (id, generation) = (kept.begun, kept.generation);
-            let place = kept.places.entry(origin.clone()).or_default();
+            let mut connections = self.connections();
+            connections.begun += 1;
+            let (id, generation) = (connections.begun, connections.generation);
+            let to_origin = connections.origins.entry(origin.clone()).or_default();
             if wanted == Wanted::Any {
-                if made.is_some_and(|made| made != place.made) {
+                if made.is_some_and(|made| made != to_origin.made) {
                     continue;
                 }
-                while let Some(Idle { sender, since }) = place.http1.pop() {
+                while let Some(Idle { sender, since }) = to_origin.http1.pop() {
                     if !sender.is_closed() && machine::elapsed(since) < self.idle {
                         return Next::Reuse(sender, generation);
                     }
                 }
-                if let Some(dialled) = place.dialled.iter_mut().find(|dialled| dialled.room > 0) {
+                if let Some(dialled) = to_origin.dialled.iter_mut().find(|dialled| dialled.room > 0) {
                     dialled.room -= 1;
                     return Next::Wait(dialled.failed.clone());
                 }
@@ -206,8 +206,8 @@ impl Pool {
             let (sender, failed) = watch::channel(None);
             // Of a server that is not known yet it is assumed that there will be room for all.
             let offers_http2 = origin.secure && self.connector.protocols == Protocols::Http2OrHttp1;
-            let room = if offers_http2 { place.room.unwrap_or(MAX_STREAMS).saturating_sub(1) } else { 0 };
-            place.dialled.push(Dialled { id, room, failed });
+            let room = if offers_http2 { to_origin.room.unwrap_or(MAX_STREAMS).saturating_sub(1) } else { 0 };
+            to_origin.dialled.push(Dialled { id, room, failed });
             let pool = Arc::downgrade(self);
             let origin = origin.clone();
             return Next::Dial(Dialling { pool, origin, id, generation, failed: sender });
@@ -216,11 +216,11 @@ impl Pool {
 
     /// The connections of HTTP/2 that are there, and how many were `made` so far.
     fn http2(&self, origin: &Origin, made: &mut Option<u64>) -> Vec<Http2> {
-        let mut kept = self.kept();
-        let place = kept.places.entry(origin.clone()).or_default();
-        place.http2.retain(|connection| !connection.sender.is_closed());
-        *made = Some(place.made);
-        place.http2.clone()
+        let mut connections = self.connections();
+        let to_origin = connections.origins.entry(origin.clone()).or_default();
+        to_origin.http2.retain(|connection| !connection.sender.is_closed());
+        *made = Some(to_origin.made);
+        to_origin.http2.clone()
     }
 
     async fn dial(self: &Arc<Self>, origin: &Origin, dialling: Dialling) -> Result<Acquired, Cause> {
@@ -238,10 +238,10 @@ impl Pool {
         let stream = self.connector.connect(origin, self.connector.protocols).await?;
         if !stream.is_http2() {
             let sender = start_http1(stream).await?;
-            let mut kept = self.kept();
-            kept.places.entry(origin.clone()).or_default().room = Some(1);
-            self.sweep_later(&mut kept);
-            drop(kept);
+            let mut connections = self.connections();
+            connections.origins.entry(origin.clone()).or_default().room = Some(1);
+            self.sweep_later(&mut connections);
+            drop(connections);
             return Ok(self.over_http1(origin, sender, dialling.generation, false));
         }
         let http2 = Http2::start(stream).await?;
@@ -250,15 +250,15 @@ impl Pool {
         let exchange = Exchange { home: None, streams: Some(http2.streams.clone()) };
         let sender = Sender::Http2(http2.sender.clone());
         let limit = http2.limit().unwrap_or_default().min(MAX_STREAMS);
-        let mut kept = self.kept();
-        let place = kept.places.entry(origin.clone()).or_default();
-        place.room = Some(limit);
-        place.made += 1;
+        let mut connections = self.connections();
+        let to_origin = connections.origins.entry(origin.clone()).or_default();
+        to_origin.room = Some(limit);
+        to_origin.made += 1;
         // Unless what is there was forgotten meanwhile.
-        if place.dialled.iter().any(|dialled| dialled.id == dialling.id) {
-            place.http2.push(http2);
+        if to_origin.dialled.iter().any(|dialled| dialled.id == dialling.id) {
+            to_origin.http2.push(http2);
         }
-        self.sweep_later(&mut kept);
+        self.sweep_later(&mut connections);
         Ok(Acquired { sender, exchange, was_kept: false })
     }
 
@@ -274,8 +274,8 @@ impl Pool {
         Acquired { sender: Sender::Http1(sender), exchange, was_kept }
     }
 
-    fn sweep_later(self: &Arc<Self>, kept: &mut Kept) {
-        if kept.sweeper.is_some() {
+    fn sweep_later(self: &Arc<Self>, connections: &mut Connections) {
+        if connections.sweeper.is_some() {
             return;
         }
         // There is one wherever there are connections.
@@ -290,32 +290,32 @@ impl Pool {
                 }
             }
         });
-        kept.sweeper = Some(sweeper.abort_handle());
+        connections.sweeper = Some(sweeper.abort_handle());
     }
 
     /// Closes what was idle for too long. Whether there is anything left.
     fn sweep(&self) -> bool {
-        let mut kept = self.kept();
+        let mut connections = self.connections();
         let idle = self.idle;
-        kept.places.retain(|_, place| {
-            place.http1.retain(|kept| !kept.sender.is_closed() && machine::elapsed(kept.since) < idle);
-            place.http2.retain(|kept| !kept.sender.is_closed() && !kept.streams.were_idle_for(idle));
-            !place.is_empty()
+        connections.origins.retain(|_, to_origin| {
+            to_origin.http1.retain(|it| !it.sender.is_closed() && machine::elapsed(it.since) < idle);
+            to_origin.http2.retain(|it| !it.sender.is_closed() && !it.streams.were_idle_for(idle));
+            !to_origin.is_empty()
         });
-        if kept.places.is_empty() {
-            kept.sweeper = None;
+        if connections.origins.is_empty() {
+            connections.sweeper = None;
         }
-        kept.sweeper.is_some()
+        connections.sweeper.is_some()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn connections(&self) -> MutexGuard<'_, Connections> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if let Some(sweeper) = self.kept().sweeper.take() {
+        if let Some(sweeper) = self.connections().sweeper.take() {
             sweeper.abort();
         }
     }
@@ -342,11 +342,11 @@ struct Dialling {
 impl Drop for Dialling {
     fn drop(&mut self) {
         let Some(pool) = self.pool.upgrade() else { return };
-        let mut kept = pool.kept();
-        let Some(place) = kept.places.get_mut(&self.origin) else { return };
-        place.dialled.retain(|dialled| dialled.id != self.id);
-        if place.is_empty() && place.room.is_none() {
-            kept.places.remove(&self.origin);
+        let mut connections = pool.connections();
+        let Some(to_origin) = connections.origins.get_mut(&self.origin) else { return };
+        to_origin.dialled.retain(|dialled| dialled.id != self.id);
+        if to_origin.is_empty() && to_origin.room.is_none() {
+            connections.origins.remove(&self.origin);
         }
     }
 }

@@ -78,19 +78,19 @@ impl Reading {
 fn read(bytes: &[u8]) -> Result<Body<Value>, serde_json::Error> {
     let complaints = Complaints::default();
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let patch = Seed { at: &Place::Root, complaints: &complaints }.deserialize(&mut reader)?;
+    let patch = Seed { at: &BodyPath::Root, complaints: &complaints }.deserialize(&mut reader)?;
     reader.end()?;
     Ok(Body { patch, complaints: complaints.into_list() })
 }
 
 /// Where in a body a value stands.
-pub(crate) enum Place<'a> {
+pub(crate) enum BodyPath<'a> {
     Root,
-    Key(&'a Place<'a>, &'a str),
-    Index(&'a Place<'a>, usize),
+    Key(&'a BodyPath<'a>, &'a str),
+    Index(&'a BodyPath<'a>, usize),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for BodyPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
@@ -120,7 +120,7 @@ impl Complaints {
 
 /// Reads a value and complains of repeated keys in it.
 pub(crate) struct Seed<'a> {
-    pub(crate) at: &'a Place<'a>,
+    pub(crate) at: &'a BodyPath<'a>,
     pub(crate) complaints: &'a Complaints,
 }
 
@@ -171,7 +171,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let mut list = Vec::new();
         let complaints = self.complaints;
         while let Some(item) =
-            items.next_element_seed(Seed { at: &Place::Index(self.at, list.len()), complaints })?
+            items.next_element_seed(Seed { at: &BodyPath::Index(self.at, list.len()), complaints })?
         {
             list.push(item);
         }
@@ -182,7 +182,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let mut map = Map::new();
         let complaints = self.complaints;
         while let Some(key) = members.next_key::<String>()? {
-            let at = Place::Key(self.at, &key);
+            let at = BodyPath::Key(self.at, &key);
             if map.contains_key(&key) {
                 complaints.add(format!("duplicate field {}", go_quote(&at.to_string())));
             }

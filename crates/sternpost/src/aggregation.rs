@@ -80,7 +80,7 @@ impl AggregationArgs {
 pub struct Aggregation {
     remotes: Arc<Remotes>,
     identity: Arc<Identity>,
-    told: Arc<Told>,
+    told: Arc<TrustSettings>,
     args: AggregationArgs,
     /// Changes when what is told may have changed.
     published: watch::Sender<()>,
@@ -111,7 +111,7 @@ impl Aggregation {
         };
         let identity = Arc::new(Identity(ArcSwap::from_pointee(shown.certified_key()?)));
         let services = Services::new(registry.cache.clone(), args.aggregation.routing());
-        let told = Told {
+        let told = TrustSettings {
             client_ca: args.client_ca_file.clone(),
             authentication: args.authentication.clone(),
             own_authority: own,
@@ -276,7 +276,7 @@ impl api_services::Servers for Servers {
 
 /// What other servers are told about whom to believe.
 #[derive(Debug)]
-struct Told {
+struct TrustSettings {
     client_ca: Option<PathBuf>,
     authentication: AuthenticationArgs,
     /// Of the self-made certificate, if that is the one in use.
@@ -297,7 +297,7 @@ const OURS: [&str; 7] = [
     "requestheader-extra-headers-prefix",
 ];
 
-impl Told {
+impl TrustSettings {
     /// The data of the ConfigMap, or why it cannot be told.
     fn data(&self) -> anyhow::Result<Map<String, Value>> {
         let mut data = Map::new();
@@ -429,7 +429,7 @@ impl Aggregation {
 }
 
 /// `None` if it cannot be told just now.
-async fn read(told: Arc<Told>) -> Option<Map<String, Value>> {
+async fn read(told: Arc<TrustSettings>) -> Option<Map<String, Value>> {
     // A file may be on a disk that does not answer.
     let read = tokio::task::spawn_blocking(move || told.data()).await;
     match read.map_err(anyhow::Error::from).flatten() {
@@ -546,7 +546,9 @@ mod tests {
     fn without_flags_others_are_told_of_the_made_certificate() {
         let told = |own: Option<&str>, flags: &[&str]| {
             let authentication = read_flags(flags).unwrap().authentication;
-            Told { client_ca: None, authentication, own_authority: own.map(str::to_owned) }.data().unwrap()
+            TrustSettings { client_ca: None, authentication, own_authority: own.map(str::to_owned) }
+                .data()
+                .unwrap()
         };
         let data = Value::Object(told(Some("PEM"), &[]));
         let expected = json!({

@@ -15,7 +15,7 @@ use serde_json::Value;
 use sternpost_golang::strconv::go_quote;
 use sternpost_openapi::explain::{
     Depth, ExplainError, Subject, explain,
-    names::{self, Found, Names},
+    names::{self, Names, ResolvedName},
     render,
     sources::Sources,
 };
@@ -129,7 +129,7 @@ fn find(
     resource: &str,
     api_version: Option<&str>,
     files: &[PathBuf],
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<ResolvedName> {
     names::find(names, resource, api_version).map_err(|error| {
         let known = known(names);
         match error {
@@ -159,7 +159,7 @@ fn known(names: &[Names]) -> String {
     if known.len() > MOST { String::new() } else { known.join(", ") }
 }
 
-fn warn_of_others(resource: &str, found: &Found) {
+fn warn_of_others(resource: &str, found: &ResolvedName) {
     let name = resource.split('.').next().unwrap_or(resource);
     for other in &found.also {
         terminal::tell(&format!(

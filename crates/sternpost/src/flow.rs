@@ -29,7 +29,7 @@ pub struct FlowArgs {
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
 /// How long a request waits for its turn before it is sent away: a quarter of the time it has.
-const PATIENCE: Duration = Duration::from_secs(15);
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Starts following the schemas and levels. `None` if there is to be no flow control.
 pub fn start(args: &FlowArgs, cache: &Arc<Cache>, tasks: &Tasks) -> Option<Arc<Control>> {
@@ -39,7 +39,7 @@ pub fn start(args: &FlowArgs, cache: &Arc<Cache>, tasks: &Tasks) -> Option<Arc<C
     let limits = Limits {
         requests: args.max_requests_inflight.saturating_add(args.max_mutating_requests_inflight).max(1),
         turns: serve::workers(),
-        patience: PATIENCE,
+        patience: QUEUE_TIMEOUT,
     };
     let control = Arc::new(Control::new(limits));
     let [schemas, levels] = ["flowschemas", "prioritylevelconfigurations"]

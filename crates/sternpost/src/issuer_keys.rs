@@ -58,7 +58,7 @@ impl KeyFetcher {
         let (sender, over) = watch::channel(());
         asking.insert(issuer.url().to_owned(), over.clone());
         let (egress, clock) = (self.egress.clone(), self.clock.clone());
-        let asked = Asked { keys: self.clone(), url: issuer.url().to_owned(), _over: sender };
+        let asked = KeyRequest { keys: self.clone(), url: issuer.url().to_owned(), _over: sender };
         self.tasks.once("issuer-keys", async move {
             let _asked = asked;
             let answer = machine::timeout(TIMEOUT, keys(&issuer, &egress)).await;
@@ -80,13 +80,13 @@ impl KeyFetcher {
 }
 
 /// One question. Nobody waits for it any more when it is dropped, and the next may ask again.
-struct Asked {
+struct KeyRequest {
     keys: KeyFetcher,
     url: String,
     _over: watch::Sender<()>,
 }
 
-impl Drop for Asked {
+impl Drop for KeyRequest {
     fn drop(&mut self) {
         self.keys.asking().remove(&self.url);
     }

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use redb::StorageBackend;
 use sternpost_clock::Clock;
 use sternpost_store::{
-    BoxFuture, CommitError, Committed, Follower, Found, KeyRange, Page, ReadError, Revision, Stopped, Store,
-    Transaction, Watch,
+    BoxFuture, CommitError, Committed, Follower, GetAnswer, KeyRange, Page, ReadError, Revision, Stopped,
+    Store, Transaction, Watch,
     hub::{DEFAULT_WATCH_QUEUE, Hub},
     mvcc::Mvcc,
     retention::Retention,
@@ -170,7 +170,7 @@ impl Store for RedbStore {
         Box::pin(async { self.hub.read(|mvcc| Ok(mvcc.current())) })
     }
 
-    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<Found, ReadError>> {
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
         Box::pin(async move { self.hub.read(|mvcc| mvcc.get(&key, at)) })
     }
 

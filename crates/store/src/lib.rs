@@ -32,7 +32,7 @@ pub mod watch;
 
 pub use bytes::Bytes;
 pub use key::KeyRange;
-pub use read::{Entry, EntryFields, Found, Page, ReadError, Stopped};
+pub use read::{Entry, EntryFields, GetAnswer, Page, ReadError, Stopped};
 pub use revision::Revision;
 pub use transaction::{CommitError, Committed, Compare, Transaction, Write};
 pub use watch::{Changes, Delivery, Event, Follower, Watch, WatchError, Watcher};
@@ -49,7 +49,7 @@ pub trait Store: Debug + Send + Sync {
     fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>>;
 
     /// One key, now or as it was at a retained revision.
-    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<Found, ReadError>>;
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>>;
 
     /// The first `limit` keys of a range, now or at a retained revision.
     ///

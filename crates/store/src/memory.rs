@@ -5,8 +5,8 @@ use std::{num::NonZeroUsize, sync::Arc};
 use sternpost_clock::Clock;
 
 use crate::{
-    BoxFuture, Bytes, CommitError, Committed, Follower, Found, KeyRange, Page, ReadError, Revision, Stopped,
-    Store, Transaction, Watch,
+    BoxFuture, Bytes, CommitError, Committed, Follower, GetAnswer, KeyRange, Page, ReadError, Revision,
+    Stopped, Store, Transaction, Watch,
     hub::{DEFAULT_WATCH_QUEUE, Hub},
     mvcc::Mvcc,
     retention::Retention,
@@ -51,7 +51,7 @@ impl Store for MemoryStore {
         Box::pin(async { self.hub.read(|mvcc| Ok(mvcc.current())) })
     }
 
-    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<Found, ReadError>> {
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
         Box::pin(async move { self.hub.read(|mvcc| mvcc.get(&key, at)) })
     }
 

@@ -18,8 +18,8 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    CommitError, Committed, Entry, Event, Found, KeyRange, Page, ReadError, Revision, Stopped, Transaction,
-    Write, read::MAX_PAGE, retention::Retention, watch::Batch,
+    CommitError, Committed, Entry, Event, GetAnswer, KeyRange, Page, ReadError, Revision, Stopped,
+    Transaction, Write, read::MAX_PAGE, retention::Retention, watch::Batch,
 };
 
 /// Batches that every commit may drop from the history beyond those it adds.
@@ -105,10 +105,10 @@ impl Mvcc {
         self.keys.values().filter(|chain| !chain.newest.is_deleted()).count()
     }
 
-    pub fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found, ReadError> {
+    pub fn get(&self, key: &[u8], at: Option<Revision>) -> Result<GetAnswer, ReadError> {
         let revision = self.readable(at)?;
         let entry = self.keys.get(key).and_then(|chain| chain.entry(revision));
-        Ok(Found { entry, revision })
+        Ok(GetAnswer { entry, revision })
     }
 
     pub fn range(&self, range: &KeyRange, at: Option<Revision>, limit: usize) -> Result<Page, ReadError> {

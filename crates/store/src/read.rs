@@ -45,7 +45,7 @@ impl Deref for Entry {
 
 /// The answer for one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct GetAnswer {
     pub entry: Option<Entry>,
     /// The revision at which this is true.
     pub revision: Revision,

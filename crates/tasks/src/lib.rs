@@ -120,13 +120,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 async fn begun_again<Work: Future<Output = ()>>(
     name: &'static str,
     begin: impl Fn() -> Work,
-    goes_on: impl Fn(End) -> bool,
+    restarts: impl Fn(End) -> bool,
 ) {
     let mut pause = FIRST_PAUSE;
     loop {
         let begun = machine::now();
         // Boxed, so that what is begun anew takes the place of what was.
-        if !goes_on(watched(name, Box::pin(begin())).await) {
+        if !restarts(watched(name, Box::pin(begin())).await) {
             return;
         }
         if machine::elapsed(begun) >= SOUND {
@@ -139,7 +139,7 @@ async fn begun_again<Work: Future<Output = ()>>(
 }
 
 async fn watched(name: &'static str, work: impl Future<Output = ()>) -> End {
-    match surviving(work).await {
+    match catch_panic(work).await {
         Some(()) => End::Done,
         None => {
             // What it said is in the log already, by the panic hook.
@@ -150,7 +150,7 @@ async fn watched(name: &'static str, work: impl Future<Output = ()>) -> End {
 }
 
 /// What a future comes to; `None` if it panics.
-pub async fn surviving<F: Future>(future: F) -> Option<F::Output> {
+pub async fn catch_panic<F: Future>(future: F) -> Option<F::Output> {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(move |context| {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {

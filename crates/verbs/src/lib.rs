@@ -41,11 +41,11 @@ pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use etcd_limit::{MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES, ObjectSize};
 pub use failure::Failure;
 pub use list::{
-    COMPACTION_SECONDS, FUTURE_PATIENCE, ListQuery, Listed, MAX_CONVERTED, Selection, VersionMatch,
+    COMPACTION_SECONDS, FUTURE_VERSION_TIMEOUT, ListQuery, Listed, MAX_CONVERTED, Selection, VersionMatch,
     parse_exact_version, parse_version,
 };
 pub use patch::{Patch, PatchRequest, Validation, to_stored};
 pub use registry::{DryRun, InEffect, Registry, SentOptions, Target, Writer, Written, deleted_status};
 pub use scale::ScaleChange;
 pub use update::Part;
-pub use watch::{StateChange, Told, Watch, WatchQuery};
+pub use watch::{StateChange, Watch, WatchEvent, WatchQuery};

@@ -25,7 +25,7 @@ use crate::{
 use sternpost_registry::object::{Fields, FieldsMut};
 
 /// How long a request waits for a revision that is not there yet.
-pub const FUTURE_PATIENCE: Duration = Duration::from_secs(3);
+pub const FUTURE_VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// From this many objects on, a selection by label goes by an index. Fewer are
 /// looked at faster than an index is kept.
@@ -330,7 +330,7 @@ impl Registry {
 
     /// Waits a little for a revision that another replica may have seen.
     pub async fn await_revision(&self, revision: Revision) -> Result<(), Status> {
-        if self.cache.reaches(revision, FUTURE_PATIENCE).await {
+        if self.cache.reaches(revision, FUTURE_VERSION_TIMEOUT).await {
             return Ok(());
         }
         Err(Status::version_too_large(revision.get(), self.cache.revision().get()))

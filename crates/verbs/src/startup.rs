@@ -21,7 +21,7 @@ use sternpost_store::{CommitError, Compare, Transaction, Write, transaction::MAX
 
 use crate::{
     failure::Failure,
-    list::FUTURE_PATIENCE,
+    list::FUTURE_VERSION_TIMEOUT,
     object_meta,
     registry::{Registry, Target, Writer, invalid, storage_status},
     served::Served,
@@ -55,9 +55,9 @@ pub async fn ensure(registry: &Registry, port: u16) -> Result<usize, Status> {
     let mut removed = 0;
     for want in &wanted {
         match keep_up(registry, want).await? {
-            Kept::AsItWas => {}
-            Kept::Changed => written += 1,
-            Kept::Removed => removed += 1,
+            Reconciled::AsItWas => {}
+            Reconciled::Changed => written += 1,
+            Reconciled::Removed => removed += 1,
         }
     }
     if removed > 0 {
@@ -103,7 +103,7 @@ enum Upkeep {
 
 /// What became of an object that exists.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum Reconciled {
     AsItWas,
     Changed,
     /// To be made anew.
@@ -144,7 +144,7 @@ async fn create_together(registry: &Registry, wanted: &[Wanted]) -> Result<usize
             Ok(_) => return Ok(count),
             // Another replica was faster with some. The cache knows by that revision.
             Err(CommitError::Conflict { revision, .. }) => {
-                registry.cache.reaches(revision, FUTURE_PATIENCE).await;
+                registry.cache.reaches(revision, FUTURE_VERSION_TIMEOUT).await;
             }
             Err(error) => return Err(storage_status(&error)),
         }
@@ -172,12 +172,12 @@ fn prepare(registry: &Registry, want: &Wanted) -> Result<Value, Status> {
     Ok(object)
 }
 
-async fn keep_up(registry: &Registry, want: &Wanted) -> Result<Kept, Status> {
+async fn keep_up(registry: &Registry, want: &Wanted) -> Result<Reconciled, Status> {
     if want.upkeep == Upkeep::Nothing {
-        return Ok(Kept::AsItWas);
+        return Ok(Reconciled::AsItWas);
     }
     let target = want.target();
-    let Ok(current) = registry.get(target) else { return Ok(Kept::AsItWas) };
+    let Ok(current) = registry.get(target) else { return Ok(Reconciled::AsItWas) };
     let mut object = current.value();
     match want.upkeep {
         Upkeep::Nothing => {}
@@ -199,19 +199,19 @@ async fn keep_up(registry: &Registry, want: &Wanted) -> Result<Kept, Status> {
             rbac::Upkeep::MakeAnew => {
                 let key = object_key(&target.served.id, target.namespace, target.name);
                 return match registry.commit(Transaction::delete(key, current.revision)).await {
-                    Ok(_) | Err(CommitError::Conflict { .. }) => Ok(Kept::Removed),
+                    Ok(_) | Err(CommitError::Conflict { .. }) => Ok(Reconciled::Removed),
                     Err(error) => Err(storage_status(&error)),
                 };
             }
         },
     }
     if object == current.value() {
-        return Ok(Kept::AsItWas);
+        return Ok(Reconciled::AsItWas);
     }
     match registry.update(target, object, Part::Main, Writer::server()).await {
-        Ok(_) => Ok(Kept::Changed),
+        Ok(_) => Ok(Reconciled::Changed),
         // Another replica was faster.
-        Err(Failure::Refused(status)) if status.code == 409 => Ok(Kept::AsItWas),
+        Err(Failure::Refused(status)) if status.code == 409 => Ok(Reconciled::AsItWas),
         Err(failure) => Err(failure.into()),
     }
 }

@@ -38,7 +38,7 @@ pub struct Watch {
 
 /// What a watcher is to be told.
 #[derive(Debug, Clone, Copy)]
-pub struct Told<'a> {
+pub struct WatchEvent<'a> {
     pub kind: EventKind,
     pub object: &'a Object,
     /// The event itself, when it is told as it happened, so that its bytes can be shared.
@@ -114,13 +114,13 @@ impl Registry {
             match selection.seen(change) {
                 Some(None) => {}
                 Some(Some((kind, object))) => {
-                    asked.push(Asked::Told(kind));
+                    asked.push(EventDecision::Certain(kind));
                     objects.push(object);
                 }
                 None => {
                     let last = change.last();
                     let now = Some(change.object.clone()).filter(|_| change.kind != EventKind::Deleted);
-                    asked.push(Asked::Depends { last: last.is_some(), now: now.is_some() });
+                    asked.push(EventDecision::Depends { last: last.is_some(), now: now.is_some() });
                     objects.extend(last.into_iter().chain(now));
                 }
             }
@@ -130,8 +130,8 @@ impl Registry {
         let mut told = Vec::with_capacity(asked.len());
         for asked in asked {
             match asked {
-                Asked::Told(kind) => told.extend(shown.next().map(|(_, value)| (kind, value))),
-                Asked::Depends { last, now } => {
+                EventDecision::Certain(kind) => told.extend(shown.next().map(|(_, value)| (kind, value))),
+                EventDecision::Depends { last, now } => {
                     let mut state = || {
                         let (object, value) = shown.next()?;
                         Some((selection.matches_shown(object, &value), value))
@@ -151,9 +151,9 @@ impl Registry {
 }
 
 /// What is shown for a change.
-enum Asked {
+enum EventDecision {
     /// What is told of it.
-    Told(EventKind),
+    Certain(EventKind),
     /// The states that decide what is told.
     Depends { last: bool, now: bool },
 }
@@ -203,7 +203,7 @@ impl Watch {
     /// Tells what happened since the last call, in order, until `tell` says to
     /// stop; what is left comes with the next call. Changes of one revision
     /// are told together. `tell` does no more than copy: writers wait for it.
-    pub fn read(&mut self, mut tell: impl FnMut(Told<'_>) -> Reading) -> Result<(), Expired> {
+    pub fn read(&mut self, mut tell: impl FnMut(WatchEvent<'_>) -> Reading) -> Result<(), Expired> {
         let mut place = self.place;
         let mut stop = false;
         self.cache.read_events(self.place, |event| {
@@ -252,7 +252,7 @@ impl Watch {
         self.waiter.poll(self.place, context)
     }
 
-    fn tell(&self, event: &Event, tell: &mut impl FnMut(Told<'_>) -> Reading) -> Reading {
+    fn tell(&self, event: &Event, tell: &mut impl FnMut(WatchEvent<'_>) -> Reading) -> Reading {
         if self.is_elsewhere(event) {
             return Reading::GoOn;
         }
@@ -260,14 +260,14 @@ impl Watch {
         let matched = event.previous.as_ref().is_some_and(|previous| self.selection.matches(previous));
         let Some(kind) = seen(matched, matches) else { return Reading::GoOn };
         if kind == event.kind {
-            return tell(Told { kind, object: &event.object, shared: Some(event) });
+            return tell(WatchEvent { kind, object: &event.object, shared: Some(event) });
         }
         // The last state that matched, under the revision at which it ended to.
         match (kind, &event.previous) {
             (EventKind::Deleted, Some(previous)) => {
-                tell(Told { kind, object: &previous.at(event.revision), shared: None })
+                tell(WatchEvent { kind, object: &previous.at(event.revision), shared: None })
             }
-            _ => tell(Told { kind, object: &event.object, shared: None }),
+            _ => tell(WatchEvent { kind, object: &event.object, shared: None }),
         }
     }
 }

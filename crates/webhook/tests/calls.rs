@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use server::{Identity, Reply, Server, Signer};
 use sternpost_outbound::{
     Address, Egress, Resolve,
-    egress::{Found, Names},
+    egress::{Lookup, Names},
 };
 use sternpost_webhook::{
     CallError, Client, ClientConfig,
@@ -80,7 +80,7 @@ struct Rebinding {
 }
 
 impl Names for Rebinding {
-    fn lookup(&self, _: String, port: u16) -> Found {
+    fn lookup(&self, _: String, port: u16) -> Lookup {
         let turn = self.asked.fetch_add(1, Ordering::SeqCst);
         let answer = self.answers.get(turn).or(self.answers.last()).unwrap();
         let answer = answer.iter().map(|address| SocketAddr::new(address.parse().unwrap(), port)).collect();

@@ -179,13 +179,13 @@ pub fn read(text: &str) -> Result<Option<Document>, ReadError> {
 struct Reader<'t> {
     parser: Parser<'t>,
     /// Of every entry, in the order of the text.
-    places: Vec<Place>,
+    places: Vec<EntrySpan>,
     /// Of everything in which a `#` is no comment.
     spans: Vec<Span>,
 }
 
 /// Where an entry stands in the text, in bytes.
-struct Place {
+struct EntrySpan {
     start: usize,
     end: usize,
     column: usize,
@@ -301,7 +301,7 @@ impl Reader<'_> {
     fn place(&mut self, event: &Event, column: usize, parent: Option<usize>, in_flow: bool) -> usize {
         let start = at(event.start_mark.index);
         let comments = Comments::default();
-        self.places.push(Place { start, end: start, column, parent, in_flow, comments });
+        self.places.push(EntrySpan { start, end: start, column, parent, in_flow, comments });
         self.places.len() - 1
     }
 
@@ -340,7 +340,7 @@ struct Comment<'t> {
 
 /// Finds the comments and whose they are; those of no entry are the document's,
 /// above and below.
-fn attach(text: &str, spans: &[Span], places: &mut [Place]) -> (Vec<String>, Vec<String>) {
+fn attach(text: &str, spans: &[Span], places: &mut [EntrySpan]) -> (Vec<String>, Vec<String>) {
     let lines: Vec<&str> = lines(text).collect();
     let is_blank = |line: Option<usize>| {
         line.is_none_or(|line| lines.get(line).is_none_or(|line| line.trim().is_empty()))
@@ -425,14 +425,14 @@ fn attach(text: &str, spans: &[Span], places: &mut [Place]) -> (Vec<String>, Vec
 }
 
 /// An entry and those around it, outwards.
-fn outward(places: &[Place], from: Option<usize>) -> Vec<usize> {
+fn outward(places: &[EntrySpan], from: Option<usize>) -> Vec<usize> {
     let parent = |id: &usize| places.get(*id).and_then(|place| place.parent);
     std::iter::successors(from, parent).collect()
 }
 
 /// The entry that a comment at the end of its line is about: the last to begin
 /// before it, or what that is in if brackets have closed since.
-fn on_line(places: &mut [Place], last: Option<usize>, offset: usize) -> Option<&mut Place> {
+fn on_line(places: &mut [EntrySpan], last: Option<usize>, offset: usize) -> Option<&mut EntrySpan> {
     let mut id = last?;
     while let Some(parent) = places.get(id).filter(|place| place.in_flow).and_then(|place| place.parent)
         && places.get(parent).is_some_and(|parent| parent.end <= offset)

@@ -25,14 +25,14 @@ const MERGE: &str = "<<";
 /// again, except that a whole number of a float becomes an integer.
 pub fn write(value: &Value) -> String {
     let mut writer = Writer { out: String::new(), column: 0, after_space: true, only_markers: true };
-    writer.node(value, None, Place::Root);
+    writer.node(value, None, NodePosition::Root);
     writer.new_line(0);
     writer.out
 }
 
 /// Where a node stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum NodePosition {
     Root,
     Item,
     Value,
@@ -60,14 +60,14 @@ struct Writer {
 
 impl Writer {
     /// `outer` is the column of the collection that the node stands in.
-    fn node(&mut self, value: &Value, outer: Option<usize>, place: Place) {
+    fn node(&mut self, value: &Value, outer: Option<usize>, place: NodePosition) {
         match value {
             Value::Object(object) if !object.is_empty() => {
                 self.mapping(object, outer.map_or(0, |outer| outer + INDENT));
             }
             Value::Array(items) if !items.is_empty() => {
                 // Behind a key on its line, a sequence is not indented.
-                let beside_key = place == Place::Value && !self.only_markers;
+                let beside_key = place == NodePosition::Value && !self.only_markers;
                 let column = outer.map_or(0, |outer| if beside_key { outer } else { outer + INDENT });
                 self.sequence(items, column);
             }
@@ -85,17 +85,17 @@ impl Writer {
         for (key, value) in sorted(object) {
             self.new_line(column);
             if key.len() <= MAX_SIMPLE_KEY_BYTES && !key.contains(is_break) {
-                self.text(key, Some(column), Place::SimpleKey);
+                self.text(key, Some(column), NodePosition::SimpleKey);
                 self.put(':');
                 self.after_space = false;
                 self.only_markers = false;
             } else {
                 self.marker('?');
-                self.text(key, Some(column), Place::Item);
+                self.text(key, Some(column), NodePosition::Item);
                 self.new_line(column);
                 self.marker(':');
             }
-            self.node(value, Some(column), Place::Value);
+            self.node(value, Some(column), NodePosition::Value);
         }
     }
 
@@ -103,13 +103,13 @@ impl Writer {
         for item in items {
             self.new_line(column);
             self.marker('-');
-            self.node(item, Some(column), Place::Item);
+            self.node(item, Some(column), NodePosition::Item);
         }
     }
 
-    fn text(&mut self, text: &str, outer: Option<usize>, place: Place) {
+    fn text(&mut self, text: &str, outer: Option<usize>, place: NodePosition) {
         let style = style_of(text, place);
-        let folds = place != Place::SimpleKey;
+        let folds = place != NodePosition::SimpleKey;
         let column = outer.map_or(INDENT, |outer| outer + INDENT);
         match style {
             Style::Plain => self.plain(text, column, folds),
@@ -333,17 +333,17 @@ pub(crate) fn escape(char: char) -> String {
 }
 
 /// The text decides, and where it stands: a key has one line.
-fn style_of(text: &str, place: Place) -> Style {
+fn style_of(text: &str, place: NodePosition) -> Style {
     let wanted = if text.contains('\n') {
         Style::Literal
-    } else if scalar::reads_as_text(text) && !(text == MERGE && place == Place::SimpleKey) {
+    } else if scalar::reads_as_text(text) && !(text == MERGE && place == NodePosition::SimpleKey) {
         Style::Plain
     } else {
         Style::DoubleQuoted
     };
     let allowed = Allowed::of(text);
     match wanted {
-        Style::Literal if allowed.literal && place != Place::SimpleKey => Style::Literal,
+        Style::Literal if allowed.literal && place != NodePosition::SimpleKey => Style::Literal,
         Style::Plain if allowed.plain => Style::Plain,
         Style::Plain if allowed.single_quoted => Style::SingleQuoted,
         _ => Style::DoubleQuoted,

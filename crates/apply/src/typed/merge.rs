@@ -86,9 +86,9 @@ fn list(
         match place.and_then(|place| applied.get_mut(place)) {
             Some(shared) => {
                 shared.under.add(item);
-                kept.push(Kept::Shared(place));
+                kept.push(LowerItem::Shared(place));
             }
-            None => kept.push(Kept::Alone(item)),
+            None => kept.push(LowerItem::Alone(item)),
         }
     }
 
@@ -99,8 +99,8 @@ fn list(
     let mut out = Vec::with_capacity(kept.len() + applied.len());
     for kept in kept {
         match kept {
-            Kept::Alone(item) => out.push(item),
-            Kept::Shared(place) => {
+            LowerItem::Alone(item) => out.push(item),
+            LowerItem::Shared(place) => {
                 // One that `over` moved is written where `over` has it; where only
                 // further copies of a written one are left, each makes room for a new one.
                 let until = match shared.next_if(|next| Some(*next) == place) {
@@ -120,7 +120,7 @@ fn list(
 }
 
 /// An item of the lower list.
-enum Kept {
+enum LowerItem {
     Alone(Value),
     /// Also in the upper list, at this place.
     Shared(Option<usize>),

@@ -79,7 +79,7 @@ impl Settings {
         if list.len() > MAX_ISSUERS {
             errors.too_many(root, list.len(), MAX_ISSUERS);
         }
-        let mut seen = Seen::default();
+        let mut seen = UsedUrls::default();
         let issuers: Vec<_> = list
             .iter()
             .enumerate()
@@ -171,7 +171,7 @@ impl std::error::Error for SettingsError {}
 
 /// What must be different from issuer to issuer.
 #[derive(Default)]
-struct Seen {
+struct UsedUrls {
     urls: BTreeSet<String>,
     discovery_urls: BTreeSet<String>,
 }
@@ -180,7 +180,7 @@ fn issuer(
     jwt: &Value,
     path: &Path<'_>,
     own: &[String],
-    seen: &mut Seen,
+    seen: &mut UsedUrls,
     errors: &mut Errors,
 ) -> Option<Issuer> {
     let before = errors.len();
@@ -231,7 +231,7 @@ fn discovery_url(
     settings: &Value,
     url: &str,
     place: &Path<'_>,
-    seen: &mut Seen,
+    seen: &mut UsedUrls,
     errors: &mut Errors,
 ) -> Option<String> {
     let discovery = Some(text(settings, "discoveryURL")).filter(|text| !text.is_empty())?;

@@ -21,7 +21,7 @@ use sternpost_tasks::Tasks;
 use sternpost_verbs::{Registry, custom::Change, definitions, served::Served};
 use tokio::sync::Notify;
 
-use crate::follow::{Follow, News, Seen};
+use crate::follow::{Follow, News, ObjectChange};
 
 /// Told the name of a definition and its group, which are to be published anew, and what changed. Called
 /// before whoever changed the definition has an answer.
@@ -83,8 +83,8 @@ impl Serving {
                 News::Changes(changes) => {
                     for change in changes {
                         match change {
-                            Seen::Now(object) => self.now(&object),
-                            Seen::Gone(object) => self.gone(object.name()),
+                            ObjectChange::Now(object) => self.now(&object),
+                            ObjectChange::Gone(object) => self.gone(object.name()),
                         }
                     }
                 }

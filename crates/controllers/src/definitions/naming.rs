@@ -16,7 +16,7 @@ use sternpost_verbs::{Failure, Registry, Writer, served::Served};
 use tokio::task::JoinSet;
 
 use super::{ending, group_of, target};
-use crate::follow::{Follow, News, Seen};
+use crate::follow::{Follow, News, ObjectChange};
 
 /// Writes under way at a time: enough to share the store's commits.
 const MAX_WRITES: usize = 64;
@@ -83,11 +83,11 @@ impl Naming {
         self.decide_all(objects.iter().map(|object| object.name().to_owned()).collect()).await;
     }
 
-    async fn changes(&mut self, changes: Vec<Seen>) {
+    async fn changes(&mut self, changes: Vec<ObjectChange>) {
         let mut names = BTreeSet::new();
         for change in changes {
             match change {
-                Seen::Now(object) => {
+                ObjectChange::Now(object) => {
                     // As it is by now: it may be our own doing that made it so.
                     let name = object.name();
                     if let Some(crd) = self.outline(name) {
@@ -95,7 +95,7 @@ impl Naming {
                         names.insert(name.to_owned());
                     }
                 }
-                Seen::Gone(object) => {
+                ObjectChange::Gone(object) => {
                     let name = object.name();
                     self.ending.retain(|(ending, _)| ending != name);
                     let group = group_of(name);

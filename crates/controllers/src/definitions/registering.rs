@@ -16,7 +16,7 @@ use sternpost_verbs::{
 };
 
 use super::ChangedGroups;
-use crate::follow::{Follow, News, Seen};
+use crate::follow::{Follow, News, ObjectChange};
 
 /// Marks the APIServices that come and go with what they stand for.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -47,7 +47,7 @@ pub(super) async fn run(registry: Arc<Registry>, groups: Arc<ChangedGroups>) {
             news = follow.next() => match news {
                 News::All(_) => due.extend(registered.keys().cloned()),
                 News::Changes(changes) => due.extend(changes.iter().filter_map(|change| {
-                    let (Seen::Now(object) | Seen::Gone(object)) = change;
+                    let (ObjectChange::Now(object) | ObjectChange::Gone(object)) = change;
                     let (_, group) = object.name().split_once('.')?;
                     registered.contains_key(group).then(|| group.to_owned())
                 })),

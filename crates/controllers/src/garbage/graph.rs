@@ -61,13 +61,13 @@ impl Metadata {
 
 /// Where an object is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ObjectReference {
     pub id: ResourceId,
     /// `NAMESPACE/NAME`.
     pub path: Arc<str>,
 }
 
-impl Place {
+impl ObjectReference {
     pub fn parts(&self) -> (&str, &str) {
         self.path.split_once('/').unwrap_or(("", &self.path))
     }
@@ -83,7 +83,7 @@ pub(crate) struct Graph {
 
 #[derive(Debug)]
 struct Node {
-    place: Place,
+    place: ObjectReference,
     owners: Box<[Edge]>,
 }
 
@@ -102,7 +102,7 @@ struct Dependents {
 
 impl Graph {
     /// Notes the owners of an object. False if they are what they were.
-    pub fn set(&mut self, uid: &str, place: &Place, references: &[OwnerReference]) -> bool {
+    pub fn set(&mut self, uid: &str, place: &ObjectReference, references: &[OwnerReference]) -> bool {
         let mut edges: Vec<Edge> = Vec::new();
         for reference in references {
             let blocks = reference.block_owner_deletion == Some(true) && reference.uid != uid;
@@ -153,7 +153,7 @@ impl Graph {
     }
 
     /// The dependents of whatever has this uid.
-    pub fn dependents(&self, uid: &str) -> impl Iterator<Item = &Place> {
+    pub fn dependents(&self, uid: &str) -> impl Iterator<Item = &ObjectReference> {
         let all = self.owners.get(uid).into_iter().flat_map(|dependents| &dependents.all);
         all.filter_map(|uid| self.nodes.get(uid)).map(|node| &node.place)
     }
@@ -169,7 +169,7 @@ impl Graph {
 
     /// Whether an object that waits for its dependents waits, in the end, for itself. `waits` says of a
     /// dependent whether it waits for its own.
-    pub fn waits_for_itself(&self, uid: &str, waits: impl Fn(&Place) -> bool) -> bool {
+    pub fn waits_for_itself(&self, uid: &str, waits: impl Fn(&ObjectReference) -> bool) -> bool {
         let mut seen: HashSet<&str> = HashSet::new();
         let mut open = vec![uid];
         while let Some(owner) = open.pop() {
@@ -189,7 +189,7 @@ impl Graph {
         false
     }
 
-    pub fn all(&self) -> impl Iterator<Item = &Place> {
+    pub fn all(&self) -> impl Iterator<Item = &ObjectReference> {
         self.nodes.values().map(|node| &node.place)
     }
 
@@ -261,8 +261,8 @@ pub(crate) fn decide(
 mod tests {
     use super::*;
 
-    fn place(name: &str) -> Place {
-        Place { id: ResourceId::new("", "configmaps"), path: format!("x/{name}").into() }
+    fn place(name: &str) -> ObjectReference {
+        ObjectReference { id: ResourceId::new("", "configmaps"), path: format!("x/{name}").into() }
     }
 
     fn owner(uid: &str, blocks: bool) -> OwnerReference {

@@ -26,7 +26,9 @@ use crate::{
     identity::{GARBAGE_COLLECTOR, delete, patch_metadata, writer},
     streams::{News, Streams},
 };
-use graph::{FOREGROUND, Graph, Metadata, ORPHAN, Outline, Owner, OwnerReference, Place, Verdict, decide};
+use graph::{
+    FOREGROUND, Graph, Metadata, ORPHAN, ObjectReference, Outline, Owner, OwnerReference, Verdict, decide,
+};
 
 /// Writes under way at a time: enough to share the store's commits.
 const MAX_WRITES: usize = 64;
@@ -79,46 +81,46 @@ struct Collector {
     kinds: HashMap<(String, String), Option<Arc<Served>>>,
     queue: Queue,
     /// Objects that began to wait for their dependents, not looked at since.
-    began: HashSet<Place>,
+    began: HashSet<ObjectReference>,
     /// Dependents that name an owner of an unknown kind.
-    unresolved: HashSet<Place>,
+    unresolved: HashSet<ObjectReference>,
     /// Owners, by uid and namespace of the reference, that are known to be absent.
     absent: HashSet<(String, String)>,
     writes: JoinSet<Done>,
     /// How often in a row a write failed.
-    failures: HashMap<Place, u32>,
-    retries: DueQueue<machine::Instant, Place>,
+    failures: HashMap<ObjectReference, u32>,
+    retries: DueQueue<machine::Instant, ObjectReference>,
 }
 
 /// The object that was written for, and what came of it.
-type Done = (Place, Result<(), Failure>);
+type Done = (ObjectReference, Result<(), Failure>);
 
 /// Objects to look at. None is looked at while a write for it is under way.
 #[derive(Debug, Default)]
 struct Queue {
-    order: VecDeque<Place>,
-    waiting: HashSet<Place>,
-    busy: HashSet<Place>,
+    order: VecDeque<ObjectReference>,
+    waiting: HashSet<ObjectReference>,
+    busy: HashSet<ObjectReference>,
 }
 
 impl Queue {
-    fn push(&mut self, place: Place) {
+    fn push(&mut self, place: ObjectReference) {
         if self.waiting.insert(place.clone()) && !self.busy.contains(&place) {
             self.order.push_back(place);
         }
     }
 
-    fn pop(&mut self) -> Option<Place> {
+    fn pop(&mut self) -> Option<ObjectReference> {
         let place = self.order.pop_front()?;
         self.waiting.remove(&place);
         Some(place)
     }
 
-    fn begin(&mut self, place: &Place) {
+    fn begin(&mut self, place: &ObjectReference) {
         self.busy.insert(place.clone());
     }
 
-    fn end(&mut self, place: &Place) {
+    fn end(&mut self, place: &ObjectReference) {
         self.busy.remove(place);
         if self.waiting.contains(place) {
             self.order.push_back(place.clone());
@@ -137,7 +139,7 @@ impl Collector {
                         for uid in self.graph.of_resource(&served.id) {
                             self.graph.remove(&uid);
                         }
-                        let all: Vec<Place> = self.graph.all().cloned().collect();
+                        let all: Vec<ObjectReference> = self.graph.all().cloned().collect();
                         all.into_iter().for_each(|place| self.queue.push(place));
                     }
                     self.definitions_changed(&served);
@@ -185,7 +187,7 @@ impl Collector {
         }
         let Some(Outline { metadata }) = object.read::<Outline>() else { return };
         let before = previous.and_then(Object::read::<Outline>).unwrap_or_default().metadata;
-        let place = Place { id: served.id.clone(), path: object.place().into() };
+        let place = ObjectReference { id: served.id.clone(), path: object.place().into() };
         if self.graph.set(&metadata.uid, &place, &metadata.owner_references) {
             if !metadata.owner_references.is_empty() {
                 self.queue.push(place.clone());
@@ -197,7 +199,8 @@ impl Collector {
             self.queue.push(place);
         } else if metadata.waits_for_dependents() {
             if !before.waits_for_dependents() {
-                let dependents: Vec<Place> = self.graph.dependents(&metadata.uid).cloned().collect();
+                let dependents: Vec<ObjectReference> =
+                    self.graph.dependents(&metadata.uid).cloned().collect();
                 dependents.into_iter().for_each(|place| self.queue.push(place));
                 self.began.insert(place.clone());
             }
@@ -211,7 +214,7 @@ impl Collector {
             self.ask_owners(&metadata, object.namespace());
         }
         if self.graph.has_dependents(&metadata.uid) {
-            let dependents: Vec<Place> = self.graph.dependents(&metadata.uid).cloned().collect();
+            let dependents: Vec<ObjectReference> = self.graph.dependents(&metadata.uid).cloned().collect();
             dependents.into_iter().for_each(|place| self.queue.push(place));
             if served.is_namespaced() {
                 self.remember_absent(&metadata.uid, object.namespace());
@@ -226,7 +229,7 @@ impl Collector {
             let namespace = if served.is_namespaced() { namespace } else { "" };
             let snapshot = self.registry.cache.resource(&served.id).snapshot();
             if let Some(owner) = snapshot.get(namespace, &reference.name).filter(|owner| owner.terminating) {
-                self.queue.push(Place { id: served.id.clone(), path: owner.place().into() });
+                self.queue.push(ObjectReference { id: served.id.clone(), path: owner.place().into() });
             }
         }
     }
@@ -261,13 +264,13 @@ impl Collector {
         }
     }
 
-    fn judge(&mut self, place: Place, served: Arc<Served>, object: &Arc<Object>) {
+    fn judge(&mut self, place: ObjectReference, served: Arc<Served>, object: &Arc<Object>) {
         let Some(Outline { metadata }) = object.read::<Outline>() else { return };
         let version = object.revision.to_string();
         if metadata.deletion_timestamp.is_some() {
             let began = self.began.remove(&place);
             if metadata.waits_for_orphans() {
-                let dependents: Vec<(Arc<Served>, Place)> = self
+                let dependents: Vec<(Arc<Served>, ObjectReference)> = self
                     .graph
                     .dependents(&metadata.uid)
                     .filter(|dependent| **dependent != place)
@@ -287,7 +290,7 @@ impl Collector {
                             .await
                     });
                 } else if began {
-                    let waits = |place: &Place| waits_for_dependents(&self.registry, place);
+                    let waits = |place: &ObjectReference| waits_for_dependents(&self.registry, place);
                     if self.graph.waits_for_itself(&metadata.uid, waits) {
                         // All who wait in a ring would wait forever.
                         self.begin(place, move |registry, place| async move {
@@ -341,7 +344,7 @@ impl Collector {
     }
 
     /// What an owner is to a dependent, as things stand.
-    fn owner(&mut self, reference: &OwnerReference, place: &Place, dependent: &Metadata) -> Owner {
+    fn owner(&mut self, reference: &OwnerReference, place: &ObjectReference, dependent: &Metadata) -> Owner {
         let Some(served) = self.kind(reference) else { return Owner::Unresolved };
         let (namespace, _) = place.parts();
         if served.is_namespaced() && namespace.is_empty() {
@@ -395,7 +398,7 @@ impl Collector {
         &mut self,
         reference: &OwnerReference,
         served: &Arc<Served>,
-        place: &Place,
+        place: &ObjectReference,
         dependent: &Metadata,
     ) {
         let (namespace, name) = place.parts();
@@ -451,8 +454,11 @@ impl Collector {
     }
 
     /// Starts a write for an object.
-    fn begin<Work>(&mut self, place: Place, work: impl FnOnce(Arc<Registry>, Place) -> Work)
-    where
+    fn begin<Work>(
+        &mut self,
+        place: ObjectReference,
+        work: impl FnOnce(Arc<Registry>, ObjectReference) -> Work,
+    ) where
         Work: Future<Output = Result<(), Failure>> + Send + 'static,
     {
         self.queue.begin(&place);
@@ -490,7 +496,7 @@ impl Collector {
         }
     }
 
-    fn retry(&mut self, place: Place, after: Duration) {
+    fn retry(&mut self, place: ObjectReference, after: Duration) {
         self.retries.insert_earlier(place, machine::within(after), ());
     }
 
@@ -525,12 +531,12 @@ fn names_owners(object: &Object) -> bool {
     text.is_none_or(|text| text.contains("\"ownerReferences\""))
 }
 
-fn target<'a>(served: &'a Served, place: &'a Place) -> Target<'a> {
+fn target<'a>(served: &'a Served, place: &'a ObjectReference) -> Target<'a> {
     let (namespace, name) = place.parts();
     Target { served, namespace, name }
 }
 
-fn waits_for_dependents(registry: &Registry, place: &Place) -> bool {
+fn waits_for_dependents(registry: &Registry, place: &ObjectReference) -> bool {
     let (namespace, name) = place.parts();
     let snapshot = registry.cache.resource(&place.id).snapshot();
     let object = snapshot.get(namespace, name).filter(|object| object.terminating);

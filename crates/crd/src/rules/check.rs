@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 use sternpost_cel::{
-    Declaration, Excess, Place, Program, RULE_COST_LIMIT, SCHEMA_COST_LIMIT, cardinality, escape,
+    Declaration, Excess, Program, RULE_COST_LIMIT, SCHEMA_COST_LIMIT, SchemaPosition, cardinality, escape,
 };
 use sternpost_meta::{
     field::{BadValue, Errors},
@@ -32,7 +32,7 @@ pub(crate) fn check(schema: &Value, path: &str, costs: Costs, stored: &Stored, f
     checker.node(
         schema,
         &Site {
-            place: Place::ResourceRoot,
+            place: SchemaPosition::ResourceRoot,
             declared: Inherited::Nothing,
             position: "",
             around: &[],
@@ -82,7 +82,7 @@ struct Checker<'a> {
 /// What lies around a schema.
 #[derive(Clone, Copy)]
 struct Site<'a> {
-    place: Place,
+    place: SchemaPosition,
     declared: Inherited<'a>,
     /// Its place in what is declared around it.
     position: &'a str,
@@ -122,7 +122,7 @@ impl Checker<'_> {
             Inherited::Nothing if !own.is_empty() => declare(schema, site.place),
             Inherited::Nothing | Inherited::Untyped => None,
         };
-        let site_below = Site { place: Place::Within, ..*site };
+        let site_below = Site { place: SchemaPosition::Within, ..*site };
         for (name, child) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let declared = declaration.as_ref().and_then(|object| object.property(name));
             let inherited = match escape(name) {

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 use sternpost_cel::{
-    CompileError, CostsBySize, Declaration, Environment, NEWEST_VERSION, OBJECT_SIZES, Place, Program, Type,
-    escape,
+    CompileError, CostsBySize, Declaration, Environment, NEWEST_VERSION, OBJECT_SIZES, Program,
+    SchemaPosition, Type, escape,
 };
 use sternpost_meta::status::CauseReason;
 
@@ -58,7 +58,7 @@ pub(crate) enum OldSelf {
 
 impl RuleTree {
     /// Nothing where there are no rules that run.
-    pub fn compile(schema: &Value, place: Place) -> Option<Self> {
+    pub fn compile(schema: &Value, place: SchemaPosition) -> Option<Self> {
         compile(schema, &declare(schema, place)?, "")
     }
 }
@@ -72,7 +72,7 @@ pub(crate) struct Rules {
 
 impl Rules {
     pub fn compile(schema: &Value) -> Option<Self> {
-        let tree = RuleTree::compile(schema, Place::ResourceRoot)?;
+        let tree = RuleTree::compile(schema, SchemaPosition::ResourceRoot)?;
         let defaults = Defaults::of(schema);
         let mut costs = CostsBySize::default();
         tree.add_costs(&mut Vec::new(), defaults, &mut costs);
@@ -156,7 +156,7 @@ fn compile(schema: &Value, declaration: &Arc<Declaration>, position: &str) -> Op
             let tree = match declared {
                 Some(declared) => compile(child, declared, &below(position, Some(declared), name)),
                 // Expressions cannot name it, but it may have rules of its own.
-                None if escape(name).is_none() => RuleTree::compile(child, Place::Within),
+                None if escape(name).is_none() => RuleTree::compile(child, SchemaPosition::Within),
                 None => None,
             };
             Some((name.as_str().into(), tree?))
@@ -186,7 +186,7 @@ pub(super) fn rules_of(schema: &Value) -> &[Value] {
     schema.get(RULES).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-pub(super) fn declare(schema: &Value, place: Place) -> Option<Arc<Declaration>> {
+pub(super) fn declare(schema: &Value, place: SchemaPosition) -> Option<Arc<Declaration>> {
     let schema = props::to_schema(schema)?;
     Declaration::from_schema(&schema, place, SELF_TYPE).map(Arc::new)
 }

@@ -145,8 +145,11 @@ fn check_rules(
     default: &Value,
     path: &str,
 ) -> Errors {
-    let place =
-        if around.is_object() { sternpost_cel::Place::ResourceRoot } else { sternpost_cel::Place::Within };
+    let place = if around.is_object() {
+        sternpost_cel::SchemaPosition::ResourceRoot
+    } else {
+        sternpost_cel::SchemaPosition::Within
+    };
     let Some(tree) = RuleTree::compile(schema, place) else { return Errors::default() };
     // As if it were created, and if that is well, as if it were written once more.
     let found = rules::run(&tree, node, default, None, path).errors;

@@ -31,7 +31,7 @@ pub(super) fn unsupported(schema: &Value) -> Option<&'static str> {
 
 /// What is wrong, sorted by its text as upstream sorts it.
 pub(super) fn check(schema: &Value, path: &str) -> Errors {
-    let mut found = Found { errors: Errors::default(), left: pattern::MAX_WEIGHT };
+    let mut found = Findings { errors: Errors::default(), left: pattern::MAX_WEIGHT };
     check_node(schema, Level::Root, path, &mut found);
     check_complete(schema, path, &mut found);
     let mut causes = found.errors.into_causes();
@@ -46,12 +46,12 @@ pub(super) fn check(schema: &Value, path: &str) -> Errors {
 }
 
 /// What is wrong, and what the schema's patterns may still weigh.
-struct Found {
+struct Findings {
     errors: Errors,
     left: usize,
 }
 
-impl Deref for Found {
+impl Deref for Findings {
     type Target = Errors;
 
     fn deref(&self) -> &Errors {
@@ -59,7 +59,7 @@ impl Deref for Found {
     }
 }
 
-impl DerefMut for Found {
+impl DerefMut for Findings {
     fn deref_mut(&mut self) -> &mut Errors {
         &mut self.errors
     }
@@ -72,7 +72,7 @@ enum Level {
     Item,
 }
 
-fn check_node(schema: &Value, level: Level, path: &str, errors: &mut Found) {
+fn check_node(schema: &Value, level: Level, path: &str, errors: &mut Findings) {
     let kind = text(schema, "type");
     let is_set = |name: &str| schema.get(name) == Some(&Value::Bool(true));
     let object = schema.get("items").filter(|items| items.is_object());
@@ -117,7 +117,7 @@ fn check_node(schema: &Value, level: Level, path: &str, errors: &mut Found) {
     check_logic(schema, level, path, errors);
 }
 
-fn check_type(schema: &Value, kind: &str, level: Level, path: &str, errors: &mut Found) {
+fn check_type(schema: &Value, kind: &str, level: Level, path: &str, errors: &mut Findings) {
     let is_set = |name: &str| schema.get(name) == Some(&Value::Bool(true));
     let path = format!("{path}.type");
     if is_set(EMBEDDED) && kind != "object" {
@@ -143,7 +143,7 @@ fn check_type(schema: &Value, kind: &str, level: Level, path: &str, errors: &mut
 }
 
 /// The fields that every object has, at the root and in embedded resources.
-fn check_object_fields(properties: &Value, level: Level, path: &str, errors: &mut Found) {
+fn check_object_fields(properties: &Value, level: Level, path: &str, errors: &mut Findings) {
     for (name, wanted) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
         let Some(schema) = properties.get(name) else { continue };
         let kind = text(schema, "type");
@@ -164,7 +164,7 @@ fn check_object_fields(properties: &Value, level: Level, path: &str, errors: &mu
     }
 }
 
-fn check_pattern(schema: &Value, path: &str, errors: &mut Found) {
+fn check_pattern(schema: &Value, path: &str, errors: &mut Findings) {
     let text = text(schema, "pattern");
     if text.is_empty() {
         return;
@@ -176,7 +176,7 @@ fn check_pattern(schema: &Value, path: &str, errors: &mut Found) {
 }
 
 /// Two ways of spelling int-or-string may name types within logic.
-fn check_logic(schema: &Value, level: Level, path: &str, errors: &mut Found) {
+fn check_logic(schema: &Value, level: Level, path: &str, errors: &mut Findings) {
     let (skip_any, skip_first) =
         (is_int_or_string(schema), items(schema, "allOf").first().is_some_and(is_int_or_string));
     for name in ["allOf", "anyOf", "oneOf"] {
@@ -214,7 +214,7 @@ fn is_int_or_string(schema: &Value) -> bool {
     matches!(items(schema, "anyOf"), [first, second] if only(first, "integer") && only(second, "string"))
 }
 
-fn check_nested(schema: &Value, types: Types, level: Level, path: &str, errors: &mut Found) {
+fn check_nested(schema: &Value, types: Types, level: Level, path: &str, errors: &mut Findings) {
     let mut forbid = |names: &[&str], detail: &str| {
         for name in names.iter().filter(|name| schema.get(name).is_some()) {
             errors.forbidden(format!("{path}.{name}"), detail);
@@ -257,11 +257,11 @@ fn check_nested(schema: &Value, types: Types, level: Level, path: &str, errors: 
 }
 
 /// What the logic at the root speaks of must be declared. Upstream looks at no other place.
-fn check_complete(schema: &Value, path: &str, errors: &mut Found) {
+fn check_complete(schema: &Value, path: &str, errors: &mut Findings) {
     check_declared(schema, schema, path, path, errors);
 }
 
-fn check_declared(nested: &Value, declared: &Value, at: &str, path: &str, errors: &mut Found) {
+fn check_declared(nested: &Value, declared: &Value, at: &str, path: &str, errors: &mut Findings) {
     let is_root = std::ptr::eq(nested, declared);
     if !is_root {
         for (name, child) in field(nested, "properties").as_object().into_iter().flatten() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
-use sternpost_auth::service_account::{Found, Kind, Objects};
+use sternpost_auth::service_account::{Kind, ObjectIdentity, Objects};
 use sternpost_cache::ResourceId;
 use sternpost_golang::time::Timestamp;
 use sternpost_registry::object::Fields;
@@ -16,7 +16,7 @@ use sternpost_verbs::Registry;
 pub struct TokenObjects(pub Arc<Registry>);
 
 impl Objects for TokenObjects {
-    fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<Found> {
+    fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<ObjectIdentity> {
         let resource = match kind {
             Kind::ServiceAccount => "serviceaccounts",
             Kind::Pod => "pods",
@@ -33,7 +33,7 @@ impl Objects for TokenObjects {
         // A time that cannot be read is long past: better no token than a stale one.
         let seconds = |time: String| Timestamp::parse_time(&time).map_or(0, Timestamp::seconds);
         let deleted_at = metadata.deletion_timestamp.map(seconds);
-        Some(Found { uid: metadata.uid, deleted_at })
+        Some(ObjectIdentity { uid: metadata.uid, deleted_at })
     }
 
     fn token_in(&self, namespace: &str, secret: &str) -> Option<Vec<u8>> {

@@ -22,7 +22,8 @@ use sternpost_registry::{
     table::{self, Definitions, ListMeta},
 };
 use sternpost_verbs::{
-    MAX_CONVERTED, Registry, StateChange, Target, Told, Watch, WatchQuery, custom::Custom, served::Served,
+    MAX_CONVERTED, Registry, StateChange, Target, Watch, WatchEvent, WatchQuery, custom::Custom,
+    served::Served,
 };
 
 use super::{
@@ -321,7 +322,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn write_told(&mut self, out: &mut Vec<u8>, told: &Told<'_>) {
+    fn write_told(&mut self, out: &mut Vec<u8>, told: &WatchEvent<'_>) {
         match told.shared {
             // Encoded by the first watcher that comes here.
             Some(event) if self.sends_stored_bytes(told.object) => {

@@ -139,19 +139,19 @@ fn texts(value: Option<&Value>) -> Vec<&str> {
 
 /// Where in the input the conversion is.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    parent: Option<&'a Place<'a>>,
+struct DocumentPath<'a> {
+    parent: Option<&'a DocumentPath<'a>>,
     key: &'a str,
 }
 
-impl<'a> Place<'a> {
-    const ROOT: Place<'static> = Place { parent: None, key: "" };
+impl<'a> DocumentPath<'a> {
+    const ROOT: DocumentPath<'static> = DocumentPath { parent: None, key: "" };
 
-    fn at<'b>(&'b self, key: &'b str) -> Place<'b>
+    fn at<'b>(&'b self, key: &'b str) -> DocumentPath<'b>
     where
         'a: 'b,
     {
-        Place { parent: Some(self), key }
+        DocumentPath { parent: Some(self), key }
     }
 
     fn pointer(&self) -> String {
@@ -240,7 +240,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn lose_at(&mut self, place: &Place<'_>, what: impl Into<String>) {
+    fn lose_at(&mut self, place: &DocumentPath<'_>, what: impl Into<String>) {
         if self.lost.len() < MAX_LOSSES {
             self.lose(place.pointer(), what);
         } else {
@@ -276,7 +276,7 @@ impl<'a> Context<'a> {
     }
 
     /// The reference to a schema as the output writes it; `None` if it leads nowhere.
-    fn schema_reference(&mut self, text: &str, place: &Place<'_>) -> Option<String> {
+    fn schema_reference(&mut self, text: &str, place: &DocumentPath<'_>) -> Option<String> {
         let Some(fragment) = text.strip_prefix('#') else {
             self.lose_at(place, "refers outside of the document, and is left as it is");
             return Some(text.to_owned());
@@ -312,7 +312,7 @@ impl<'a> Context<'a> {
         &mut self,
         value: &'a Value,
         section: &str,
-        place: &Place<'_>,
+        place: &DocumentPath<'_>,
     ) -> Option<(Option<&'a str>, &'a Value)> {
         let mut shared = None;
         let mut value = value;

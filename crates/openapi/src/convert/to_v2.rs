@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Context, ConvertError, Converted, MAX_HOPS, METHODS, Place, fragment, is_plain_keyword, is_quantity_name,
-    is_true, said,
+    Context, ConvertError, Converted, DocumentPath, MAX_HOPS, METHODS, fragment, is_plain_keyword,
+    is_quantity_name, is_true, said,
 };
 use crate::references;
 
@@ -27,7 +27,7 @@ struct Converter<'a> {
 
 impl<'a> Converter<'a> {
     fn document(&mut self, fields: &'a Map<String, Value>) -> Map<String, Value> {
-        let root = Place::ROOT;
+        let root = DocumentPath::ROOT;
         let mut out = Map::new();
         out.insert("swagger".into(), "2.0".into());
         out.insert("info".into(), json!({"title": "", "version": ""}));
@@ -56,7 +56,7 @@ impl<'a> Converter<'a> {
     }
 
     fn components(&mut self, fields: &'a Map<String, Value>, out: &mut Map<String, Value>) {
-        let root = Place::ROOT;
+        let root = DocumentPath::ROOT;
         let components = root.at("components");
         let mut used = None;
         for (section, entries) in fields.get("components").and_then(Value::as_object).into_iter().flatten() {
@@ -109,19 +109,19 @@ impl<'a> Converter<'a> {
         }
     }
 
-    fn shared_parameter(&mut self, value: &'a Value, place: &Place<'_>) -> Option<Value> {
+    fn shared_parameter(&mut self, value: &'a Value, place: &DocumentPath<'_>) -> Option<Value> {
         let (_, target) = self.context.resolve(value, "/components/parameters", place)?;
         self.parameter(target, place)
     }
 
-    fn shared_response(&mut self, value: &'a Value, place: &Place<'_>) -> Option<Value> {
+    fn shared_response(&mut self, value: &'a Value, place: &DocumentPath<'_>) -> Option<Value> {
         let (_, target) = self.context.resolve(value, "/components/responses", place)?;
         Some(self.response(target, place))
     }
 
     /// Last of all: what was referred to elsewhere is among them.
     fn definitions(&mut self) -> Map<String, Value> {
-        let root = Place::ROOT;
+        let root = DocumentPath::ROOT;
         let components = root.at("components");
         let schemas = components.at("schemas");
         let mut out = Map::new();
@@ -141,7 +141,7 @@ impl<'a> Converter<'a> {
         out
     }
 
-    fn paths(&mut self, paths: &'a Value, place: &Place<'_>) -> Value {
+    fn paths(&mut self, paths: &'a Value, place: &DocumentPath<'_>) -> Value {
         let Some(paths) = paths.as_object() else {
             self.context.lose_at(place, "is not an object");
             return json!({});
@@ -162,7 +162,7 @@ impl<'a> Converter<'a> {
         Value::Object(out)
     }
 
-    fn path_item(&mut self, item: &'a Value, place: &Place<'_>) -> Value {
+    fn path_item(&mut self, item: &'a Value, place: &DocumentPath<'_>) -> Value {
         let Some(fields) = item.as_object() else {
             self.context.lose_at(place, "is not an object");
             return json!({});
@@ -187,7 +187,7 @@ impl<'a> Converter<'a> {
         Value::Object(out)
     }
 
-    fn operation(&mut self, operation: &'a Value, place: &Place<'_>) -> Value {
+    fn operation(&mut self, operation: &'a Value, place: &DocumentPath<'_>) -> Value {
         let Some(fields) = operation.as_object() else {
             self.context.lose_at(place, "is not an object");
             return json!({"responses": {}});
@@ -237,7 +237,7 @@ impl<'a> Converter<'a> {
         &mut self,
         responses: &'a Value,
         produces: &mut BTreeSet<String>,
-        place: &Place<'_>,
+        place: &DocumentPath<'_>,
     ) -> Value {
         let Some(responses) = responses.as_object() else {
             self.context.lose_at(place, "is not an object");
@@ -278,7 +278,7 @@ impl<'a> Converter<'a> {
         Value::Object(out)
     }
 
-    fn response(&mut self, response: &'a Value, place: &Place<'_>) -> Value {
+    fn response(&mut self, response: &'a Value, place: &DocumentPath<'_>) -> Value {
         let mut out = Map::new();
         out.insert("description".into(), "".into());
         let Some(fields) = response.as_object() else {
@@ -332,7 +332,7 @@ impl<'a> Converter<'a> {
     }
 
     /// v2 has one schema for all media types: JSON's, or else the first.
-    fn content(&mut self, content: &Value, place: &Place<'_>) -> (Option<Value>, Map<String, Value>) {
+    fn content(&mut self, content: &Value, place: &DocumentPath<'_>) -> (Option<Value>, Map<String, Value>) {
         let Some(content) = content.as_object() else {
             self.context.lose_at(place, "is not an object");
             return (None, Map::new());
@@ -367,7 +367,12 @@ impl<'a> Converter<'a> {
     }
 
     /// Adds the body or the fields of the form; returns the media types.
-    fn body(&mut self, body: &'a Value, parameters: &mut Vec<Value>, place: &Place<'_>) -> Vec<String> {
+    fn body(
+        &mut self,
+        body: &'a Value,
+        parameters: &mut Vec<Value>,
+        place: &DocumentPath<'_>,
+    ) -> Vec<String> {
         let content = body.get("content").and_then(Value::as_object);
         let types: Vec<String> = content.into_iter().flatten().map(|(media, _)| media.clone()).collect();
         let is_form = !types.is_empty() && types.iter().all(|media| FORMS.contains(&media.as_str()));
@@ -416,7 +421,7 @@ impl<'a> Converter<'a> {
         schema: &'a Map<String, Value>,
         properties: &'a Map<String, Value>,
         parameters: &mut Vec<Value>,
-        place: &Place<'_>,
+        place: &DocumentPath<'_>,
     ) {
         let required = super::texts(schema.get("required"));
         for (key, value) in schema {
@@ -449,7 +454,7 @@ impl<'a> Converter<'a> {
     }
 
     /// What a body says beside the fields of its form: v2 has no place for a form as such.
-    fn lose_beside_form(&mut self, body: &Value, schema: &Map<String, Value>, place: &Place<'_>) {
+    fn lose_beside_form(&mut self, body: &Value, schema: &Map<String, Value>, place: &DocumentPath<'_>) {
         for (key, value) in body.as_object().into_iter().flatten() {
             let place = place.at(key);
             let has_required = !super::texts(schema.get("required")).is_empty();
@@ -462,7 +467,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    fn lose_beside_schema(&mut self, content: &Value, schema: &Map<String, Value>, place: &Place<'_>) {
+    fn lose_beside_schema(&mut self, content: &Value, schema: &Map<String, Value>, place: &DocumentPath<'_>) {
         for (media, value) in content.as_object().into_iter().flatten() {
             let place = place.at(media);
             if value.get("schema").is_none() {
@@ -480,7 +485,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    fn parameters(&mut self, list: &'a Value, place: &Place<'_>) -> Vec<Value> {
+    fn parameters(&mut self, list: &'a Value, place: &DocumentPath<'_>) -> Vec<Value> {
         let Some(list) = list.as_array() else {
             self.context.lose_at(place, "is not an array");
             return Vec::new();
@@ -500,7 +505,7 @@ impl<'a> Converter<'a> {
         out
     }
 
-    fn parameter(&mut self, parameter: &'a Value, place: &Place<'_>) -> Option<Value> {
+    fn parameter(&mut self, parameter: &'a Value, place: &DocumentPath<'_>) -> Option<Value> {
         let Some(fields) = parameter.as_object().filter(|_| is_sayable(parameter)) else {
             self.context.lose_at(place, "is no parameter that v2 knows");
             return None;
@@ -536,7 +541,7 @@ impl<'a> Converter<'a> {
     }
 
     /// v2 has a word for how lists are written, and for nothing else.
-    fn lose_style(&mut self, parameter: &Value, usual: &str, place: &Place<'_>) {
+    fn lose_style(&mut self, parameter: &Value, usual: &str, place: &DocumentPath<'_>) {
         for (key, usual) in [("explode", Value::from(usual == "form")), ("style", usual.into())] {
             if parameter.get(key).is_some_and(|value| *value != usual) {
                 self.context.lose_at(&place.at(key), "cannot be said in v2");
@@ -545,7 +550,7 @@ impl<'a> Converter<'a> {
     }
 
     /// A parameter or header with its schema's keywords beside its own.
-    fn flat(&mut self, parameter: &'a Value, place: &Place<'_>) -> Map<String, Value> {
+    fn flat(&mut self, parameter: &'a Value, place: &DocumentPath<'_>) -> Map<String, Value> {
         let Some(fields) = parameter.as_object() else {
             self.context.lose_at(place, "is not an object");
             return Map::from_iter([("type".to_owned(), "string".into())]);
@@ -578,12 +583,17 @@ impl<'a> Converter<'a> {
 
     /// What v2 says of a value outside of bodies: one type, limits, and the
     /// description, which is that of the parameter unless it has one of its own.
-    fn flat_schema(&mut self, schema: &'a Value, place: &Place<'_>) -> Map<String, Value> {
+    fn flat_schema(&mut self, schema: &'a Value, place: &DocumentPath<'_>) -> Map<String, Value> {
         self.flat_schema_in(schema, 0, place)
     }
 
     /// The same within so many lists: one may be a list of itself.
-    fn flat_schema_in(&mut self, schema: &'a Value, lists: usize, place: &Place<'_>) -> Map<String, Value> {
+    fn flat_schema_in(
+        &mut self,
+        schema: &'a Value,
+        lists: usize,
+        place: &DocumentPath<'_>,
+    ) -> Map<String, Value> {
         if lists == MAX_HOPS || !self.context.spend(1) {
             self.context.lose_at(place, "is a list within too many others, so it is a string");
             return Map::from_iter([("type".to_owned(), "string".into())]);
@@ -630,11 +640,11 @@ impl<'a> Converter<'a> {
         out
     }
 
-    fn schema(&mut self, value: &Value, place: &Place<'_>) -> Value {
+    fn schema(&mut self, value: &Value, place: &DocumentPath<'_>) -> Value {
         self.schema_of(value, false, place)
     }
 
-    fn schema_of(&mut self, value: &Value, is_quantity: bool, place: &Place<'_>) -> Value {
+    fn schema_of(&mut self, value: &Value, is_quantity: bool, place: &DocumentPath<'_>) -> Value {
         let Some(fields) = value.as_object() else {
             self.context.lose_at(place, "is no schema, so anything is allowed");
             return json!({});
@@ -715,7 +725,7 @@ impl<'a> Converter<'a> {
         unwrap_reference(out)
     }
 
-    fn servers(&mut self, servers: &Value, out: &mut Map<String, Value>, place: &Place<'_>) {
+    fn servers(&mut self, servers: &Value, out: &mut Map<String, Value>, place: &DocumentPath<'_>) {
         let urls: Vec<&str> = servers
             .as_array()
             .into_iter()
@@ -755,7 +765,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    fn security_scheme(&mut self, scheme: &Value, place: &Place<'_>) -> Option<Value> {
+    fn security_scheme(&mut self, scheme: &Value, place: &DocumentPath<'_>) -> Option<Value> {
         let mut out = match self.context.copy(scheme) {
             Value::Object(out) => out,
             _ => {

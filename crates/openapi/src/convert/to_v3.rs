@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Context, ConvertError, Converted, METHODS, Place, count, fragment, is_plain_keyword, is_quantity_name,
-    is_true, said, texts,
+    Context, ConvertError, Converted, DocumentPath, METHODS, count, fragment, is_plain_keyword,
+    is_quantity_name, is_true, said, texts,
 };
 
 const JSON_TYPES: [&str; 2] = ["integer", "string"];
@@ -43,7 +43,7 @@ struct Split<'a> {
 
 impl<'a> Converter<'a> {
     fn document(&mut self, fields: &'a Map<String, Value>) -> Map<String, Value> {
-        let root = Place::ROOT;
+        let root = DocumentPath::ROOT;
         let mut out = Map::new();
         out.insert("openapi".into(), "3.0.0".into());
         out.insert("info".into(), json!({"title": "", "version": ""}));
@@ -80,7 +80,7 @@ impl<'a> Converter<'a> {
     }
 
     fn components(&mut self, fields: &'a Map<String, Value>) -> Map<String, Value> {
-        let root = Place::ROOT;
+        let root = DocumentPath::ROOT;
         let mut out = Map::new();
         let place = root.at("parameters");
         let mut parameters = Map::new();
@@ -125,7 +125,7 @@ impl<'a> Converter<'a> {
 
     /// Last of all: what was referred to elsewhere is among them.
     fn schemas(&mut self, fields: &'a Map<String, Value>) -> Map<String, Value> {
-        let root = Place::ROOT;
+        let root = DocumentPath::ROOT;
         let definitions = root.at("definitions");
         let mut out = Map::new();
         for (name, value) in fields.get("definitions").and_then(Value::as_object).into_iter().flatten() {
@@ -144,7 +144,7 @@ impl<'a> Converter<'a> {
         out
     }
 
-    fn paths(&mut self, paths: &'a Value, place: &Place<'_>) -> Value {
+    fn paths(&mut self, paths: &'a Value, place: &DocumentPath<'_>) -> Value {
         let Some(paths) = paths.as_object() else {
             self.context.lose_at(place, "is not an object");
             return json!({});
@@ -165,7 +165,7 @@ impl<'a> Converter<'a> {
         Value::Object(out)
     }
 
-    fn path_item(&mut self, item: &'a Value, place: &Place<'_>) -> Value {
+    fn path_item(&mut self, item: &'a Value, place: &DocumentPath<'_>) -> Value {
         let Some(fields) = item.as_object() else {
             self.context.lose_at(place, "is not an object");
             return json!({});
@@ -197,7 +197,7 @@ impl<'a> Converter<'a> {
         method: &str,
         operation: &'a Value,
         shared: &Split<'a>,
-        place: &Place<'_>,
+        place: &DocumentPath<'_>,
     ) -> Value {
         let Some(fields) = operation.as_object() else {
             self.context.lose_at(place, "is not an object");
@@ -247,7 +247,7 @@ impl<'a> Converter<'a> {
         &mut self,
         operation: &'a Map<String, Value>,
         responses: &'a Value,
-        place: &Place<'_>,
+        place: &DocumentPath<'_>,
     ) -> Value {
         let Some(responses) = responses.as_object() else {
             self.context.lose_at(place, "is not an object");
@@ -277,7 +277,7 @@ impl<'a> Converter<'a> {
         Value::Object(out)
     }
 
-    fn response(&mut self, response: &Value, produces: &[&str], place: &Place<'_>) -> Value {
+    fn response(&mut self, response: &Value, produces: &[&str], place: &DocumentPath<'_>) -> Value {
         let mut out = Map::new();
         out.insert("description".into(), "".into());
         let Some(fields) = response.as_object() else {
@@ -324,7 +324,7 @@ impl<'a> Converter<'a> {
         Value::Object(out)
     }
 
-    fn header(&mut self, header: &Value, place: &Place<'_>) -> Value {
+    fn header(&mut self, header: &Value, place: &DocumentPath<'_>) -> Value {
         let Some(fields) = header.as_object() else {
             self.context.lose_at(place, "is not an object");
             return json!({"schema": {}});
@@ -347,7 +347,7 @@ impl<'a> Converter<'a> {
         out
     }
 
-    fn parameters(&mut self, list: &'a Value, place: &Place<'_>, is_patch: bool) -> Split<'a> {
+    fn parameters(&mut self, list: &'a Value, place: &DocumentPath<'_>, is_patch: bool) -> Split<'a> {
         let mut split = Split::default();
         let Some(list) = list.as_array() else {
             self.context.lose_at(place, "is not an array");
@@ -376,7 +376,7 @@ impl<'a> Converter<'a> {
         split
     }
 
-    fn parameter(&mut self, parameter: &Value, place: &Place<'_>) -> Option<Value> {
+    fn parameter(&mut self, parameter: &Value, place: &DocumentPath<'_>) -> Option<Value> {
         let location = parameter.get("in").and_then(Value::as_str);
         let Some((fields, location)) = parameter.as_object().zip(location).filter(|_| is_simple(parameter))
         else {
@@ -417,7 +417,7 @@ impl<'a> Converter<'a> {
 
     /// v2 has the schema's keywords beside the name: description, extensions
     /// and the schema they make.
-    fn flat(&mut self, fields: &Map<String, Value>, place: &Place<'_>) -> Map<String, Value> {
+    fn flat(&mut self, fields: &Map<String, Value>, place: &DocumentPath<'_>) -> Map<String, Value> {
         let mut out = Map::new();
         let mut flat = Map::new();
         for (key, value) in fields {
@@ -445,7 +445,7 @@ impl<'a> Converter<'a> {
         operation: &'a Map<String, Value>,
         own: &Split<'a>,
         shared: &Split<'a>,
-        place: &Place<'_>,
+        place: &DocumentPath<'_>,
     ) -> Option<Value> {
         let consumes = match operation.get("consumes") {
             Some(own) => texts(Some(own)),
@@ -462,7 +462,7 @@ impl<'a> Converter<'a> {
         (!form.is_empty()).then(|| self.form(&form, &consumes, &place))
     }
 
-    fn request_body(&mut self, body: &'a Value, consumes: &[&str], place: &Place<'_>) -> Value {
+    fn request_body(&mut self, body: &'a Value, consumes: &[&str], place: &DocumentPath<'_>) -> Value {
         let mut out = Map::new();
         let mut media = Map::new();
         for (key, value) in body.as_object().into_iter().flatten() {
@@ -488,7 +488,7 @@ impl<'a> Converter<'a> {
         Value::Object(out)
     }
 
-    fn form(&mut self, form: &[&'a Value], consumes: &[&str], place: &Place<'_>) -> Value {
+    fn form(&mut self, form: &[&'a Value], consumes: &[&str], place: &DocumentPath<'_>) -> Value {
         let mut properties = Map::new();
         let mut required = Vec::new();
         let mut has_file = false;
@@ -526,7 +526,7 @@ impl<'a> Converter<'a> {
         if is_required { json!({"content": content, "required": true}) } else { json!({"content": content}) }
     }
 
-    fn schema(&mut self, value: &Value, place: &Place<'_>) -> Value {
+    fn schema(&mut self, value: &Value, place: &DocumentPath<'_>) -> Value {
         let fields = match value {
             Value::Object(fields) => fields,
             Value::Bool(true) => return json!({}),
@@ -622,7 +622,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    fn schemas_of(&mut self, schemas: &[Value], place: &Place<'_>) -> Vec<Value> {
+    fn schemas_of(&mut self, schemas: &[Value], place: &DocumentPath<'_>) -> Vec<Value> {
         let mut out = Vec::with_capacity(schemas.len());
         for (index, schema) in schemas.iter().enumerate() {
             out.push(self.schema(schema, &place.at(&index.to_string())));
@@ -631,7 +631,7 @@ impl<'a> Converter<'a> {
     }
 
     /// Several types at once: v3 has one, and a word for null.
-    fn types(&mut self, types: &[Value], out: &mut Map<String, Value>, place: &Place<'_>) {
+    fn types(&mut self, types: &[Value], out: &mut Map<String, Value>, place: &DocumentPath<'_>) {
         let mut named: Vec<&str> = types.iter().filter_map(Value::as_str).collect();
         if named.contains(&"null") {
             out.insert("nullable".into(), true.into());
@@ -667,7 +667,7 @@ impl<'a> Converter<'a> {
         Some(Value::Array(servers))
     }
 
-    fn security_scheme(&mut self, scheme: &Value, place: &Place<'_>) -> Value {
+    fn security_scheme(&mut self, scheme: &Value, place: &DocumentPath<'_>) -> Value {
         let Some(fields) = scheme.as_object() else {
             self.context.lose_at(place, "is not an object");
             return json!({});

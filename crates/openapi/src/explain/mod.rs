@@ -164,7 +164,7 @@ struct Walk<'a> {
     depth: Depth,
 }
 
-struct Found<'a> {
+struct FoundField<'a> {
     name: Arc<str>,
     schema: &'a Schema,
     required: bool,
@@ -231,7 +231,7 @@ impl<'a> Walk<'a> {
         schema: &'a Schema,
         path: &[String],
         nesting: usize,
-    ) -> Result<Option<Found<'a>>, ExplainError> {
+    ) -> Result<Option<FoundField<'a>>, ExplainError> {
         let Some((first, rest)) = path.split_first() else { return Ok(None) };
         let mut found = None;
         self.each(schema, &mut Trail { entered: Vec::new(), nesting }, &mut |walk, node, trail| {
@@ -240,7 +240,7 @@ impl<'a> Walk<'a> {
             }
             if let Some((name, property)) = node.properties.get_key_value(first.as_str()) {
                 found = if rest.is_empty() {
-                    Some(Found {
+                    Some(FoundField {
                         name: name.clone(),
                         schema: property,
                         required: node.required.contains(name),

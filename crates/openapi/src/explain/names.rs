@@ -22,7 +22,7 @@ impl Names {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ResolvedName {
     /// Which of the names given.
     pub index: usize,
     pub path: Vec<String>,
@@ -51,7 +51,7 @@ pub enum FindError {
 /// The resource is a plural, singular or kind in any case, or a short name,
 /// and may go on with `.GROUP` or `.VERSION.GROUP`; a name that needs it,
 /// `deployments.apps.spec`, is also read where kubectl stops.
-pub fn find(names: &[Names], argument: &str, api_version: Option<&str>) -> Result<Found, FindError> {
+pub fn find(names: &[Names], argument: &str, api_version: Option<&str>) -> Result<ResolvedName, FindError> {
     let words = words(argument)?;
     let (name, rest) = words.split_first().ok_or_else(|| FindError::NoResource(argument.to_owned()))?;
     let (index, group_words) = qualified(names, name, rest)
@@ -63,7 +63,7 @@ pub fn find(names: &[Names], argument: &str, api_version: Option<&str>) -> Resul
         Some(version) => in_version(names, index, version)?,
         None => index,
     };
-    Ok(Found { index, path, also })
+    Ok(ResolvedName { index, path, also })
 }
 
 /// `a.b['c.d']` → `a`, `b`, `c.d`. Empty words are skipped, an index is refused.

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::{
-    names::{FindError, Found, find},
+    names::{FindError, ResolvedName, find},
     sources::Sources,
     *,
 };
@@ -111,7 +111,7 @@ fn what_is_not_found_is_told_in_kubectls_words() {
 #[test]
 fn a_short_name_of_two_resources_is_told() {
     let sources = Sources::built_in();
-    let also = |argument| -> Found { find(sources.names(), argument, None).unwrap() };
+    let also = |argument| -> ResolvedName { find(sources.names(), argument, None).unwrap() };
     assert_eq!(also("ev").also, ["events.events.k8s.io"]);
     assert!(also("events").also.is_empty());
     assert!(also("ev.v1").also.is_empty());

@@ -8,7 +8,7 @@ use sternpost_golang::json::json_type;
 use sternpost_golang::strconv::go_quote;
 
 use super::{MAX_OPERATIONS, Member, Operation, Patch};
-use crate::body::{Body, BodyError, Complaints, Place, Reading, Seed};
+use crate::body::{Body, BodyError, BodyPath, Complaints, Reading, Seed};
 
 /// The texts are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,12 +25,14 @@ pub enum DecodeError {
 ///
 /// Complaints: `json patch unknown field "[0].foo"`.
 pub fn decode(bytes: &[u8], reading: Reading) -> Result<Body<Patch>, DecodeError> {
-    let found = Found { reading, ..Found::default() };
+    let found = DecodeState { reading, ..DecodeState::default() };
     let syntax = |error: serde_json::Error| BodyError::Syntax { reading, error: error.to_string() };
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    Node { role: Role::Patch, at: &Place::Root, found: &found }.deserialize(&mut reader).map_err(syntax)?;
+    Node { role: Role::Patch, at: &BodyPath::Root, found: &found }
+        .deserialize(&mut reader)
+        .map_err(syntax)?;
     reader.end().map_err(syntax)?;
-    let Found { operations, complaints, wrong, .. } = found;
+    let DecodeState { operations, complaints, wrong, .. } = found;
     // What is no JSON at all is told before what is the wrong JSON.
     if let Some(error) = wrong.into_inner() {
         return Err(error.into());
@@ -43,14 +45,14 @@ pub fn decode(bytes: &[u8], reading: Reading) -> Result<Body<Patch>, DecodeError
 }
 
 /// What reading has found so far.
-struct Found {
+struct DecodeState {
     reading: Reading,
     operations: RefCell<Vec<Operation>>,
     complaints: Complaints,
     wrong: RefCell<Option<BodyError>>,
 }
 
-impl Default for Found {
+impl Default for DecodeState {
     fn default() -> Self {
         Self {
             reading: Reading::Checked,
@@ -61,7 +63,7 @@ impl Default for Found {
     }
 }
 
-impl Found {
+impl DecodeState {
     fn wrong(&self, found: &'static str, place: &'static str) {
         let reading = self.reading;
         self.wrong.borrow_mut().get_or_insert(BodyError::WrongType { reading, found, place });
@@ -71,8 +73,8 @@ impl Found {
 /// A patch is a list of operations; an operation is an object.
 struct Node<'a> {
     role: Role,
-    at: &'a Place<'a>,
-    found: &'a Found,
+    at: &'a BodyPath<'a>,
+    found: &'a DecodeState,
 }
 
 #[derive(PartialEq)]
@@ -150,7 +152,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut index = 0;
         let (at, found) = (self.at, self.found);
         while items
-            .next_element_seed(Node { role: Role::Operation, at: &Place::Index(at, index), found })?
+            .next_element_seed(Node { role: Role::Operation, at: &BodyPath::Index(at, index), found })?
             .is_some()
         {
             index += 1;
@@ -168,7 +170,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut operation = Operation::default();
         let mut seen = [false; 4];
         while let Some(key) = members.next_key::<String>()? {
-            let at = Place::Key(self.at, &key);
+            let at = BodyPath::Key(self.at, &key);
             let Some((known, place)) = place_of(&key) else {
                 complaints.add(format!("json patch unknown field {}", go_quote(&at.to_string())));
                 members.next_value::<IgnoredAny>()?;

@@ -290,8 +290,8 @@ fn warn_container(container: &Value, path: &Path<'_>, warnings: &mut Vec<String>
 
 fn warn_ports(spec: &Value, path: &Path<'_>, warnings: &mut Vec<String>) {
     /// A port seen before: where, on which address and port of the host.
-    type Seen = (String, String, i64);
-    let mut by_port: HashMap<(i64, String), Vec<Seen>> = HashMap::new();
+    type PortKey = (String, String, i64);
+    let mut by_port: HashMap<(i64, String), Vec<PortKey>> = HashMap::new();
     each_container(spec, path, &mut |container, path| {
         let path = path.child("ports");
         for (index, port) in container.items("ports").iter().enumerate() {

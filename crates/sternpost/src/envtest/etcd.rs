@@ -50,12 +50,12 @@ All other flags are accepted and change nothing.
 pub fn run(words: &[String]) -> ExitCode {
     let asked = read(words);
     let result = match &asked {
-        Asked::Help => write!(io::stdout(), "{HELP}").map_err(Into::into),
-        Asked::Version => {
+        Invocation::Help => write!(io::stdout(), "{HELP}").map_err(Into::into),
+        Invocation::Version => {
             writeln!(io::stdout(), "etcd Version: {VERSION}\nsternpost: {}", env!("CARGO_PKG_VERSION"))
                 .map_err(Into::into)
         }
-        Asked::Serve(urls) => serve(urls),
+        Invocation::Serve(urls) => serve(urls),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -68,7 +68,7 @@ pub fn run(words: &[String]) -> ExitCode {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum Invocation {
     Help,
     Version,
     /// Answer on these URLs.
@@ -77,7 +77,7 @@ enum Asked {
 
 /// Go's flags: one dash is as good as two. What a flag means that is not known
 /// is not known either, so a word behind it that is no flag is its value.
-fn read(words: &[String]) -> Asked {
+fn read(words: &[String]) -> Invocation {
     let mut urls = DEFAULT_LISTEN.to_owned();
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
@@ -88,13 +88,13 @@ fn read(words: &[String]) -> Asked {
             None => (flag, words.next_if(|next| !next.starts_with('-')).cloned()),
         };
         match (name, value) {
-            ("help" | "h", _) => return Asked::Help,
-            ("version", _) => return Asked::Version,
+            ("help" | "h", _) => return Invocation::Help,
+            ("version", _) => return Invocation::Version,
             (LISTEN, Some(value)) => urls = value,
             _ => {}
         }
     }
-    Asked::Serve(urls)
+    Invocation::Serve(urls)
 }
 
 fn serve(urls: &str) -> anyhow::Result<()> {
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn flags_are_read_as_go_reads_them() {
-        let serve = |urls: &str| Asked::Serve(urls.into());
+        let serve = |urls: &str| Invocation::Serve(urls.into());
         for (words, expected) in [
             (&[][..], serve(DEFAULT_LISTEN)),
             (&["--listen-client-urls=http://127.0.0.1:1"], serve("http://127.0.0.1:1")),
@@ -201,8 +201,8 @@ mod tests {
                 &["--unsafe-no-fsync", "--listen-client-urls=http://[::1]:1", "--data-dir", "/x"],
                 serve("http://[::1]:1"),
             ),
-            (&["--data-dir", "/x", "--version"], Asked::Version),
-            (&["-h"], Asked::Help),
+            (&["--data-dir", "/x", "--version"], Invocation::Version),
+            (&["-h"], Invocation::Help),
         ] {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             assert_eq!(read(&words), expected, "{words:?}");

@@ -32,9 +32,9 @@ use crate::{
 /// `words` are those after the program's name.
 pub fn run(words: &[String], started: machine::Instant) -> ExitCode {
     match read(words) {
-        Ok(Asked::Help) => done(write!(io::stdout(), "{}", help())),
-        Ok(Asked::Version) => done(writeln!(io::stdout(), "Kubernetes v{KUBERNETES}")),
-        Ok(Asked::Serve(line)) => match start(&line, started) {
+        Ok(Invocation::Help) => done(write!(io::stdout(), "{}", help())),
+        Ok(Invocation::Version) => done(writeln!(io::stdout(), "Kubernetes v{KUBERNETES}")),
+        Ok(Invocation::Serve(line)) => match start(&line, started) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error::report(&error)),
         },
@@ -53,24 +53,24 @@ fn fail(text: &str) -> ExitCode {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum Invocation {
     Help,
     Version,
     Serve(CommandLine),
 }
 
-fn read(words: &[String]) -> Result<Asked, String> {
+fn read(words: &[String]) -> Result<Invocation, String> {
     let own = serve_flags();
     let line = CommandLine::read(words, |name| own.kind_of_more(name))?;
     let set = |name| line.last(name).is_some_and(|value| value != "0" && parse_bool(value) != Ok(false));
     if set(flags::HELP) {
-        return Ok(Asked::Help);
+        return Ok(Invocation::Help);
     }
     if !line.arguments.is_empty() {
         let quoted: Vec<String> = line.arguments.iter().map(|argument| go_quote(argument)).collect();
         return Err(format!("\"kube-apiserver\" does not take any arguments, got [{}]", quoted.join(" ")));
     }
-    Ok(if set(flags::VERSION) { Asked::Version } else { Asked::Serve(line) })
+    Ok(if set(flags::VERSION) { Invocation::Version } else { Invocation::Serve(line) })
 }
 
 fn start(line: &CommandLine, started: machine::Instant) -> anyhow::Result<()> {
@@ -437,7 +437,9 @@ mod tests {
 
     fn translated(flags: &[&str]) -> Result<(Vec<String>, Vec<String>), String> {
         match read(&words(flags))? {
-            Asked::Serve(line) => translate(&line, &serve_flags(), None).map_err(|error| error.to_string()),
+            Invocation::Serve(line) => {
+                translate(&line, &serve_flags(), None).map_err(|error| error.to_string())
+            }
             other => Err(format!("{other:?}")),
         }
     }
@@ -617,7 +619,7 @@ mod tests {
             (&[], Some("*,-namespace"), "*,-namespace"),
             (&["--controllers=namespace"], Some("off"), "namespace"),
         ] {
-            let Ok(Asked::Serve(line)) = read(&words(flags)) else { panic!("{flags:?}") };
+            let Ok(Invocation::Serve(line)) = read(&words(flags)) else { panic!("{flags:?}") };
             let (found, _) = translate(&line, &serve_flags(), environment).unwrap();
             let found = found.iter().find_map(|word| word.strip_prefix("--controllers="));
             assert_eq!(found, Some(expected), "{flags:?} {environment:?}");
@@ -627,10 +629,10 @@ mod tests {
     #[test]
     fn help_goes_before_arguments_and_version() {
         for (flags, expected) in [
-            (&["--help", "foo"][..], Asked::Help),
-            (&["--version", "-h"], Asked::Help),
-            (&["--help=false", "--version"], Asked::Version),
-            (&["--version=raw"], Asked::Version),
+            (&["--help", "foo"][..], Invocation::Help),
+            (&["--version", "-h"], Invocation::Help),
+            (&["--help=false", "--version"], Invocation::Version),
+            (&["--version=raw"], Invocation::Version),
         ] {
             assert_eq!(read(&words(flags)).unwrap(), expected, "{flags:?}");
         }

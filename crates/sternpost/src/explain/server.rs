@@ -8,7 +8,7 @@ use sternpost_meta::gvk::GroupVersion;
 use sternpost_openapi::{
     explain::{
         Subject,
-        names::{self, FindError, Found, Names},
+        names::{self, FindError, Names, ResolvedName},
         sources,
     },
     read,
@@ -32,7 +32,7 @@ pub fn subject(
     context: Option<&str>,
     resource: &str,
     api_version: Option<&str>,
-) -> anyhow::Result<(Subject, Found)> {
+) -> anyhow::Result<(Subject, ResolvedName)> {
     let args = AccessArgs {
         kubeconfig: Some(kubeconfig.to_owned()),
         context: context.map(Into::into),

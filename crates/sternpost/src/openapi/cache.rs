@@ -50,7 +50,7 @@ pub struct Cache {
 
 /// What was kept of an answer.
 #[derive(Debug)]
-pub struct Kept {
+pub struct CachedAnswer {
     pub policy: CachePolicy,
     pub body: Vec<u8>,
 }
@@ -78,7 +78,7 @@ impl Cache {
     }
 
     /// What there is of `path`, unharmed.
-    pub fn load(&self, path: &str) -> Option<Kept> {
+    pub fn load(&self, path: &str) -> Option<CachedAnswer> {
         let key = self.key(path);
         let file = self.file(&key);
         let read = read(&file).and_then(|entry| entry.map(|entry| entry.open(&key)).transpose());
@@ -183,13 +183,13 @@ impl Entry {
         self.rest.split(|byte| *byte == b'\n').next()
     }
 
-    fn open(&self, key: &str) -> anyhow::Result<Kept> {
+    fn open(&self, key: &str) -> anyhow::Result<CachedAnswer> {
         let head = self.head().context("no head")?;
         let mut json: Value = serde_json::from_slice(head)?;
         anyhow::ensure!(json.get("key").and_then(Value::as_str) == Some(key), "this is another document");
         let policy = json.get_mut("policy").map(Value::take).unwrap_or_default();
         let packed = self.rest.get(head.len() + 1..).unwrap_or_default();
-        Ok(Kept { policy: serde_json::from_value(policy)?, body: gunzip(packed, MAX_BODY_BYTES)? })
+        Ok(CachedAnswer { policy: serde_json::from_value(policy)?, body: gunzip(packed, MAX_BODY_BYTES)? })
     }
 }
 

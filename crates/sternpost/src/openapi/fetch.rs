@@ -133,7 +133,8 @@ pub fn run(args: &FetchArgs) -> anyhow::Result<()> {
 /// The bytes to write.
 async fn fetch(args: &FetchArgs, server: &Arc<Server>) -> anyhow::Result<Vec<u8>> {
     let selection = Selection { kinds: args.kinds.clone(), groups: args.groups.clone() };
-    let wanted = Wanted { selection, paths: if args.schemas_only { Paths::Dropped } else { Paths::Kept } };
+    let wanted =
+        Wanted { selection, paths: if args.schemas_only { Paths::Dropped } else { Paths::CachedAnswer } };
     let format = args.output.unwrap_or(Format::Json);
     if args.v2 {
         let fetched = server.v2().await?;
@@ -182,7 +183,7 @@ struct Wanted {
 
 impl Wanted {
     fn is_everything(&self) -> bool {
-        self.selection.is_everything() && self.paths == Paths::Kept
+        self.selection.is_everything() && self.paths == Paths::CachedAnswer
     }
 
     /// A single document, byte for byte if all of it is wanted as it is.

@@ -20,7 +20,7 @@ pub struct Selection {
 /// What to keep of the paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paths {
-    Kept,
+    CachedAnswer,
     Dropped,
 }
 
@@ -55,7 +55,7 @@ impl Selection {
         let schemas = self.schemas(document, sections, &mut found);
         if let Some(all) = document.get_mut("paths").and_then(Value::as_object_mut) {
             let kept = match paths {
-                Paths::Kept => self.paths(all),
+                Paths::CachedAnswer => self.paths(all),
                 Paths::Dropped => BTreeSet::new(),
             };
             all.retain(|path, _| kept.contains(path));
@@ -181,12 +181,12 @@ mod tests {
     fn kinds_keep_what_they_need() {
         let ship = ["sea/v1/ships", "sea/v1/ships/{name}", "sea/v1/ships/{name}/scale"];
         let schemas = ["Hull", "Odd", "Scale", "Ship", "ShipList"];
-        check(&["ship"], &["sea"], Paths::Kept, (&ship, &schemas, &[0]));
-        check(&["Ship.sea"], &[], Paths::Kept, (&ship, &schemas, &[0]));
+        check(&["ship"], &["sea"], Paths::CachedAnswer, (&ship, &schemas, &[0]));
+        check(&["Ship.sea"], &[], Paths::CachedAnswer, (&ship, &schemas, &[0]));
         check(&["Ship.sea"], &[], Paths::Dropped, (&[], &["Hull", "Odd", "Ship"], &[0]));
         check(&["Tram", "Dock"], &[], Paths::Dropped, (&[], &["Dock", "Hull", "Odd", "Ship"], &[1]));
-        check(&[], &["air"], Paths::Kept, (&["air/v1/ships/{name}"], &["Airship"], &[]));
-        check(&["Ship"], &["core"], Paths::Kept, (&[], &[], &[]));
+        check(&[], &["air"], Paths::CachedAnswer, (&["air/v1/ships/{name}"], &["Airship"], &[]));
+        check(&["Ship"], &["core"], Paths::CachedAnswer, (&[], &[], &[]));
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
             },
         }});
         let selection = Selection { kinds: vec!["Ship".into()], groups: Vec::new() };
-        selection.apply(&mut document, Paths::Kept);
+        selection.apply(&mut document, Paths::CachedAnswer);
         let names: Vec<&String> = document["components"]["schemas"].as_object().unwrap().keys().collect();
         assert_eq!(names, ["Mapped", "Ship", "a/b"]);
     }

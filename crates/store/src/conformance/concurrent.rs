@@ -14,7 +14,7 @@ use super::{
     model::{Expected, Model, expect},
     random::{some_key, transaction},
 };
-use crate::{Bytes, CommitError, Committed, Found, KeyRange, Revision, Store, Transaction};
+use crate::{Bytes, CommitError, Committed, GetAnswer, KeyRange, Revision, Store, Transaction};
 
 const WRITERS: u64 = 6;
 const OPERATIONS: u64 = 40;
@@ -31,7 +31,7 @@ struct Record {
 enum What {
     Commit(Transaction, Committed),
     Conflict(Transaction, Vec<Option<crate::Entry>>),
-    Get(Bytes, Found),
+    Get(Bytes, GetAnswer),
 }
 
 pub fn check(store: &Arc<dyn Store>, seed: u64) {

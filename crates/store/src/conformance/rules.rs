@@ -321,8 +321,8 @@ async fn watch_ready(store: Arc<dyn Store>) {
 
 async fn follow(store: Arc<dyn Store>) {
     #[derive(Debug, Default)]
-    struct Seen(Mutex<Vec<(Revision, Vec<Event>)>>);
-    impl Follower for Seen {
+    struct RecordedChanges(Mutex<Vec<(Revision, Vec<Event>)>>);
+    impl Follower for RecordedChanges {
         fn changed(&self, group: &[Changes]) {
             let changes = group.iter().map(|changes| (changes.revision(), changes.events().to_vec()));
             self.0.lock().unwrap().extend(changes);
@@ -330,7 +330,7 @@ async fn follow(store: Arc<dyn Store>) {
     }
     let first = put(store.as_ref(), "a", "1").await;
     let second = put(store.as_ref(), "b", "1").await;
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(RecordedChanges::default());
     let future = second.plus(1_000_000).unwrap();
     let Some(refused) = store.follow(future, seen.clone()) else { return };
     assert_eq!(refused, Err(ReadError::Future { current: second }));

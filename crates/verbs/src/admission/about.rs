@@ -16,7 +16,7 @@ use super::{Attributes, expressions::Authorizing, versions};
 use crate::{failure::Failure, registry::Registry};
 
 /// A request, whatever becomes of its object.
-pub(super) struct Asked<'a> {
+pub(super) struct AdmissionRequest<'a> {
     pub registry: &'a Registry,
     pub attributes: &'a Attributes<'a>,
     form: Form,
@@ -29,7 +29,7 @@ pub(super) struct Asked<'a> {
 /// The request, and its object at one moment.
 #[derive(Clone, Copy)]
 pub(super) struct About<'a> {
-    pub asked: &'a Asked<'a>,
+    pub asked: &'a AdmissionRequest<'a>,
     /// In the form that rules know; null if there is none.
     pub object: &'a Value,
     pub old: Option<&'a Value>,
@@ -42,7 +42,7 @@ pub(super) struct Shown {
     pub old: Option<Value>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> AdmissionRequest<'a> {
     pub fn new(registry: &'a Registry, attributes: &'a Attributes<'a>) -> Self {
         let authorizer =
             Authorizing { authorizer: registry.authorizer.clone(), user: attributes.user.clone() };
@@ -63,7 +63,7 @@ impl<'a> Asked<'a> {
 
 impl<'a> About<'a> {
     pub fn request(&self) -> Request<'a> {
-        let Asked { attributes, form, options, .. } = self.asked;
+        let AdmissionRequest { attributes, form, options, .. } = self.asked;
         attributes.request(form, options, self.object)
     }
 
@@ -73,7 +73,7 @@ impl<'a> About<'a> {
 
     /// In which version somebody is concerned by the request, if at all.
     pub fn matched(&self, matcher: &Result<Matcher, String>) -> Result<Option<Form>, Status> {
-        let Asked { registry, attributes, equivalents, .. } = self.asked;
+        let AdmissionRequest { registry, attributes, equivalents, .. } = self.asked;
         let matcher = matcher.as_ref().map_err(|why| Status::internal_error(why))?;
         let namespaces = |name: &str| {
             let namespace = registry.namespaces().get("", name)?.value();
@@ -96,7 +96,7 @@ impl<'a> About<'a> {
     }
 
     pub async fn show(&self, matched: Form) -> Result<Shown, Failure> {
-        let Asked { registry, attributes, .. } = self.asked;
+        let AdmissionRequest { registry, attributes, .. } = self.asked;
         let show = async |object: Option<&Value>| match object {
             Some(object) => versions::show(registry, attributes, &matched, object).await.map(Some),
             None => Ok(None),

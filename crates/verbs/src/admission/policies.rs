@@ -30,7 +30,7 @@ use sternpost_store::Revision;
 
 use super::{
     Attributes, Operation,
-    about::{About, Asked, Shown},
+    about::{About, AdmissionRequest, Shown},
     name_of,
     reinvocation::Reinvocation,
     versions::{self, Unknown},
@@ -220,9 +220,9 @@ pub(super) async fn validate(
     else {
         return Ok(());
     };
-    let asked = Asked::new(registry, attributes);
+    let asked = AdmissionRequest::new(registry, attributes);
     let about = asked.about(object, old);
-    let mut found = Found::default();
+    let mut found = PolicyFindings::default();
     for Bound { policy, bindings, .. } in &compiled.bound {
         let Some(matched) = about.matched(&policy.policy.matcher)? else { continue };
         let param_kind = match about.param_kind(&policy.policy) {
@@ -276,7 +276,7 @@ pub(super) async fn mutate(
     };
     let round = reinvocation.round;
     reinvocation.policies.begin(round, object);
-    let asked = Asked::new(registry, attributes);
+    let asked = AdmissionRequest::new(registry, attributes);
     let mut failures = Vec::new();
     for Bound { policy, bindings, .. } in &compiled.bound {
         let about = asked.about(object, old);
@@ -350,7 +350,7 @@ pub(super) async fn mutate(
 
 /// What one policy does with an object.
 struct Mutation<'a> {
-    asked: &'a Asked<'a>,
+    asked: &'a AdmissionRequest<'a>,
     object: &'a mut Value,
     old: Option<&'a Value>,
     matched: &'a Form,
@@ -365,7 +365,7 @@ struct Outcome {
 
 impl Mutation<'_> {
     async fn run(&mut self, policy: &Mutating, params: &Value) -> Result<Outcome, Failure> {
-        let Asked { registry, attributes, .. } = *self.asked;
+        let AdmissionRequest { registry, attributes, .. } = *self.asked;
         let about = self.asked.about(self.object, self.old);
         let mut seen = about.see(self.matched.clone()).await?;
         match about.with_input(&seen, params, |input| policy.holds(input)) {
@@ -414,7 +414,7 @@ fn is_exempt(resource: &Resource) -> bool {
 
 /// What validating policies have said so far.
 #[derive(Default)]
-struct Found {
+struct PolicyFindings {
     /// Only the first is told.
     refusal: Option<(Reason, String)>,
     /// In upstream's order of fields.
@@ -423,7 +423,7 @@ struct Found {
     annotations: BTreeMap<String, Vec<String>>,
 }
 
-impl Found {
+impl PolicyFindings {
     fn refuse(&mut self, policy: &Policy, binding: Option<&Binding>, reason: Reason, why: impl AsRef<str>) {
         if policy.ignores_failure || self.refusal.is_some() {
             return;
@@ -500,7 +500,7 @@ impl Found {
 }
 
 /// What a policy sees.
-struct Seen {
+struct PolicyView {
     shown: Shown,
     /// The one around the object, or null.
     namespace: Value,
@@ -556,17 +556,17 @@ impl About<'_> {
         Ok(Ok(shown.into_iter().map(in_full).collect()))
     }
 
-    async fn see(&self, matched: Form) -> Result<Seen, Failure> {
-        let Asked { registry, attributes, .. } = self.asked;
+    async fn see(&self, matched: Form) -> Result<PolicyView, Failure> {
+        let AdmissionRequest { registry, attributes, .. } = self.asked;
         let request = self.request();
         let is_within = attributes.target.served.is_namespaced() && !request.is_about_namespace();
         let namespaces = registry.namespaces();
         let namespace = namespaces.get("", request.namespace).filter(|_| is_within);
         let namespace = namespace.map(|namespace| namespace.value()).unwrap_or_default();
-        Ok(Seen { shown: self.show(matched).await?, namespace })
+        Ok(PolicyView { shown: self.show(matched).await?, namespace })
     }
 
-    fn with_input<T>(&self, seen: &Seen, params: &Value, evaluate: impl FnOnce(Input<'_>) -> T) -> T {
+    fn with_input<T>(&self, seen: &PolicyView, params: &Value, evaluate: impl FnOnce(Input<'_>) -> T) -> T {
         self.evaluate(&seen.shown, &seen.namespace, |variables| evaluate(Input { variables, params }))
     }
 }

@@ -16,11 +16,11 @@ pub(super) struct Reinvocation {
     pub round: Round,
     /// Whether somebody changed the object, so that there is a second round.
     pub needed: bool,
-    pub webhooks: Asked,
+    pub webhooks: ReinvocationState,
     /// The webhooks there were in the first round.
     pub asked_webhooks: Option<Arc<Compiled>>,
-    pub policies: Asked,
-    /// Policies with their bindings and parameters, by the places that [`Asked`] knows them by.
+    pub policies: ReinvocationState,
+    /// Policies with their bindings and parameters, by the places that [`ReinvocationState`] knows them by.
     known: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl Round {
 /// Whom a plugin has asked. Those asked are known by their place in the plugin's list, which is
 /// the same in both rounds.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct ReinvocationState {
     /// Who wants to see what others change.
     watching: Vec<usize>,
     /// Who is to be asked again.
@@ -64,7 +64,7 @@ pub(super) struct Asked {
     left: Option<Value>,
 }
 
-impl Asked {
+impl ReinvocationState {
     /// The plugin begins a round with `object`.
     pub fn begin(&mut self, round: Round, object: &Value) {
         // Others have changed it since.
@@ -105,7 +105,7 @@ mod tests {
     /// Who is asked in the second round, of those that are there: each wants to see changes or not,
     /// and changes the object or not.
     fn again(all: &[(bool, bool)], changed_between: bool) -> Vec<usize> {
-        let mut asked = Asked::default();
+        let mut asked = ReinvocationState::default();
         let (object, other) = (json!({"a": 1}), json!({"a": 2}));
         asked.begin(Round::First, &object);
         for (place, (wants, changes)) in all.iter().enumerate() {

@@ -40,7 +40,7 @@ use crate::{
 const RETRIES: usize = 3;
 
 /// How long a write waits to be charged.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CHARGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What pods have to say where a quota counts it.
 const REQUIRED: [&str; 6] =
@@ -197,7 +197,7 @@ pub(super) async fn validate<'a>(
         drop(turn);
         paid.map(|()| Charged(Some(joined).filter(|joined| joined.is_charged)))
     };
-    machine::timeout(PATIENCE, charge)
+    machine::timeout(CHARGE_TIMEOUT, charge)
         .await
         .unwrap_or_else(|_| Err(Status::internal_error("resource quota evaluation timed out")))
 }

@@ -35,7 +35,7 @@ const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
 const STRICT: &str = "kubernetes.io/enforce-mountable-secrets";
 
 /// How long a pod waits for its account: in a new namespace it is about to be made.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Comes before the chain, which does not wait.
 pub(super) async fn wait_for_account(registry: &Registry, attributes: &Attributes<'_>, object: &Value) {
@@ -50,7 +50,7 @@ pub(super) async fn wait_for_account(registry: &Registry, attributes: &Attribute
     let accounts = registry.cache.resource(&ResourceId::new("", "serviceaccounts"));
     let name = account_name(object);
     let waiter = accounts.waiter();
-    let deadline = machine::within(PATIENCE);
+    let deadline = machine::within(ACCOUNT_TIMEOUT);
     loop {
         let snapshot = accounts.snapshot();
         if snapshot.get(namespace, name).is_some() {

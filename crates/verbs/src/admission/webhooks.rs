@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 use super::{
     Attributes,
-    about::{About, Asked, Shown},
+    about::{About, AdmissionRequest, Shown},
     reinvocation::{Reinvocation, Round},
     versions,
 };
@@ -179,7 +179,7 @@ pub(super) async fn mutate(
     // The second round is for those of the first, also if there are others by now.
     let Some(compiled) = reinvocation.asked_webhooks.clone() else { return Ok(()) };
     reinvocation.webhooks.begin(round, object);
-    let asked = Asked::new(registry, attributes);
+    let asked = AdmissionRequest::new(registry, attributes);
     for (place, hook) in compiled.hooks.iter().enumerate() {
         if !reinvocation.webhooks.may_ask(round, place) {
             continue;
@@ -263,7 +263,7 @@ pub(super) async fn validate(
     let Some(compiled) = registry.webhooks.validating.hooks().filter(|_| !is_exempt(attributes)) else {
         return Ok(());
     };
-    let asked = Asked::new(registry, attributes);
+    let asked = AdmissionRequest::new(registry, attributes);
     let about = asked.about(object, old);
     // Who is to be asked is decided before anybody is.
     let mut calls = Vec::new();

@@ -30,7 +30,7 @@ use super::{Custom, Life};
 use crate::served::{Served, definition_key, is_built_in, key};
 
 /// How long a write of a definition waits until it serves.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The custom resources that are served, swapped as a whole with every change.
 #[derive(Debug)]
@@ -230,7 +230,7 @@ impl Customs {
         let mut applied = self.applied.subscribe();
         let reached = applied.wait_for(|applied| *applied >= revision.get());
         // Whoever comes too early finds the definition as it was before.
-        let _ = machine::timeout(PATIENCE, reached).await;
+        let _ = machine::timeout(ESTABLISH_TIMEOUT, reached).await;
     }
 }
 

@@ -223,9 +223,9 @@ enum Slot<'b> {
 
 /// Which fields may have been seen, by their index; all from the last bit on share it.
 #[derive(Clone, Copy)]
-struct Seen(u64);
+struct SeenFields(u64);
 
-impl Seen {
+impl SeenFields {
     fn add(&mut self, index: usize) {
         self.0 |= 1 << index.min(63);
     }
@@ -338,9 +338,9 @@ impl<'b> Decoder<'b> {
         descriptor: &'static Descriptor,
         parts: &[&'b [u8]],
         depth: usize,
-    ) -> Result<Seen, DecodeError> {
+    ) -> Result<SeenFields, DecodeError> {
         let base = self.slots.len();
-        let mut seen = Seen(0);
+        let mut seen = SeenFields(0);
         for part in parts {
             let mut wire = Wire(part);
             while let Some(found) = wire.field()? {
@@ -360,7 +360,7 @@ impl<'b> Decoder<'b> {
     }
 
     /// Where on the stack the slot of a field is.
-    fn position(&self, base: usize, index: usize, seen: Seen) -> Option<usize> {
+    fn position(&self, base: usize, index: usize, seen: SeenFields) -> Option<usize> {
         if !seen.has(index) {
             return None;
         }

@@ -14,7 +14,7 @@ pub(crate) fn write(value: &Value) -> Option<String> {
         return None;
     }
     let mut writer = Writer { out: String::new(), line_start: 0, indentation: true };
-    writer.node(value, None, Place::Root);
+    writer.node(value, None, NodePosition::Root);
     writer.new_line(0);
     Some(writer.out)
 }
@@ -34,7 +34,7 @@ const MAX_SIMPLE_KEY_BYTES: usize = 128;
 
 /// Where a node stands, which decides how far its content is indented.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum NodePosition {
     Root,
     SequenceItem,
     MappingValue,
@@ -52,7 +52,7 @@ struct Writer {
 
 impl Writer {
     /// `parent` is the column of the collection that the node stands in.
-    fn node(&mut self, value: &Value, parent: Option<usize>, place: Place) {
+    fn node(&mut self, value: &Value, parent: Option<usize>, place: NodePosition) {
         match value {
             Value::Object(object) if !object.is_empty() => self.mapping(object, inner(parent, place, 0)),
             Value::Array(values) if !values.is_empty() => self.sequence(values, inner(parent, place, 0)),
@@ -70,15 +70,15 @@ impl Writer {
         for (key, value) in object {
             self.new_line(column);
             if key.len() <= MAX_SIMPLE_KEY_BYTES && !key.contains(BREAKS) {
-                self.string(key, Some(column), Place::SimpleKey);
+                self.string(key, Some(column), NodePosition::SimpleKey);
                 self.out.push(':');
             } else {
                 self.marker('?');
-                self.string(key, Some(column), Place::MappingValue);
+                self.string(key, Some(column), NodePosition::MappingValue);
                 self.new_line(column);
                 self.marker(':');
             }
-            self.node(value, Some(column), Place::MappingValue);
+            self.node(value, Some(column), NodePosition::MappingValue);
         }
     }
 
@@ -86,11 +86,11 @@ impl Writer {
         for value in values {
             self.new_line(column);
             self.marker('-');
-            self.node(value, Some(column), Place::SequenceItem);
+            self.node(value, Some(column), NodePosition::SequenceItem);
         }
     }
 
-    fn string(&mut self, text: &str, parent: Option<usize>, place: Place) {
+    fn string(&mut self, text: &str, parent: Option<usize>, place: NodePosition) {
         let content = inner(parent, place, INDENT);
         match style(text, place) {
             Style::Plain => self.token(text),
@@ -166,10 +166,10 @@ impl Writer {
 }
 
 /// The column of a node's content, given that of the collection around it.
-fn inner(parent: Option<usize>, place: Place, root: usize) -> usize {
+fn inner(parent: Option<usize>, place: NodePosition, root: usize) -> usize {
     match (parent, place) {
         (None, _) => root,
-        (Some(column), Place::SequenceItem) => column + 2,
+        (Some(column), NodePosition::SequenceItem) => column + 2,
         (Some(column), _) => (column + INDENT) / INDENT * INDENT,
     }
 }
@@ -184,14 +184,14 @@ enum Style {
 /// What YAML takes for line breaks.
 const BREAKS: [char; 5] = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
 
-fn style(text: &str, place: Place) -> Style {
+fn style(text: &str, place: NodePosition) -> Style {
     // Breaks other than `\n` survive only as escapes.
     let escaped = text.chars().any(|c| c != '\n' && c != '\t' && (!is_printable(c) || BREAKS.contains(&c)));
     if escaped {
         return Style::DoubleQuoted;
     }
     if text.contains('\n') {
-        let literal = place != Place::SimpleKey && !text.ends_with(' ') && !text.contains(" \n");
+        let literal = place != NodePosition::SimpleKey && !text.ends_with(' ') && !text.contains(" \n");
         return if literal { Style::Literal } else { Style::DoubleQuoted };
     }
     if resolve(text) != Scalar::Text || text.contains('\t') {
