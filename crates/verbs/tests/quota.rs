@@ -16,8 +16,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use sternpost_meta::status::Status;
 use sternpost_store::{
-    BoxFuture, CommitError, Committed, Follower, Found, KeyRange, Page, ReadError, Revision, Stopped, Store,
-    Transaction, Watch, Write, memory::MemoryStore,
+    BoxFuture, CommitError, Committed, Follower, GetAnswer, KeyRange, Page, ReadError, Revision, Stopped,
+    Store, Transaction, Watch, Write, memory::MemoryStore,
 };
 use sternpost_verbs::{Part, Registry, Target, Writer};
 
@@ -33,7 +33,7 @@ impl Store for Contended {
         self.store.current_revision()
     }
 
-    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<Found, ReadError>> {
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
         self.store.get(key, at)
     }
 
