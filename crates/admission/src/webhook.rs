@@ -11,7 +11,7 @@ use sternpost_meta::{
 };
 use sternpost_patch::{
     body::Reading,
-    json_patch::{self, ApplyError, Patch, Reason},
+    json_patch::{self, Patch},
 };
 
 use crate::request::{Form, Request};
@@ -283,54 +283,7 @@ pub fn read_patch(patch: &[u8]) -> Result<Patch, Unusable> {
 /// Applies the patch of an answer to the object that was sent. What does not apply is the fault
 /// of the server, as upstream sees it.
 pub fn apply_patch(object: Value, patch: &Patch) -> Result<Value, Status> {
-    json_patch::apply(object, patch).map_err(|error| Status::internal_error(&apply_error(&error)))
-}
-
-/// As upstream's library words it.
-pub(crate) fn apply_error(error: &ApplyError) -> String {
-    let ApplyError { op, path, reason, .. } = error;
-    let missing = "missing value";
-    match (op.as_str(), reason) {
-        (op, Reason::UnknownOperation) => format!("Unexpected kind: {op}"),
-        (_, Reason::MissingMember("op")) => "Unexpected kind: unknown".into(),
-        (op, Reason::MissingMember(member) | Reason::NotAString(member)) => {
-            format!("{op} operation failed to decode {member}: {missing}")
-        }
-        ("test", Reason::MissingPath(_)) => {
-            format!("test operation does not apply: is missing path: {path}: {missing}")
-        }
-        ("copy" | "move", Reason::MissingPath(at)) => {
-            format!("{op} operation does not apply: doc is missing from path: {at}: {missing}")
-        }
-        ("replace", Reason::MissingPath(_)) => {
-            format!("replace operation does not apply: doc is missing path: {path}: {missing}")
-        }
-        (op, Reason::MissingPath(_)) => {
-            format!("{op} operation does not apply: doc is missing path: {}: {missing}", go_quote(path))
-        }
-        ("remove", Reason::MissingKey(key)) => {
-            format!("error in remove for path: '{path}': Unable to remove nonexistent key: {key}: {missing}")
-        }
-        ("move", Reason::MissingKey(key)) => {
-            format!("error in move for path: '{key}': Unable to remove nonexistent key: {key}: {missing}")
-        }
-        ("replace", Reason::OutOfRange { .. } | Reason::NotAnIndex(_)) => {
-            format!("replace operation does not apply: doc is missing key: {path}: {missing}")
-        }
-        (op, Reason::OutOfRange { index, .. }) => {
-            format!(
-                "error in {op} for path: '{path}': Unable to access invalid index: {index}: invalid index referenced"
-            )
-        }
-        (op, Reason::NotAnIndex(text)) => {
-            let quoted = go_quote(text);
-            format!(
-                "error in {op} for path: '{path}': value was not a proper array index: '{text}': strconv.Atoi: parsing {quoted}: invalid syntax"
-            )
-        }
-        (_, Reason::TestFailed) => format!("testing value {path} failed: test failed"),
-        (_, reason) => reason.to_string(),
-    }
+    json_patch::apply(object, patch).map_err(|error| Status::internal_error(&error.upstream()))
 }
 
 /// What Go says of JSON that is none. Only the commonest are told as Go does.

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use sternpost_patch::{
     MAX_DEPTH,
     body::Reading,
-    json_patch::{ApplyError, DecodeError, MAX_COPIED, MAX_OPERATIONS, Patch, Reason, apply, decode},
+    json_patch::{
+        ApplyError, DecodeError, MAX_COPIED, MAX_OPERATIONS, Patch, Reason, apply, apply_within, decode, read,
+    },
 };
 
 fn patch(operations: &Value) -> Patch {
@@ -178,6 +180,204 @@ fn a_failure_tells_which_operation_and_why() {
     assert_eq!(error.to_string(), r#"operation 1: remove "/a/q": there is no key "q""#);
 }
 
+/// As version 4.13.0 of the library, which both programs have, answers.
+#[test]
+fn failures_are_worded_as_the_library_words_them() {
+    for (operation, expected) in [
+        (
+            json!({"op": "add", "path": "/q/z", "value": 1}),
+            r#"add operation does not apply: doc is missing path: "/q/z": missing value"#,
+        ),
+        (
+            json!({"op": "add", "path": "/q\"\t/z", "value": 1}),
+            "add operation does not apply: doc is missing path: \"/q\"\t/z\": missing value",
+        ),
+        (
+            json!({"op": "add", "path": "/l/x", "value": 1}),
+            r#"error in add for path: '/l/x': value was not a proper array index: 'x': strconv.Atoi: parsing "x": invalid syntax"#,
+        ),
+        (
+            json!({"op": "add", "path": "/l/9223372036854775808", "value": 1}),
+            r#"error in add for path: '/l/9223372036854775808': value was not a proper array index: '9223372036854775808': strconv.Atoi: parsing "9223372036854775808": value out of range"#,
+        ),
+        (
+            json!({"op": "add", "path": "/l/+5", "value": 1}),
+            r#"error in add for path: '/l/+5': Unable to access invalid index: 5: invalid index referenced"#,
+        ),
+        (
+            json!({"op": "add", "path": "/l/-5", "value": 1}),
+            r#"error in add for path: '/l/-5': Unable to access invalid index: -5: invalid index referenced"#,
+        ),
+        (json!({"op": "add", "value": 1}), r#"add operation failed to decode path: missing value"#),
+        (json!({"op": "add", "path": 1}), r#"add operation failed to decode path: missing value"#),
+        (
+            json!({"op": "remove", "path": "/q/z"}),
+            r#"remove operation does not apply: doc is missing path: "/q/z": missing value"#,
+        ),
+        (
+            json!({"op": "remove", "path": "/q~1z"}),
+            r#"error in remove for path: '/q~1z': Unable to remove nonexistent key: q/z: missing value"#,
+        ),
+        (
+            json!({"op": "remove", "path": "/l/3"}),
+            r#"error in remove for path: '/l/3': Unable to access invalid index: 3: invalid index referenced"#,
+        ),
+        (
+            json!({"op": "remove", "path": "/l/-"}),
+            r#"error in remove for path: '/l/-': strconv.Atoi: parsing "-": invalid syntax"#,
+        ),
+        (json!({"op": "remove", "path": null}), r#"remove operation failed to decode path: missing value"#),
+        (
+            json!({"op": "replace", "path": "/q/z", "value": 1}),
+            r#"replace operation does not apply: doc is missing path: /q/z: missing value"#,
+        ),
+        (
+            json!({"op": "replace", "path": "/l/7", "value": 1}),
+            r#"replace operation does not apply: doc is missing key: /l/7: missing value"#,
+        ),
+        (
+            json!({"op": "replace", "path": "/l/x", "value": 1}),
+            r#"replace operation does not apply: doc is missing key: /l/x: missing value"#,
+        ),
+        (
+            json!({"op": "replace", "value": 1}),
+            r#"replace operation failed to decode path: operation missing path field: missing value"#,
+        ),
+        (
+            json!({"op": "replace", "path": []}),
+            r#"replace operation failed to decode path: json: cannot unmarshal array into Go value of type string"#,
+        ),
+        (
+            json!({"op": "replace", "path": "", "value": 1}),
+            r#"replace operation value must be object or array: %!w(<nil>)"#,
+        ),
+        (
+            json!({"op": "move", "path": "/z"}),
+            r#"move operation failed to decode from: operation, missing from field: missing value"#,
+        ),
+        (
+            json!({"op": "move", "path": "/z", "from": {}}),
+            r#"move operation failed to decode from: json: cannot unmarshal object into Go value of type string"#,
+        ),
+        (
+            json!({"op": "move", "from": "/a"}),
+            r#"move operation failed to decode path: operation missing path field: missing value"#,
+        ),
+        (
+            json!({"op": "move", "from": "/a", "path": true}),
+            r#"move operation failed to decode path: json: cannot unmarshal bool into Go value of type string"#,
+        ),
+        (
+            json!({"op": "move", "from": "/q/z", "path": "/z"}),
+            r#"move operation does not apply: doc is missing from path: /q/z: missing value"#,
+        ),
+        (
+            json!({"op": "move", "from": "/q", "path": "/z"}),
+            r#"error in move for path: 'q': Unable to remove nonexistent key: q: missing value"#,
+        ),
+        (
+            json!({"op": "move", "from": "/l/+7", "path": "/z"}),
+            r#"error in move for path: '+7': Unable to access invalid index: 7: invalid index referenced"#,
+        ),
+        (
+            json!({"op": "move", "from": "/l/-", "path": "/z"}),
+            r#"error in move for path: '-': strconv.Atoi: parsing "-": invalid syntax"#,
+        ),
+        (
+            json!({"op": "move", "from": "/a", "path": "/q/z"}),
+            r#"move operation does not apply: doc is missing destination path: /q/z: missing value"#,
+        ),
+        (
+            json!({"op": "move", "from": "/a", "path": "/l/x"}),
+            r#"error in move for path: '/l/x': value was not a proper array index: 'x': strconv.Atoi: parsing "x": invalid syntax"#,
+        ),
+        (
+            json!({"op": "move", "from": "/a", "path": "/l/9"}),
+            r#"error in move for path: '/l/9': Unable to access invalid index: 9: invalid index referenced"#,
+        ),
+        (
+            json!({"op": "copy", "path": "/z"}),
+            r#"copy operation failed to decode from: operation, missing from field: missing value"#,
+        ),
+        (
+            json!({"op": "copy", "path": "/z", "from": 7}),
+            r#"copy operation failed to decode from: json: cannot unmarshal number into Go value of type string"#,
+        ),
+        (json!({"op": "copy", "from": "/a"}), r#"copy operation failed to decode path: missing value"#),
+        (
+            json!({"op": "copy", "from": "/a", "path": 7}),
+            r#"copy operation failed to decode path: missing value"#,
+        ),
+        (
+            json!({"op": "copy", "from": "/q/z", "path": "/z"}),
+            r#"copy operation does not apply: doc is missing from path: /q/z: missing value"#,
+        ),
+        (
+            json!({"op": "copy", "from": "/l/7", "path": "/z"}),
+            r#"error in copy for from: '/l/7': Unable to access invalid index: 7: invalid index referenced"#,
+        ),
+        (
+            json!({"op": "copy", "from": "/l/x", "path": "/z"}),
+            r#"error in copy for from: '/l/x': strconv.Atoi: parsing "x": invalid syntax"#,
+        ),
+        (
+            json!({"op": "copy", "from": "/a", "path": "/q/z"}),
+            r#"copy operation does not apply: doc is missing destination path: /q/z: missing value"#,
+        ),
+        (
+            json!({"op": "copy", "from": "/a", "path": "/l/x"}),
+            r#"error while adding value during copy: value was not a proper array index: 'x': strconv.Atoi: parsing "x": invalid syntax"#,
+        ),
+        (
+            json!({"op": "copy", "from": "/a", "path": "/l/9"}),
+            r#"error while adding value during copy: Unable to access invalid index: 9: invalid index referenced"#,
+        ),
+        (
+            json!({"op": "test", "value": 1}),
+            r#"test operation failed to decode path: operation missing path field: missing value"#,
+        ),
+        (
+            json!({"op": "test", "path": 1, "value": 1}),
+            r#"test operation failed to decode path: json: cannot unmarshal number into Go value of type string"#,
+        ),
+        (
+            json!({"op": "test", "path": "/q/z", "value": 1}),
+            r#"test operation does not apply: is missing path: /q/z: missing value"#,
+        ),
+        (
+            json!({"op": "test", "path": "/l/7", "value": 1}),
+            r#"error in test for path: '/l/7': Unable to access invalid index: 7: invalid index referenced"#,
+        ),
+        (
+            json!({"op": "test", "path": "/l/x", "value": 1}),
+            r#"error in test for path: '/l/x': strconv.Atoi: parsing "x": invalid syntax"#,
+        ),
+        (json!({"op": "test", "path": "/s", "value": 1}), r#"testing value /s failed: test failed"#),
+        (json!({"op": "test", "path": "", "value": {}}), r#"testing value  failed: test failed"#),
+        (json!({"op": "zap", "path": "/s"}), r#"Unexpected kind: zap"#),
+        (json!({"op": "zap"}), r#"Unexpected kind: zap"#),
+        (json!({"op": "", "path": "/s"}), r#"Unexpected kind: "#),
+        (json!({"op": 1, "path": "/s"}), r#"Unexpected kind: unknown"#),
+        (json!({"path": "/s"}), r#"Unexpected kind: unknown"#),
+        (json!(null), r#"Unexpected kind: unknown"#),
+    ] {
+        let error = apply(document(), &read(&json!([operation])).unwrap()).unwrap_err();
+        assert_eq!(error.upstream(), expected, "{operation}");
+    }
+}
+
+#[test]
+fn values_are_read_as_the_library_reads_them() {
+    assert!(read(&json!(null)).unwrap().is_empty());
+    assert_eq!(read(&vec![json!({"op": 1}); MAX_OPERATIONS + 1].into()).unwrap().len(), MAX_OPERATIONS + 1);
+    for (value, expected) in [
+        (json!({}), "json: cannot unmarshal object into Go value of type jsonpatch.Patch"),
+        (json!([{}, "a"]), "json: cannot unmarshal string into Go value of type jsonpatch.Operation"),
+    ] {
+        assert_eq!(read(&value).unwrap_err().to_string(), expected);
+    }
+}
+
 #[test]
 fn bodies_are_refused_in_upstreams_words() {
     for (body, checked, lenient) in [
@@ -262,7 +462,16 @@ fn copied_bytes_are_limited() {
     let document = |size: usize| json!({"a": "x".repeat(size / 2 - 2)});
     assert!(run(&document(MAX_COPIED), &copies).is_ok());
     let error = run(&document(MAX_COPIED + 2), &copies).unwrap_err();
-    assert_eq!((error.index, error.reason), (1, Reason::TooMuchCopied));
+    assert_eq!(
+        (error.index, error.reason),
+        (1, Reason::TooMuchCopied { copied: MAX_COPIED + 2, limit: MAX_COPIED })
+    );
+    let within = |limit: usize| apply_within(document(8), &patch(&copies), limit);
+    assert!(within(8).is_ok());
+    assert_eq!(
+        within(7).unwrap_err().upstream(),
+        "Unable to complete the copy, the accumulated size increase of copy is 8, exceeding the limit 7"
+    );
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::{
     made::{self, Unfit, Use},
     text,
 };
-use crate::webhook::{apply_error, read_patch};
+use crate::webhook::read_patch;
 
 /// A policy that can be evaluated.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ fn patch(value: &CelValue<'_>, object: &Value) -> Result<Mutated, String> {
         Ok(patched) => Ok(Mutated::Patched(patched)),
         // A test that fails is how a policy says that there is nothing to do.
         Err(error) if error.reason == Reason::TestFailed => Ok(Mutated::Not),
-        Err(error) => Err(format!("JSON Patch: {}", apply_error(&error))),
+        Err(error) => Err(format!("JSON Patch: {}", error.upstream())),
     }
 }
 

@@ -1,8 +1,8 @@
-//! JSON patches with the oddities and the words of the library that kustomize
-//! uses: a replaced key need not be there, a negative index counts from the
-//! end, and what stands before the first `/` of a path is not looked at.
+//! JSON patches of YAML texts, and where the values that they write come from. What is kustomize's
+//! own about them is that integers lose digits; all else is [`sternpost_patch::json_patch`].
 
 use serde_json::Value;
+use sternpost_patch::json_patch::{self, Operation, Patch};
 use sternpost_yaml::node::{Content, Node, read_node};
 
 use crate::error::{Error, Result};
@@ -11,23 +11,16 @@ use crate::why::{Text, Why};
 /// Integers are read as floats there, so those beyond lose digits.
 const MAX_EXACT: u64 = 1 << 53;
 
-#[derive(Debug, Clone)]
-pub(crate) struct JsonPatch {
-    operations: Vec<Operation>,
-    /// Where it is written, if somebody wants to know.
-    text: Option<Text>,
-}
+/// How many bytes of JSON one patch may copy. Upstream copies until there is no memory left.
+const MAX_COPIED: usize = 16 << 20;
 
 #[derive(Debug, Clone)]
-struct Operation {
-    op: String,
-    path: String,
-    from: String,
-    value: Option<Value>,
-    /// A member that it should have, as a message has it.
-    missing: Option<&'static str>,
-    /// The numbers of what it writes: the value's, and its own.
-    sources: (Option<Value>, u32),
+pub(crate) struct JsonPatch {
+    patch: Patch,
+    /// Where it is written, if somebody wants to know.
+    text: Option<Text>,
+    /// For each operation the numbers of what it writes: the value's, and its own.
+    sources: Vec<(Option<Value>, u32)>,
 }
 
 impl JsonPatch {
@@ -37,54 +30,8 @@ impl JsonPatch {
             let words = read_node(text).err().map(|error| error.upstream);
             Error::new(format!("yaml: {}", words.unwrap_or_else(|| error.problem.to_string())))
         })?;
-        Self::of(document.value)
-    }
-
-    fn of(value: Value) -> Result<Self> {
-        let mismatch = |value: &Value, wanted: &str| {
-            let found = match value {
-                Value::Object(_) => "object",
-                Value::Array(_) => "array",
-                Value::String(_) => "string",
-                Value::Number(_) => "number",
-                Value::Bool(_) => "bool",
-                Value::Null => "null",
-            };
-            Error::new(format!("json: cannot unmarshal {found} into Go value of type {wanted}"))
-        };
-        let items = match value {
-            Value::Null => Vec::new(),
-            Value::Array(items) => items,
-            value => return Err(mismatch(&value, "jsonpatch.Patch")),
-        };
-        let operation = |item: Value| match item {
-            Value::Object(mut object) => {
-                let text = |value: Option<Value>| match value {
-                    Some(Value::String(text)) => text,
-                    _ => String::new(),
-                };
-                let op = object.remove("op").and_then(|op| op.as_str().map(str::to_owned));
-                let has = |name: &str| object.contains_key(name);
-                let missing = match op.as_deref() {
-                    Some("copy" | "move") if !has("from") => {
-                        Some("from: operation, missing from field: missing value")
-                    }
-                    _ if !has("path") => Some("path: missing value"),
-                    _ => None,
-                };
-                Ok(Operation {
-                    sources: (None, 0),
-                    missing,
-                    op: op.unwrap_or_else(|| "unknown".to_owned()),
-                    path: text(object.remove("path")),
-                    from: text(object.remove("from")),
-                    value: object.remove("value"),
-                })
-            }
-            item => Err(mismatch(&item, "jsonpatch.Operation")),
-        };
-        let operations = items.into_iter().map(operation).collect::<Result<_>>()?;
-        Ok(Self { operations, text: None })
+        let patch = json_patch::read(&document.value).map_err(|error| Error::new(error.to_string()))?;
+        Ok(Self { patch, text: None, sources: Vec::new() })
     }
 
     /// The same with the places of its values.
@@ -92,31 +39,32 @@ impl JsonPatch {
         let Some(place) = place else { return self };
         let mut node = read_node(text).ok().flatten().unwrap_or_else(Node::null);
         place.mark(&mut node, 0);
-        for (operation, node) in self.operations.iter_mut().zip(node.items()) {
-            let value = node.get("value").map(sources);
-            operation.sources = (value, node.get("op").map_or(0, |op| op.source));
-        }
+        let source = |operation: &Node| {
+            (operation.get("value").map(sources), operation.get("op").map_or(0, |op| op.source))
+        };
+        self.sources = node.items().iter().map(source).collect();
         self.text = Some(place);
         self
     }
 
     /// Whether all annotations of an object are taken away or replaced at once.
     pub(crate) fn replaces_annotations(&self) -> bool {
-        self.operations.iter().any(|operation| {
-            matches!(operation.path.as_str(), "/metadata/annotations" | "/metadata")
-                && matches!(operation.op.as_str(), "add" | "replace" | "remove")
+        self.patch.operations().iter().any(|operation| {
+            matches!(operation.path(), Some("/metadata/annotations" | "/metadata"))
+                && matches!(operation.op(), Some("add" | "replace" | "remove"))
         })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.operations.is_empty()
+        self.patch.is_empty()
     }
 
     /// The object is taken apart into JSON and put together again, so styles
     /// and places are lost, and types stay.
     pub(crate) fn apply(&self, object: &Node) -> Result<Node> {
-        let mut document = object.to_json().map_err(|error| Error::new(error.to_string()))?;
-        self.operations.iter().try_for_each(|operation| operation.apply(&mut document))?;
+        let document = object.to_json().map_err(|error| Error::new(error.to_string()))?;
+        let mut document = json_patch::apply_within(document, &self.patch, MAX_COPIED)
+            .map_err(|error| Error::new(error.upstream()))?;
         rounded(&mut document);
         let mut patched = Node::from_json(&document);
         if let Some(text) = &self.text {
@@ -128,26 +76,22 @@ impl JsonPatch {
     /// Patches a document of numbers in the place of values in the same way.
     fn carry_sources(&self, why: &Why, object: &Node, patched: &mut Node) {
         let mut document = sources(object);
-        for operation in self.operations.iter().filter(|operation| operation.op != "test") {
-            let (value, own) = &operation.sources;
-            let mut operation = Operation { value: value.clone(), ..operation.clone() };
-            if matches!(operation.op.as_str(), "move" | "copy") {
-                let mut before = document.clone();
-                let found = find(&mut before, &operation.from);
-                let moved = found.and_then(|(container, key)| get(container, &key).ok().flatten());
-                operation.value = moved.map(|moved| copied(why, moved, *own));
-                if operation.op == "move" {
-                    let remove = Operation {
-                        op: "remove".to_owned(),
-                        path: operation.from.clone(),
-                        ..operation.clone()
-                    };
-                    // It has worked on the values.
-                    let _ = remove.apply(&mut document);
+        for (operation, (value, own)) in self.patch.operations().iter().zip(&self.sources) {
+            let path = operation.path().unwrap_or_default();
+            let patch: Patch = match operation.op().unwrap_or_default() {
+                "test" => continue,
+                op @ ("move" | "copy") => {
+                    let from = operation.from().unwrap_or_default();
+                    let value = json_patch::get(&document, from).cloned().unwrap_or_default();
+                    let remove = (op == "move").then(|| Operation::new("remove", from, Value::Null));
+                    let add = Operation::new("add", path, copied(why, value, *own));
+                    remove.into_iter().chain([add]).collect()
                 }
-                "add".clone_into(&mut operation.op);
-            }
-            let _ = operation.apply(&mut document);
+                op => [Operation::new(op, path, value.clone().unwrap_or_default())].into_iter().collect(),
+            };
+            // It has worked on the values.
+            let Ok(numbers) = json_patch::apply(document, &patch) else { return };
+            document = numbers;
         }
         set_sources(patched, &document);
     }
@@ -213,179 +157,20 @@ fn rounded(value: &mut Value) {
     }
 }
 
-impl Operation {
-    fn apply(&self, document: &mut Value) -> Result<()> {
-        let Self { op, path, from, .. } = self;
-        let value = || self.value.clone().unwrap_or(Value::Null);
-        let known = matches!(op.as_str(), "add" | "remove" | "replace" | "move" | "copy" | "test");
-        if let Some(missing) = self.missing.filter(|_| known) {
-            return Err(Error::new(format!("{op} operation failed to decode {missing}")));
-        }
-        match op.as_str() {
-            "add" => {
-                let missing = || {
-                    let path = sternpost_golang::strconv::go_quote(path);
-                    Error::new(format!(
-                        "add operation does not apply: doc is missing path: {path}: missing value"
-                    ))
-                };
-                let (container, key) = find(document, path).ok_or_else(missing)?;
-                add(container, &key, value())
-                    .map_err(|error| error.within(format!("error in add for path: '{path}'")))
-            }
-            "remove" => {
-                let missing = || {
-                    let path = sternpost_golang::strconv::go_quote(path);
-                    Error::new(format!(
-                        "remove operation does not apply: doc is missing path: {path}: missing value"
-                    ))
-                };
-                let (container, key) = find(document, path).ok_or_else(missing)?;
-                remove(container, &key)
-                    .map(drop)
-                    .map_err(|error| error.within(format!("error in remove for path: '{path}'")))
-            }
-            "replace" => {
-                if path.is_empty() {
-                    *document = value();
-                    return Ok(());
-                }
-                let missing = |what: &str| {
-                    Error::new(format!(
-                        "replace operation does not apply: doc is missing {what}: {path}: missing value"
-                    ))
-                };
-                let (container, key) = find(document, path).ok_or_else(|| missing("path"))?;
-                match container {
-                    Value::Object(object) => {
-                        object.insert(key, value());
-                        Ok(())
-                    }
-                    Value::Array(items) => {
-                        let at = index(&key, items.len()).map_err(|_| missing("key"))?;
-                        items.get_mut(at).map(|item| *item = value()).ok_or_else(|| missing("key"))
-                    }
-                    _ => Err(missing("path")),
-                }
-            }
-            "move" => {
-                let missing = |what: &str, path: &str| {
-                    Error::new(format!(
-                        "move operation does not apply: doc is missing {what} path: {path}: missing value"
-                    ))
-                };
-                let (container, key) = find(document, from).ok_or_else(|| missing("from", from))?;
-                let moved = remove(container, &key)
-                    .map_err(|error| error.within(format!("error in move for path: '{key}'")))?;
-                let (container, key) = find(document, path).ok_or_else(|| missing("destination", path))?;
-                add(container, &key, moved)
-                    .map_err(|error| error.within(format!("error in move for path: '{path}'")))
-            }
-            "copy" => {
-                let missing = |what: &str, path: &str| {
-                    Error::new(format!(
-                        "copy operation does not apply: doc is missing {what} path: {path}: missing value"
-                    ))
-                };
-                let (container, key) = find(document, from).ok_or_else(|| missing("from", from))?;
-                let copied = get(container, &key)
-                    .map_err(|error| error.within(format!("error in copy for from: '{from}'")))?
-                    .unwrap_or(Value::Null);
-                let (container, key) = find(document, path).ok_or_else(|| missing("destination", path))?;
-                add(container, &key, copied)
-                    .map_err(|error| error.within("error while adding value during copy"))
-            }
-            "test" => self.test(document),
-            unknown => Err(Error::new(format!("Unexpected kind: {unknown}"))),
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn test(&self, document: &mut Value) -> Result<()> {
-        let path = &self.path;
-        let failed = || Error::new(format!("testing value {path} failed: test failed"));
-        let expected = self.value.clone().unwrap_or(Value::Null);
-        if path.is_empty() {
-            return if *document == expected { Ok(()) } else { Err(failed()) };
-        }
-        let missing =
-            || Error::new(format!("test operation does not apply: is missing path: {path}: missing value"));
-        let (container, key) = find(document, path).ok_or_else(missing)?;
-        let found = get(container, &key)
-            .map_err(|error| error.within(format!("error in test for path: '{path}'")))?;
-        if found.unwrap_or(Value::Null) == expected { Ok(()) } else { Err(failed()) }
-    }
-}
-
-/// The collection that holds the last key of a path.
-fn find<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, String)> {
-    let mut parts: Vec<&str> = path.split('/').skip(1).collect();
-    let key = parts.pop()?;
-    let mut container = document;
-    for part in parts {
-        let part = unescaped(part);
-        container = match container {
-            Value::Object(object) => object.get_mut(&part)?,
-            Value::Array(items) => {
-                let at = index(&part, items.len()).ok()?;
-                items.get_mut(at)?
-            }
-            _ => return None,
+    #[test]
+    fn copies_that_double_again_and_again_are_refused() {
+        let copies = |count: usize| {
+            let copy = |n: usize| format!("- {{op: copy, from: /a, path: /a/{n}}}\n");
+            let text: String = (0..count).map(copy).collect();
+            JsonPatch::parse(&text).unwrap().apply(&read_node("a: {b: 0123456789}").unwrap().unwrap())
         };
-    }
-    matches!(container, Value::Object(_) | Value::Array(_)).then(|| (container, unescaped(key)))
-}
-
-fn unescaped(part: &str) -> String {
-    part.replace("~1", "/").replace("~0", "~")
-}
-
-fn index(key: &str, length: usize) -> Result<usize> {
-    let number: i64 =
-        key.parse().map_err(|_| Error::new(format!("strconv.Atoi: parsing \"{key}\": invalid syntax")))?;
-    let invalid =
-        || Error::new(format!("Unable to access invalid index: {number}: invalid index referenced"));
-    let length = i64::try_from(length).map_err(|_| invalid())?;
-    let at = if number < 0 { number + length } else { number };
-    usize::try_from(at).ok().filter(|_| at < length).ok_or_else(invalid)
-}
-
-fn get(container: &Value, key: &str) -> Result<Option<Value>> {
-    match container {
-        Value::Object(object) => Ok(object.get(key).cloned()),
-        Value::Array(items) => Ok(items.get(index(key, items.len())?).cloned()),
-        _ => Ok(None),
-    }
-}
-
-fn add(container: &mut Value, key: &str, value: Value) -> Result<()> {
-    match container {
-        Value::Object(object) => {
-            object.insert(key.to_owned(), value);
-        }
-        Value::Array(items) if key == "-" => items.push(value),
-        Value::Array(items) => {
-            if key.parse::<i64>().is_err() {
-                return index(key, 0)
-                    .map(drop)
-                    .map_err(|error| error.within(format!("value was not a proper array index: '{key}'")));
-            }
-            let at = index(key, items.len() + 1)?;
-            items.insert(at, value);
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-fn remove(container: &mut Value, key: &str) -> Result<Value> {
-    match container {
-        Value::Object(object) => object
-            .remove(key)
-            .ok_or_else(|| Error::new(format!("Unable to remove nonexistent key: {key}: missing value"))),
-        Value::Array(items) => {
-            let at = index(key, items.len())?;
-            Ok(items.remove(at))
-        }
-        _ => Ok(Value::Null),
+        assert!(copies(10).is_ok());
+        let refused = copies(60).unwrap_err().to_string();
+        assert!(refused.starts_with("Unable to complete the copy, "), "{refused}");
+        assert!(refused.ends_with(", exceeding the limit 16777216"), "{refused}");
     }
 }

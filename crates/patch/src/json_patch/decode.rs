@@ -44,6 +44,20 @@ pub fn decode(bytes: &[u8], reading: Reading) -> Result<Body<Patch>, DecodeError
     Ok(Body { patch: Patch { operations }, complaints: complaints.into_list() })
 }
 
+/// Reads a value as the library does: any number of operations, whose members are looked at where
+/// they are used.
+pub fn read(value: &Value) -> Result<Patch, BodyError> {
+    let reading = Reading::Lenient;
+    let found = DecodeState { reading, ..DecodeState::default() };
+    Node { role: Role::Patch, at: &BodyPath::Root, found: &found }
+        .deserialize(value)
+        .map_err(|error| BodyError::Syntax { reading, error: error.to_string() })?;
+    match found.wrong.into_inner() {
+        Some(error) => Err(error),
+        None => Ok(Patch { operations: found.operations.into_inner() }),
+    }
+}
+
 /// What reading has found so far.
 struct DecodeState {
     reading: Reading,
@@ -204,12 +218,16 @@ impl<'de> Visitor<'de> for Node<'_> {
 impl Node<'_> {
     fn member(&self, value: Value, place: &'static str) -> Member {
         match value {
-            Value::Null => return Member::Absent,
-            Value::String(text) => return Member::Text(text),
-            other if self.found.reading == Reading::Checked => self.found.wrong(json_type(&other), place),
-            _ => {}
+            Value::Null => Member::Absent,
+            Value::String(text) => Member::Text(text),
+            other => {
+                let kind = json_type(&other);
+                if self.found.reading == Reading::Checked {
+                    self.found.wrong(kind, place);
+                }
+                Member::Wrong(kind)
+            }
         }
-        Member::Wrong
     }
 }
 

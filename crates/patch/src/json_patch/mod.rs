@@ -1,6 +1,7 @@
-//! JSON Patch (RFC 6902), as kube-apiserver's library has it.
+//! JSON Patch (RFC 6902), as the library of kube-apiserver and kustomize has it.
 //!
-//! [`decode()`] reads a body, [`apply`] changes a document. Where the library
+//! [`decode()`] reads a body and [`read`] a value, [`apply`] changes a document,
+//! [`ApplyError::upstream`] words a failure as the library does. Where the library
 //! leaves the RFC, clients have come to depend on it:
 //!
 //! - `replace` of a key that is not there adds it;
@@ -17,8 +18,10 @@ use sternpost_meta::cancel::checkpoint;
 
 mod decode;
 mod pointer;
+mod words;
 
-pub use decode::{DecodeError, decode};
+pub use decode::{DecodeError, decode, read};
+pub use pointer::unescape;
 use pointer::{Container, Pointer};
 
 use crate::MAX_DEPTH;
@@ -26,7 +29,7 @@ use crate::MAX_DEPTH;
 /// How many operations a patch may have.
 pub const MAX_OPERATIONS: usize = 10_000;
 
-/// How many bytes of JSON all `copy` operations of a patch together may copy.
+/// How many bytes of JSON all `copy` operations of a request's patch together may copy.
 pub const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 /// Operations, not yet known to make sense: that shows when they are applied.
@@ -36,7 +39,7 @@ pub struct Patch {
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Operation {
+pub struct Operation {
     op: Member,
     path: Member,
     from: Member,
@@ -49,19 +52,27 @@ enum Member {
     #[default]
     Absent,
     Text(String),
-    /// There, but not a string.
-    Wrong,
+    /// There, but not a string: what Go calls it.
+    Wrong(&'static str),
 }
 
 /// Which operation failed, and why.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("operation {index}: {op} {path:?}: {reason}")]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("operation {index}: {} {:?}: {reason}", .operation.op().unwrap_or_default(), .operation.path().unwrap_or_default())]
 pub struct ApplyError {
     /// Of the operation, from zero.
     pub index: usize,
-    pub op: String,
-    pub path: String,
+    /// Without its value.
+    operation: Box<Operation>,
+    /// Which of its pointers the reason is about.
+    about: About,
     pub reason: Reason,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    Path,
+    From,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,24 +96,35 @@ pub enum Reason {
     NotADocument,
     #[error("the value found is not the value expected")]
     TestFailed,
-    #[error("copied values have more than {MAX_COPIED} bytes")]
-    TooMuchCopied,
+    #[error("copied values have more than {limit} bytes")]
+    TooMuchCopied { copied: usize, limit: usize },
     #[error("the result would nest deeper than {MAX_DEPTH}")]
     TooDeep,
 }
 
 /// All operations, one after the other, or none of them.
-pub fn apply(mut document: Value, patch: &Patch) -> Result<Value, ApplyError> {
-    let mut copied = 0;
+pub fn apply(document: Value, patch: &Patch) -> Result<Value, ApplyError> {
+    apply_within(document, patch, MAX_COPIED)
+}
+
+/// As [`apply`], with another limit for what is copied.
+pub fn apply_within(mut document: Value, patch: &Patch, max_copied: usize) -> Result<Value, ApplyError> {
+    let mut copies = Copies { copied: 0, limit: max_copied };
     for (index, operation) in patch.operations.iter().enumerate() {
-        operation.apply(&mut document, &mut copied).map_err(|reason| ApplyError {
-            index,
-            op: operation.op.text("op").unwrap_or_default().to_owned(),
-            path: operation.path.text("path").unwrap_or_default().to_owned(),
-            reason,
+        operation.run(&mut document, &mut copies).map_err(|Failure { about, reason }| {
+            let Operation { op, path, from, .. } = operation;
+            let members =
+                Operation { op: op.clone(), path: path.clone(), from: from.clone(), value: Value::Null };
+            let operation = Box::new(members);
+            ApplyError { index, operation, about, reason }
         })?;
     }
     Ok(document)
+}
+
+/// What a path leads to, if there is something.
+pub fn get<'d>(document: &'d Value, path: &str) -> Option<&'d Value> {
+    Pointer(path).get(document).ok().flatten()
 }
 
 impl Patch {
@@ -114,44 +136,103 @@ impl Patch {
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
+
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+}
+
+impl FromIterator<Operation> for Patch {
+    fn from_iter<T: IntoIterator<Item = Operation>>(operations: T) -> Self {
+        Self { operations: operations.into_iter().collect() }
+    }
 }
 
 impl Member {
+    fn get(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Absent | Self::Wrong(_) => None,
+        }
+    }
+
     fn text(&self, name: &'static str) -> Result<&str, Reason> {
         match self {
             Self::Text(text) => Ok(text),
             Self::Absent => Err(Reason::MissingMember(name)),
-            Self::Wrong => Err(Reason::NotAString(name)),
+            Self::Wrong(_) => Err(Reason::NotAString(name)),
         }
     }
 }
 
+/// A reason, and which pointer of the operation it is about.
+struct Failure {
+    about: About,
+    reason: Reason,
+}
+
+impl From<Reason> for Failure {
+    fn from(reason: Reason) -> Self {
+        Self { about: About::Path, reason }
+    }
+}
+
+fn about_from(reason: Reason) -> Failure {
+    Failure { about: About::From, reason }
+}
+
+/// What `copy` operations have copied, in bytes of JSON, and how much they may.
+struct Copies {
+    copied: usize,
+    limit: usize,
+}
+
 impl Operation {
-    fn apply(&self, document: &mut Value, copied: &mut usize) -> Result<(), Reason> {
+    pub fn new(op: &str, path: &str, value: Value) -> Self {
+        let text = |text: &str| Member::Text(text.to_owned());
+        Self { op: text(op), path: text(path), from: Member::Absent, value }
+    }
+
+    /// Nothing if it is left out, or no string; so are the others.
+    pub fn op(&self) -> Option<&str> {
+        self.op.get()
+    }
+
+    pub fn path(&self) -> Option<&str> {
+        self.path.get()
+    }
+
+    pub fn from(&self) -> Option<&str> {
+        self.from.get()
+    }
+
+    fn run(&self, document: &mut Value, copies: &mut Copies) -> Result<(), Failure> {
         checkpoint();
-        let path = || Ok(Pointer(self.path.text("path")?));
+        let path = || self.path.text("path").map(Pointer);
+        let from = || self.from.text("from").map(Pointer).map_err(about_from);
         match self.op.text("op")? {
-            "add" => add(document, path()?, self.value.clone()),
-            "remove" => remove(document, path()?).map(drop),
-            "replace" => self.replace(document, path()?),
+            "add" => add(document, path()?, self.value.clone())?,
+            "remove" => remove(document, path()?).map(drop)?,
+            "replace" => self.replace(document, path()?)?,
             "move" => {
-                let from = Pointer(self.from.text("from")?);
-                let value = remove(document, from)?;
-                add(document, path()?, value)
+                let value = remove(document, from()?).map_err(about_from)?;
+                add(document, path()?, value)?;
             }
             "copy" => {
-                let from = Pointer(self.from.text("from")?);
-                let value = get(document, from)?.unwrap_or(&Value::Null);
-                *copied = copied.saturating_add(size(value));
-                if *copied > MAX_COPIED {
-                    return Err(Reason::TooMuchCopied);
+                let value = from()?.get(document).map_err(about_from)?.unwrap_or(&Value::Null);
+                let path = path()?;
+                copies.copied = copies.copied.saturating_add(size(value));
+                let Copies { copied, limit } = *copies;
+                if copied > limit {
+                    return Err(Reason::TooMuchCopied { copied, limit }.into());
                 }
                 let value = value.clone();
-                add(document, path()?, value)
+                add(document, path, value)?;
             }
-            "test" => self.test(document, path()?),
-            _ => Err(Reason::UnknownOperation),
+            "test" => self.test(document, path()?)?,
+            _ => return Err(Reason::UnknownOperation.into()),
         }
+        Ok(())
     }
 
     fn replace(&self, document: &mut Value, path: Pointer<'_>) -> Result<(), Reason> {
@@ -180,24 +261,12 @@ impl Operation {
         Ok(())
     }
 
-    fn test(&self, document: &mut Value, path: Pointer<'_>) -> Result<(), Reason> {
+    fn test(&self, document: &Value, path: Pointer<'_>) -> Result<(), Reason> {
         let found = match path.is_root() {
-            true => &*document,
-            false => get(document, path)?.unwrap_or(&Value::Null),
+            true => document,
+            false => path.get(document)?.unwrap_or(&Value::Null),
         };
         if *found == self.value { Ok(()) } else { Err(Reason::TestFailed) }
-    }
-}
-
-/// `None` if an object has no such key; an index must exist.
-fn get<'a>(document: &'a mut Value, path: Pointer<'_>) -> Result<Option<&'a Value>, Reason> {
-    let (container, key) = path.container(document)?;
-    match container {
-        Container::Object(map) => Ok(map.get(&*key)),
-        Container::List(list) => {
-            let index = pointer::existing(&key, list.len())?;
-            Ok(list.get(index))
-        }
     }
 }
 

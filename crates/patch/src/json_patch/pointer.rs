@@ -27,6 +27,32 @@ impl<'a> Pointer<'a> {
         self.0.bytes().filter(|byte| *byte == b'/').count()
     }
 
+    /// The last key.
+    pub(super) fn key(self) -> Cow<'a, str> {
+        unescape(self.0.rsplit_once('/').map_or("", |(_, key)| key))
+    }
+
+    /// What is there: nothing if an object has no such key; an index must exist.
+    pub(super) fn get(self, document: &Value) -> Result<Option<&Value>, Reason> {
+        let missing = || Reason::MissingPath(self.0.to_owned());
+        let (parents, key) = self.0.rsplit_once('/').ok_or_else(missing)?;
+        let mut found = document;
+        for parent in parents.split('/').skip(1).map(unescape) {
+            found = match found {
+                Value::Object(map) => map.get(&*parent),
+                Value::Array(list) => existing(&parent, list.len()).ok().and_then(|index| list.get(index)),
+                _ => None,
+            }
+            .ok_or_else(missing)?;
+        }
+        let key = unescape(key);
+        match found {
+            Value::Object(map) => Ok(map.get(&*key)),
+            Value::Array(list) => Ok(list.get(existing(&key, list.len())?)),
+            _ => Err(missing()),
+        }
+    }
+
     /// The object or list that the last key is for, and that key.
     pub(super) fn container(self, document: &mut Value) -> Result<(Container<'_>, Cow<'a, str>), Reason> {
         let missing = || Reason::MissingPath(self.0.to_owned());
@@ -65,8 +91,9 @@ pub(super) fn existing(key: &str, length: usize) -> Result<usize, Reason> {
     if found < length { Ok(found) } else { Err(out_of_range()) }
 }
 
-/// `~1` is a slash and `~0` a tilde; any other tilde is itself.
-fn unescape(key: &str) -> Cow<'_, str> {
+/// A key as it is, from how it stands in a pointer: `~1` is a slash and `~0` a tilde; any other
+/// tilde is itself.
+pub fn unescape(key: &str) -> Cow<'_, str> {
     if !key.contains('~') {
         return Cow::Borrowed(key);
     }
