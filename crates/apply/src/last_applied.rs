@@ -1,10 +1,10 @@
 //! The annotation of client-side apply, while `kubectl` moves to the server.
 
 use serde_json::{Map, Value};
+use sternpost_golang::json::go_json;
 use sternpost_schema::topology::Type;
 
 use crate::{
-    path::push_go_json,
     set::Set,
     typed::{self, Duplicates},
 };
@@ -39,8 +39,7 @@ pub(crate) fn annotation(config: &Value) -> String {
     if let Some(annotations) = annotations_mut(&mut config) {
         annotations.remove(ANNOTATION);
     }
-    let mut text = String::new();
-    push_go_json(&config.to_string(), &mut text);
+    let mut text = go_json(&config);
     text.push('\n');
     text
 }

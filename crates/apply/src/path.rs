@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use serde_json::{Number, Value};
+use sternpost_golang::json::go_json;
 
 use crate::{malformed, value};
 
@@ -164,7 +165,7 @@ fn write_json(value: &Value, out: &mut String) {
         Value::Bool(true) => out.push_str("true"),
         Value::Bool(false) => out.push_str("false"),
         Value::Null => out.push_str("null"),
-        other => push_go_json(&other.to_string(), out),
+        other => out.push_str(&go_json(other)),
     }
 }
 
@@ -172,20 +173,6 @@ fn write_json(value: &Value, out: &mut String) {
 /// separators beyond ASCII do not either; both begin with this byte.
 fn is_plain(byte: u8) -> bool {
     byte >= b' ' && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2)
-}
-
-/// JSON as Go writes it: with what means something in HTML escaped.
-pub(crate) fn push_go_json(json: &str, out: &mut String) {
-    for character in json.chars() {
-        match character {
-            '<' => out.push_str("\\u003c"),
-            '>' => out.push_str("\\u003e"),
-            '&' => out.push_str("\\u0026"),
-            '\u{2028}' => out.push_str("\\u2028"),
-            '\u{2029}' => out.push_str("\\u2029"),
-            other => out.push(other),
-        }
-    }
 }
 
 /// The integer that a number is, however it was written.

@@ -1,4 +1,8 @@
-//! Paths as `path` and `path/filepath` clean them: by their text alone.
+//! Paths as `path` and `path/filepath` clean and match them: by their text alone.
+
+mod pattern;
+
+pub use pattern::{BadPattern, matches};
 
 use std::path::{Component, Path, PathBuf};
 

@@ -7,9 +7,9 @@ use std::sync::{Arc, LazyLock};
 
 use crate::error::{Error, Result};
 use crate::field_spec::FieldSpec;
-use crate::go_json::{self, Field, Shape, Struct};
 use crate::id::GvkPattern;
 use crate::kustomization::{FIELD_SPEC, FieldSpecArgs, decode};
+use sternpost_golang::json::unmarshal::{self, Field, Shape, Struct};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tables {
@@ -222,7 +222,7 @@ fn unmarshalling(message: String) -> Error {
 /// Reads a file that `configurations` names.
 pub(crate) fn read(text: &str) -> Result<Tables> {
     let value = json_of(text)?;
-    let value = go_json::check(value, &TRANSFORMER_CONFIG).map_err(unmarshalling)?;
+    let value = unmarshal::check(value, &TRANSFORMER_CONFIG).map_err(unmarshalling)?;
     let args: TablesArgs = if value.is_null() { TablesArgs::default() } else { decode(value)? };
     let specs = |args: &[FieldSpecArgs]| args.iter().map(FieldSpec::from).collect();
     Ok(Tables {

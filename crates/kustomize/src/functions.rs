@@ -15,11 +15,11 @@ use crate::build::{PluginOptions, Target};
 use crate::documents;
 use crate::error::{Error, Result};
 use crate::files::{self, Command, Ran, Runner};
-use crate::go_json::{Field, Shape, Struct};
 use crate::merge::wrong_kind;
 use crate::resource::{Behavior, Resource};
 use crate::resources::Resources;
 use crate::schema::Schema;
+use sternpost_golang::json::unmarshal::{Field, Shape, Struct};
 
 pub(crate) const FUNCTION: [&str; 2] = ["config.kubernetes.io/function", "config.k8s.io/function"];
 /// By which an object that comes back is told.
@@ -270,7 +270,7 @@ fn spec_of(text: &str) -> Result<Spec> {
     if document.value.is_null() {
         return Ok(Spec::default());
     }
-    let checked = crate::go_json::check(document.value, &FUNCTION_SPEC)
+    let checked = sternpost_golang::json::unmarshal::check(document.value, &FUNCTION_SPEC)
         .map_err(|problem| Error::new(format!("error unmarshaling JSON: while decoding JSON: {problem}")))?;
     serde_json::from_value(checked).map_err(|error| Error::new(error.to_string()))
 }

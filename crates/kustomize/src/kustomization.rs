@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::go_json::{self, Field, Shape, Struct};
+use sternpost_golang::json::unmarshal::{self, Field, Shape, Struct};
 
 pub(crate) const KUSTOMIZATION_VERSION: &str = "kustomize.config.k8s.io/v1beta1";
 pub(crate) const COMPONENT_VERSION: &str = "kustomize.config.k8s.io/v1alpha1";
@@ -258,10 +258,10 @@ pub(crate) fn read_fields(text: &str) -> Result<Value> {
         let hint = format!("{place}: {words}");
         invalid(format!("yaml: {words}")).with_hint(hint)
     })?;
-    go_json::check(document.value, &KUSTOMIZATION).map_err(invalid)
+    unmarshal::check(document.value, &KUSTOMIZATION).map_err(invalid)
 }
 
-/// Decodes what [`go_json::check`] let pass.
+/// Decodes what [`unmarshal::check`] let pass.
 pub(crate) fn decode<T: serde::de::DeserializeOwned>(value: Value) -> Result<T> {
     serde_json::from_value(value).map_err(|error| Error::new(error.to_string()))
 }

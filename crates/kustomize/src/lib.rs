@@ -35,7 +35,6 @@ pub mod files;
 mod functions;
 mod generate;
 mod glob;
-mod go_json;
 mod id;
 mod kustomization;
 mod loader;

@@ -1,6 +1,7 @@
 //! `openapi info` and `openapi fetch`.
 
 use serde_json::Value;
+use sternpost_golang::json::html_escaped;
 
 use crate::command::flags::Words;
 use crate::command::{Context, Outcome};
@@ -36,7 +37,10 @@ pub(crate) fn fetch(context: &mut Context<'_>, words: &Words) -> Outcome {
     let document: Value = serde_json::from_slice(&ran.output).map_err(|error| error.to_string())?;
     let text = match format {
         "yaml" => sternpost_yaml::write(&document),
-        _ => escaped(&serde_json::to_string_pretty(&document).map_err(|error| error.to_string())?),
+        _ => {
+            let json = serde_json::to_string_pretty(&document).map_err(|error| error.to_string())?;
+            html_escaped(&json).into_owned()
+        }
     };
     // As upstream ends both, which leaves an empty line at the end of YAML.
     let text = format!("{text}\n");
@@ -49,29 +53,4 @@ pub(crate) fn fetch(context: &mut Context<'_>, words: &Words) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// As Go writes JSON: fit to stand in a web page. None of these is in JSON but
-/// in its strings.
-fn escaped(json: &str) -> String {
-    let mut escaped = String::with_capacity(json.len());
-    for char in json.chars() {
-        match char {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                escaped.push_str(&format!("\\u{:04x}", u32::from(char)));
-            }
-            char => escaped.push(char),
-        }
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn json_is_escaped_as_go_does() {
-        assert_eq!(escaped("{\"a\": \"<b>&\u{2028}é\"}"), "{\"a\": \"\\u003cb\\u003e\\u0026\\u2028é\"}");
-    }
 }

@@ -16,7 +16,6 @@ use crate::error::{Error, Result};
 use crate::field_spec::{Create, FieldSpec};
 use crate::functions::Program;
 use crate::generate;
-use crate::go_json::{self, Field, Shape, Struct};
 use crate::kustomization::{
     self, CONFIG_MAP_ARGS, FIELD_SPEC, FieldSpecArgs, GeneratorArgs, HELM_CHART, HELM_GLOBALS, IMAGE, Image,
     PATCH_ARGS, Patch, REPLACEMENT_FIELD, REPLICA, ReplacementField, Replica, SECRET_ARGS, SELECTOR, TextMap,
@@ -30,6 +29,7 @@ use crate::transform::namespace::{self, Subjects};
 use crate::transform::patches::Ready;
 use crate::transform::{images, labels, name_affix, replacements, replicas};
 use crate::why::{Cause, StepId};
+use sternpost_golang::json::unmarshal::{self, Field, Shape, Struct};
 
 const BUILTIN: &str = "builtin";
 
@@ -131,8 +131,8 @@ fn wrote(target: &Target<'_>, step: Option<StepId>, resources: &mut Resources) {
 /// The arguments of a chart among the other fields of its object.
 fn chart_of(config: &Resource) -> Result<Value> {
     let value = config.node.to_json().map_err(|error| Error::new(error.to_string()))?;
-    let mut chart = go_json::check_lenient(value.clone(), &HELM_CHART).map_err(Error::new)?;
-    let globals = go_json::check_lenient(value, &HELM_GLOBALS).map_err(Error::new)?;
+    let mut chart = unmarshal::check_lenient(value.clone(), &HELM_CHART).map_err(Error::new)?;
+    let globals = unmarshal::check_lenient(value, &HELM_GLOBALS).map_err(Error::new)?;
     if let (Some(chart), Value::Object(globals)) = (chart.as_object_mut(), globals) {
         chart.extend(globals);
     }
@@ -142,7 +142,7 @@ fn chart_of(config: &Resource) -> Result<Value> {
 /// A service account that stands for one of the cloud.
 fn iam_policy(config: &Resource) -> Result<Node> {
     let value = config.node.to_json().map_err(|error| Error::new(error.to_string()))?;
-    let value = go_json::check_lenient(value, &IAM_POLICY).map_err(Error::new)?;
+    let value = unmarshal::check_lenient(value, &IAM_POLICY).map_err(Error::new)?;
     let text = |path: &[&str]| {
         let found = path.iter().try_fold(&value, |value, name| value.get(name));
         found.and_then(Value::as_str).unwrap_or_default()
@@ -346,7 +346,7 @@ pub(crate) const KINDS: &[&str] = &[
 fn arguments<T: serde::de::DeserializeOwned>(config: &Resource) -> Result<T> {
     let value = config.node.to_json().map_err(|error| Error::new(error.to_string()))?;
     kustomization::decode(match shape_of(&config.id().gvk.kind) {
-        Some(shape) => go_json::check_lenient(value, shape).map_err(Error::new)?,
+        Some(shape) => unmarshal::check_lenient(value, shape).map_err(Error::new)?,
         None => value,
     })
 }
@@ -649,7 +649,7 @@ impl ValueAdd {
         if !path.is_empty() {
             let text = target.loader.load_text(path)?;
             let document = sternpost_yaml::read(&text).map_err(|error| Error::new(error.to_string()))?;
-            let read = go_json::check_lenient(document.value, &VALUE_TARGETS).map_err(Error::new)?;
+            let read = unmarshal::check_lenient(document.value, &VALUE_TARGETS).map_err(Error::new)?;
             let read: ValueTargets =
                 if read.is_null() { ValueTargets::default() } else { kustomization::decode(read)? };
             targets.extend(read.targets);

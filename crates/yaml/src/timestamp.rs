@@ -1,6 +1,8 @@
 //! Which texts `!!timestamp` accepts. Timestamps stay strings, so nothing else
 //! needs their meaning.
 
+use sternpost_golang::time::days_in;
+
 /// `2006-1-2`, then nothing, or a time: after `T` or `t` with a zone, after
 /// spaces without one.
 pub(crate) fn is_timestamp(text: &str) -> bool {
@@ -68,7 +70,7 @@ fn date_and_time(rest: &mut Rest<'_>) -> Option<()> {
     let month = rest.one_or_two()?;
     rest.take('-')?;
     let day = rest.one_or_two()?;
-    if day < 1 || day > days_in(year, month) {
+    if !(1..=12).contains(&month) || day < 1 || i64::from(day) > days_in(year.into(), month.into()) {
         return None;
     }
     match rest.0.chars().next() {
@@ -83,17 +85,6 @@ fn date_and_time(rest: &mut Rest<'_>) -> Option<()> {
             zone(rest)
         }
         Some(_) => None,
-    }
-}
-
-fn days_in(year: u32, month: u32) -> u32 {
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    match month {
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        4 | 6 | 9 | 11 => 30,
-        2 if leap => 29,
-        2 => 28,
-        _ => 0,
     }
 }
 

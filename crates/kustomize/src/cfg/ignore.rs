@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use sternpost_golang::path::matches;
+
 use crate::files::FileSystem;
-use crate::glob;
 
 const FILE: &str = ".krmignore";
 
@@ -54,7 +55,7 @@ impl Rule {
         let names: Vec<&str> = path.split('/').collect();
         let tail = names.len().checked_sub(depth).and_then(|start| names.get(start..));
         let Some(tail) = tail.filter(|_| !self.from_top || names.len() == depth) else { return false };
-        glob::matches(&self.pattern, &tail.join("/")).unwrap_or(false)
+        matches(&self.pattern, &tail.join("/")).unwrap_or(false)
     }
 }
 

@@ -9,9 +9,9 @@ use crate::command::{Context, Fault};
 use crate::error::{Error, Result};
 use crate::files::{self, Entry};
 use crate::generate::charts;
-use crate::go_json::{Shape, Struct};
 use crate::kustomization::{self, COMPONENT_VERSION, KUSTOMIZATION, KUSTOMIZATION_VERSION};
 use crate::loader::FILE_NAMES;
+use sternpost_golang::json::unmarshal::{Shape, Struct};
 
 /// The order of fields that the file does not have yet.
 const ORDER: &[&str] = &[

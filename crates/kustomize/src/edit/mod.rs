@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use crate::command::flags::Words;
 use crate::command::{Context, Fault, Outcome};
-use crate::go_json::Struct;
 use crate::plugins;
+use sternpost_golang::json::unmarshal::Struct;
 
 use file::Fields;
 

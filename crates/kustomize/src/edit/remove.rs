@@ -1,6 +1,7 @@
 //! `edit remove`.
 
 use serde_json::Value;
+use sternpost_golang::path::matches;
 
 use super::file::{self, File};
 use super::{
@@ -9,7 +10,6 @@ use super::{
 };
 use crate::command::flags::Words;
 use crate::command::{Context, Outcome};
-use crate::glob::matches;
 use crate::kustomization::PATCH;
 
 pub(crate) fn annotation(context: &mut Context<'_>, words: &Words) -> Outcome {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use sternpost_golang::json::go_json;
 
 use crate::error::{Error, Result};
 use crate::resource::Resource;
@@ -74,18 +75,4 @@ fn readable(digit: char) -> char {
         'e' => 't',
         digit => digit,
     }
-}
-
-/// Compact, keys sorted, and with the characters that Go's encoder escapes for
-/// the sake of HTML.
-fn go_json(value: &Value) -> String {
-    let text = value.to_string();
-    if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
-        return text;
-    }
-    text.replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
 }

@@ -5,7 +5,6 @@ use sternpost_yaml::node::{Content, Node, Scalar, Style};
 
 use crate::build::Target;
 use crate::error::{Error, Result};
-use crate::go_json;
 use crate::id::{GvkPattern, ResId};
 use crate::kustomization::{
     self, FieldOptions, REPLACEMENT, ReplacementField, SourceSelector, TargetSelector, decode,
@@ -15,6 +14,7 @@ use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::Schema;
 use crate::selector::Selector;
+use sternpost_golang::json::unmarshal;
 
 const DEFAULT_FIELD: &str = "metadata.name";
 
@@ -81,7 +81,7 @@ pub(crate) fn load(target: &Target<'_>, entries: &[ReplacementField]) -> Result<
                     "unsupported replacement type encountered within replacement path: {found}"
                 )));
             }
-            let value = go_json::check_known(item, &REPLACEMENT).map_err(Error::new)?;
+            let value = unmarshal::check_known(item, &REPLACEMENT).map_err(Error::new)?;
             let entry = if value.is_null() { ReplacementField::default() } else { decode(value)? };
             loaded.push(ReplacementField { listed_at, ..entry });
         }

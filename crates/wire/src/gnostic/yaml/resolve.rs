@@ -1,6 +1,7 @@
 //! What an unquoted YAML scalar means.
 
 use serde_json::Value;
+use sternpost_golang::time::days_in;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Scalar {
@@ -109,15 +110,7 @@ fn timestamp(text: &str) -> Option<()> {
     let year: u32 = year.parse().ok()?;
     let (month, rest) = short(rest.strip_prefix('-')?)?;
     let (day, rest) = short(rest.strip_prefix('-')?)?;
-    let leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    let days = match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if !(1..=days).contains(&day) {
+    if !(1..=12).contains(&month) || day < 1 || i64::from(day) > days_in(year.into(), month.into()) {
         return None;
     }
     if rest.is_empty() {

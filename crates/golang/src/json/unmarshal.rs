@@ -1,15 +1,17 @@
-//! Strict decoding with the messages of Go's `encoding/json`.
+//! Decoding into structs, with the messages of Go's `encoding/json`.
 //!
 //! [`check`] holds a value against the shape of a Go struct and gives it back
 //! with field names spelled as declared and nulls left out, so that serde can
 //! take it from there without a word of its own. [`check_lenient`] is for what is not decoded strictly.
 
 use serde_json::{Map, Value};
-use sternpost_golang::strconv::go_quote;
+
+use super::json_type;
+use crate::strconv::go_quote;
 
 /// What Go type a value is decoded into.
 #[derive(Debug)]
-pub(crate) enum Shape {
+pub enum Shape {
     Text,
     /// A string type of that name.
     NamedText(&'static str),
@@ -26,25 +28,25 @@ pub(crate) enum Shape {
 }
 
 #[derive(Debug)]
-pub(crate) struct Struct {
-    pub(crate) name: &'static str,
+pub struct Struct {
+    pub name: &'static str,
     /// With its package.
-    pub(crate) go_type: &'static str,
-    pub(crate) fields: &'static [Field],
+    pub go_type: &'static str,
+    pub fields: &'static [Field],
 }
 
 /// A field, and the embedded structs that it comes from.
 #[derive(Debug)]
-pub(crate) struct Field(pub(crate) &'static str, pub(crate) &'static [&'static str], pub(crate) Shape);
+pub struct Field(pub &'static str, pub &'static [&'static str], pub Shape);
 
 /// The message is Go's, from `json: ` on.
-pub(crate) fn check(value: Value, root: &'static Struct) -> Result<Value, String> {
+pub fn check(value: Value, root: &'static Struct) -> Result<Value, String> {
     check_with(value, root, Manner::Strict)
 }
 
 /// As `sigs.k8s.io/yaml` decodes when it is not told to be strict: fields that a struct does not have are
 /// left out at every depth, and numbers and truth values are texts where a text is wanted.
-pub(crate) fn check_lenient(value: Value, root: &'static Struct) -> Result<Value, String> {
+pub fn check_lenient(value: Value, root: &'static Struct) -> Result<Value, String> {
     check_with(value, root, Manner::Lenient)
         .map_err(|problem| format!("error unmarshaling JSON: while decoding JSON: {problem}"))
 }
@@ -59,7 +61,7 @@ fn check_with(value: Value, root: &'static Struct, manner: Manner) -> Result<Val
 }
 
 /// As [`check`], but fields that the struct does not have are left out.
-pub(crate) fn check_known(value: Value, root: &'static Struct) -> Result<Value, String> {
+pub fn check_known(value: Value, root: &'static Struct) -> Result<Value, String> {
     let known = match value {
         Value::Object(object) => {
             let is_known = |key: &String| root.fields.iter().any(|field| field.0.eq_ignore_ascii_case(key));
@@ -146,13 +148,8 @@ impl Checker {
 
     fn mismatch(&self, value: &Value, shape: &Shape) -> String {
         let found = match value {
-            Value::Null => "null".to_owned(),
-            Value::Bool(_) => "bool".to_owned(),
             Value::Number(number) if matches!(shape, Shape::Int | Shape::Int64) => format!("number {number}"),
-            Value::Number(_) => "number".to_owned(),
-            Value::String(_) => "string".to_owned(),
-            Value::Array(_) => "array".to_owned(),
-            Value::Object(_) => "object".to_owned(),
+            value => json_type(value).to_owned(),
         };
         let wanted = go_type(shape);
         match self.inside {
