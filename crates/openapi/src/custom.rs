@@ -10,16 +10,20 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha512};
 use sternpost_meta::{gvk::GroupVersion, resource::Scope};
-use sternpost_schema::{Additional, Schema, Type, read, write::Dialect};
+use sternpost_schema::{
+    Additional, Schema, Type,
+    extension::{
+        EMBEDDED_RESOURCE, GROUP_VERSION_KIND, INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, PATCH_MERGE_KEY,
+        PATCH_STRATEGY, PRESERVE_UNKNOWN_FIELDS,
+    },
+    read,
+    write::Dialect,
+};
 
 use crate::packed::{Piece, Speed};
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
-const EMBEDDED: &str = "x-kubernetes-embedded-resource";
-const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
-const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
-const GVK: &str = "x-kubernetes-group-version-kind";
 
 /// A built-in kind whose `apiVersion`, `kind` and `metadata` are described as
 /// those of every kind.
@@ -145,7 +149,7 @@ impl CustomResource {
     fn marked(&self, mut schema: Schema, kind: &str) -> Schema {
         let Facts { gv, selectable_fields, .. } = &self.facts;
         let gvk = json!([{"group": &*gv.group, "kind": kind, "version": &*gv.version}]);
-        schema.rest.insert(GVK.into(), gvk);
+        schema.rest.insert(GROUP_VERSION_KIND.into(), gvk);
         if !selectable_fields.is_empty() {
             let fields: Value = selectable_fields.iter().map(|path| json!({"fieldPath": path})).collect();
             schema.rest.insert("x-kubernetes-selectable-fields".into(), fields);
@@ -166,7 +170,7 @@ pub fn published(mut schema: Schema) -> Schema {
 /// An author's schema as v2 can say it. What old readers of v2 fail on is left
 /// out: branches, and the inside of whatever may be null or unknown.
 pub fn lowered(mut schema: Schema, merge_keys: MergeKeys) -> Schema {
-    if says(&schema, PRESERVE) {
+    if says(&schema, PRESERVE_UNKNOWN_FIELDS) {
         return Schema::of(Type::Object);
     }
     schema.walk_mut(&mut |node| {
@@ -192,7 +196,7 @@ fn lower(node: &mut Schema) {
         node.items = None;
         node.properties.clear();
     }
-    if says(node, PRESERVE) {
+    if says(node, PRESERVE_UNKNOWN_FIELDS) {
         node.items = None;
         node.properties.clear();
         node.kind = node.kind.filter(|kind| *kind != Type::Object);
@@ -212,8 +216,8 @@ fn lower(node: &mut Schema) {
 
 fn derive_merge_keys(node: &mut Schema) {
     let Some(items) = node.items.as_deref() else { return };
-    let keys = node.rest.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
-    let key = match node.rest.get("x-kubernetes-list-type").and_then(Value::as_str) {
+    let keys = node.rest.get(LIST_MAP_KEYS).and_then(Value::as_array);
+    let key = match node.rest.get(LIST_TYPE).and_then(Value::as_str) {
         // Strategic merge knows one key: entries that two tell apart would be taken for one.
         Some("map") => match keys.map(Vec::as_slice) {
             Some([Value::String(key)]) => Some(key.as_str()),
@@ -223,9 +227,9 @@ fn derive_merge_keys(node: &mut Schema) {
         _ => return,
     };
     let key = key.map(Value::from);
-    node.rest.insert("x-kubernetes-patch-strategy".into(), "merge".into());
+    node.rest.insert(PATCH_STRATEGY.into(), "merge".into());
     if let Some(key) = key {
-        node.rest.insert("x-kubernetes-patch-merge-key".into(), key);
+        node.rest.insert(PATCH_MERGE_KEY.into(), key);
     }
 }
 
@@ -280,7 +284,7 @@ impl Words {
 fn embed(schema: &mut Schema, rules: Rules) {
     let words = Words::of_embedded();
     schema.walk_mut(&mut |node| {
-        if says(node, EMBEDDED) && (rules == Rules::Kept || !says(node, PRESERVE)) {
+        if says(node, EMBEDDED_RESOURCE) && (rules == Rules::Kept || !says(node, PRESERVE_UNKNOWN_FIELDS)) {
             set_object_fields(node, &words, rules);
             for name in ["kind", "apiVersion"] {
                 if !node.required.iter().any(|known| **known == *name) {

@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
+use sternpost_schema::extension::GROUP_VERSION_KIND;
 
 use crate::{
     convert::{METHODS, count},
@@ -50,8 +51,6 @@ pub fn v3(documents: impl IntoIterator<Item = Value>) -> Merged {
 /// Values written to say of each operation of a document what it says of all.
 /// What would need more stays unsaid: a small document could make a huge one.
 pub const MAX_DEFAULTS: usize = 1_000_000;
-
-const GVK: &str = "x-kubernetes-group-version-kind";
 
 fn merge(
     documents: impl IntoIterator<Item = Value>,
@@ -252,10 +251,11 @@ impl Merger {
         let keys = Keys::of_part(section);
         match (known, own) {
             (Value::Object(known), Value::Object(own)) => {
-                let fields =
-                    |fields: &Map<String, Value>| fields.iter().filter(|(key, _)| *key != GVK).count();
+                let fields = |fields: &Map<String, Value>| {
+                    fields.iter().filter(|(key, _)| *key != GROUP_VERSION_KIND).count()
+                };
                 fields(known) == fields(own)
-                    && known.iter().filter(|(key, _)| *key != GVK).all(|(key, value)| {
+                    && known.iter().filter(|(key, _)| *key != GROUP_VERSION_KIND).all(|(key, value)| {
                         own.get(key).is_some_and(|own| is_field_equal(key, value, own, keys, &new_name))
                     })
             }
@@ -412,21 +412,21 @@ fn is_field_equal(
 
 fn take_gvks(schema: &mut Value) -> Option<Vec<Value>> {
     let fields = schema.as_object_mut()?;
-    match fields.remove(GVK)? {
+    match fields.remove(GROUP_VERSION_KIND)? {
         Value::Array(list) => Some(list),
         // Not what it should be, so it claims nothing.
         other => {
-            fields.insert(GVK.into(), other);
+            fields.insert(GROUP_VERSION_KIND.into(), other);
             None
         }
     }
 }
 
 fn add_gvks(schema: &mut Map<String, Value>, new: Vec<Value>) {
-    if new.is_empty() && !schema.contains_key(GVK) {
+    if new.is_empty() && !schema.contains_key(GROUP_VERSION_KIND) {
         return;
     }
-    let list = schema.entry(GVK).or_insert_with(|| Value::Array(Vec::new()));
+    let list = schema.entry(GROUP_VERSION_KIND).or_insert_with(|| Value::Array(Vec::new()));
     let Some(list) = list.as_array_mut() else { return };
     let is_first = list.is_empty();
     let before = list.len();
@@ -493,13 +493,14 @@ mod tests {
 
     #[test]
     fn equal_definitions_are_one_with_the_kinds_of_both() {
-        let one = document("/a", "D", json!({"D": {"type": "object", GVK: [gvk("B")]}}));
-        let two = document("/b", "D", json!({"D": {"type": "object", GVK: [gvk("A"), gvk("B")]}}));
+        let one = document("/a", "D", json!({"D": {"type": "object", GROUP_VERSION_KIND: [gvk("B")]}}));
+        let two =
+            document("/b", "D", json!({"D": {"type": "object", GROUP_VERSION_KIND: [gvk("A"), gvk("B")]}}));
         let merged = merge_of([one, two]);
         assert_eq!(merged.conflicts, []);
         assert_eq!(
             merged.document["definitions"],
-            json!({"D": {"type": "object", GVK: [gvk("A"), gvk("B")]}})
+            json!({"D": {"type": "object", GROUP_VERSION_KIND: [gvk("A"), gvk("B")]}})
         );
     }
 
@@ -508,15 +509,15 @@ mod tests {
         let first = document(
             "/a",
             "D",
-            json!({"D": {"type": "object", GVK: [gvk("K")]}, "Leaf": {}, "User": {"items": reference("Leaf")}}),
+            json!({"D": {"type": "object", GROUP_VERSION_KIND: [gvk("K")]}, "Leaf": {}, "User": {"items": reference("Leaf")}}),
         );
-        let second = json!({"D": {"type": "string", GVK: [gvk("K"), gvk("L")]}, "Leaf": {"type": "string"}, "User": {"items": reference("Leaf")}});
+        let second = json!({"D": {"type": "string", GROUP_VERSION_KIND: [gvk("K"), gvk("L")]}, "Leaf": {"type": "string"}, "User": {"items": reference("Leaf")}});
         let third = document("/c", "D", second.clone());
         let second = document("/b", "D", second);
         let merged = merge_of([first, second, third]);
         let definitions = &merged.document["definitions"];
-        assert_eq!(definitions["D"][GVK], json!([gvk("K")]));
-        assert_eq!(definitions["D_v2"], json!({"type": "string", GVK: [gvk("L")]}));
+        assert_eq!(definitions["D"][GROUP_VERSION_KIND], json!([gvk("K")]));
+        assert_eq!(definitions["D_v2"], json!({"type": "string", GROUP_VERSION_KIND: [gvk("L")]}));
         // Its text is the same, what it refers to is not.
         assert_eq!(definitions["User_v2"], json!({"items": reference("Leaf_v2")}));
         assert_eq!(definitions["User"], json!({"items": reference("Leaf")}));

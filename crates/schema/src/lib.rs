@@ -14,6 +14,7 @@
 //! This crate does not know OpenAPI documents (paths, operations), kinds or
 //! resources, and does no I/O.
 
+pub mod extension;
 pub mod ir;
 pub mod read;
 pub mod topology;

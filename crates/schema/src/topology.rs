@@ -13,14 +13,12 @@ use std::{
 
 use serde_json::Value;
 
-use crate::ir::{Additional, Schema, Type as SchemaType};
-
-const LIST_TYPE: &str = "x-kubernetes-list-type";
-const LIST_MAP_KEYS: &str = "x-kubernetes-list-map-keys";
-const MAP_TYPE: &str = "x-kubernetes-map-type";
-const PATCH_STRATEGY: &str = "x-kubernetes-patch-strategy";
-const PATCH_MERGE_KEY: &str = "x-kubernetes-patch-merge-key";
-const PRESERVE_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
+use crate::{
+    extension::{
+        LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, PATCH_MERGE_KEY, PATCH_STRATEGY, PRESERVE_UNKNOWN_FIELDS,
+    },
+    ir::{Additional, Schema, Type as SchemaType},
+};
 
 /// A string in JSON that is not compared as one.
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
@@ -69,9 +67,10 @@ pub struct List {
 }
 
 /// How the items of a list are told apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Relation {
     /// They are not: the list is one value.
+    #[default]
     Atomic,
     /// By value.
     Set,
@@ -109,6 +108,22 @@ pub struct PatchStrategy {
     pub replace: bool,
     pub retain_keys: bool,
     pub merge_key: Option<Arc<str>>,
+}
+
+impl PatchStrategy {
+    /// What `x-kubernetes-patch-strategy` says: names with commas between them, of which unknown ones say nothing.
+    pub fn parse(text: &str) -> Self {
+        let mut strategy = Self::default();
+        for name in text.split(',') {
+            match name {
+                "merge" => strategy.merge = true,
+                "replace" => strategy.replace = true,
+                "retainKeys" => strategy.retain_keys = true,
+                _ => {}
+            }
+        }
+        strategy
+    }
 }
 
 impl Fields {
@@ -292,7 +307,7 @@ impl Shared {
 
     /// `preserve`: whether unknown fields are kept all around.
     fn compile(shared: &Arc<Self>, schema: &Schema, preserve: bool) -> Node {
-        let preserve = preserve || schema.rest.get(PRESERVE_UNKNOWN) == Some(&Value::Bool(true));
+        let preserve = preserve || schema.rest.get(PRESERVE_UNKNOWN_FIELDS) == Some(&Value::Bool(true));
         match schema.kind {
             Some(SchemaType::Boolean) => Node::Scalar(Scalar::Boolean),
             Some(SchemaType::Integer | SchemaType::Number) => Node::Scalar(Scalar::Numeric),
@@ -359,17 +374,10 @@ fn relation(schema: &Schema) -> Relation {
 }
 
 fn patch_strategy(schema: &Schema) -> PatchStrategy {
-    let mut found =
-        PatchStrategy { merge_key: text(schema, PATCH_MERGE_KEY).map(Arc::from), ..PatchStrategy::default() };
-    for strategy in text(schema, PATCH_STRATEGY).into_iter().flat_map(|all| all.split(',')) {
-        match strategy {
-            "merge" => found.merge = true,
-            "replace" => found.replace = true,
-            "retainKeys" => found.retain_keys = true,
-            _ => {}
-        }
+    PatchStrategy {
+        merge_key: text(schema, PATCH_MERGE_KEY).map(Arc::from),
+        ..text(schema, PATCH_STRATEGY).map(PatchStrategy::parse).unwrap_or_default()
     }
-    found
 }
 
 fn text<'a>(schema: &'a Schema, keyword: &str) -> Option<&'a str> {

@@ -4,18 +4,17 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use sternpost_meta::field::{BadValue, Errors};
-use sternpost_schema::Type;
+use sternpost_schema::{
+    Type,
+    extension::{
+        EMBEDDED_RESOURCE, LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, PRESERVE_UNKNOWN_FIELDS, VALIDATIONS,
+    },
+};
 
 use super::{children, field, items};
 use crate::{definition::text, rules};
 
-const LIST_TYPE: &str = "x-kubernetes-list-type";
-const LIST_MAP_KEYS: &str = "x-kubernetes-list-map-keys";
-const MAP_TYPE: &str = "x-kubernetes-map-type";
-const EMBEDDED: &str = "x-kubernetes-embedded-resource";
-const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
-const RULES: &str = "x-kubernetes-validations";
 const REASONS: &[&str] =
     &["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
@@ -59,17 +58,17 @@ fn check_node(schema: &Value, meta: Meta, path: &str, errors: &mut Errors) {
         let detail = "additionalProperties and properties are mutual exclusive";
         errors.forbidden(format!("{path}.additionalProperties"), detail);
     }
-    if is_set(EMBEDDED) && meta == Meta::Inside {
-        errors.forbidden(format!("{path}.{EMBEDDED}"), "must not be used inside of resource meta");
+    if is_set(EMBEDDED_RESOURCE) && meta == Meta::Inside {
+        errors.forbidden(format!("{path}.{EMBEDDED_RESOURCE}"), "must not be used inside of resource meta");
     }
-    let is_object = meta == Meta::Object || is_set(EMBEDDED);
+    let is_object = meta == Meta::Object || is_set(EMBEDDED_RESOURCE);
     for (step, child) in children(schema) {
         let inside = meta == Meta::Inside || (is_object && step == ".properties[metadata]");
         let meta = if inside { Meta::Inside } else { Meta::Outside };
         check_node(child, meta, &format!("{path}{step}"), errors);
     }
-    if schema.get(PRESERVE) == Some(&Value::Bool(false)) {
-        errors.invalid(format!("{path}.{PRESERVE}"), false, "must be true or undefined");
+    if schema.get(PRESERVE_UNKNOWN_FIELDS) == Some(&Value::Bool(false)) {
+        errors.invalid(format!("{path}.{PRESERVE_UNKNOWN_FIELDS}"), false, "must be true or undefined");
     }
     check_map_type(schema, path, errors);
     check_list_type(schema, path, errors);
@@ -208,8 +207,8 @@ fn check_keys(schema: &Value, keys: &[&str], item: Option<&Value>, path: &str, e
 }
 
 fn check_rules(schema: &Value, path: &str, errors: &mut Errors) {
-    for (index, rule) in items(schema, RULES).iter().enumerate() {
-        let path = format!("{path}.{RULES}[{index}]");
+    for (index, rule) in items(schema, VALIDATIONS).iter().enumerate() {
+        let path = format!("{path}.{VALIDATIONS}[{index}]");
         let given = |name: &str| rule.get(name).and_then(Value::as_str);
         let body = given("rule").unwrap_or_default().trim();
         let has_break = |text: &str| text.contains(['\n', '\r']);

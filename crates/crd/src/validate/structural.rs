@@ -4,13 +4,10 @@ use std::ops::{Deref, DerefMut};
 
 use serde_json::Value;
 use sternpost_meta::field::Errors;
+use sternpost_schema::extension::{EMBEDDED_RESOURCE, INT_OR_STRING, PRESERVE_UNKNOWN_FIELDS};
 
 use super::{children, field, items};
 use crate::{definition::text, pattern};
-
-const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
-const EMBEDDED: &str = "x-kubernetes-embedded-resource";
-const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
 /// A keyword that keeps the schema from being structural at all, as upstream names it.
 pub(super) fn unsupported(schema: &Value) -> Option<&'static str> {
@@ -23,7 +20,8 @@ pub(super) fn unsupported(schema: &Value) -> Option<&'static str> {
         ("patternProperties", "patternProperties"),
         ("additionalItems", "additionalItems"),
     ];
-    let not_preserved = (schema.get(PRESERVE) == Some(&Value::Bool(false))).then_some(PRESERVE);
+    let not_preserved =
+        (schema.get(PRESERVE_UNKNOWN_FIELDS) == Some(&Value::Bool(false))).then_some(PRESERVE_UNKNOWN_FIELDS);
     let own = keywords.into_iter().find(|(keyword, _)| schema.get(keyword).is_some()).map(|(_, name)| name);
     let tuple = field(schema, "items").is_array().then_some("items");
     own.or(tuple).or(not_preserved).or_else(|| children(schema).find_map(|(_, child)| unsupported(child)))
@@ -94,23 +92,23 @@ fn check_node(schema: &Value, level: Level, path: &str, errors: &mut Findings) {
     if additional.is_some() && level == Level::Root {
         errors.forbidden(format!("{path}.additionalProperties"), "must not be used at the root");
     }
-    if is_set(EMBEDDED) {
+    if is_set(EMBEDDED_RESOURCE) {
         let detail = "must not be used if x-kubernetes-embedded-resource is set";
         if additional.is_some() {
             errors.forbidden(format!("{path}.additionalProperties"), detail);
         }
-        if properties.is_none_or(serde_json::Map::is_empty) && !is_set(PRESERVE) {
+        if properties.is_none_or(serde_json::Map::is_empty) && !is_set(PRESERVE_UNKNOWN_FIELDS) {
             let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
             errors.required(format!("{path}.properties"), detail);
         }
     }
-    for other in [PRESERVE, EMBEDDED] {
+    for other in [PRESERVE_UNKNOWN_FIELDS, EMBEDDED_RESOURCE] {
         if is_set(INT_OR_STRING) && is_set(other) {
             let detail = "must be false if x-kubernetes-int-or-string is true";
             errors.invalid(format!("{path}.{other}"), true, detail);
         }
     }
-    if level == Level::Root || is_set(EMBEDDED) {
+    if level == Level::Root || is_set(EMBEDDED_RESOURCE) {
         check_object_fields(field(schema, "properties"), level, path, errors);
     }
     check_pattern(schema, path, errors);
@@ -120,14 +118,14 @@ fn check_node(schema: &Value, level: Level, path: &str, errors: &mut Findings) {
 fn check_type(schema: &Value, kind: &str, level: Level, path: &str, errors: &mut Findings) {
     let is_set = |name: &str| schema.get(name) == Some(&Value::Bool(true));
     let path = format!("{path}.type");
-    if is_set(EMBEDDED) && kind != "object" {
+    if is_set(EMBEDDED_RESOURCE) && kind != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
         if kind.is_empty() {
             errors.required(&path, detail);
         } else {
             errors.invalid(&path, kind, detail);
         }
-    } else if kind.is_empty() && !is_set(INT_OR_STRING) && !is_set(PRESERVE) {
+    } else if kind.is_empty() && !is_set(INT_OR_STRING) && !is_set(PRESERVE_UNKNOWN_FIELDS) {
         errors.required(
             &path,
             match level {
@@ -225,7 +223,10 @@ fn check_nested(schema: &Value, types: Types, level: Level, path: &str, errors: 
     if types != Types::Allowed {
         forbid(&["type"], "must be empty to be structural");
     }
-    forbid(&["nullable", PRESERVE, EMBEDDED, INT_OR_STRING], "must be false to be structural");
+    forbid(
+        &["nullable", PRESERVE_UNKNOWN_FIELDS, EMBEDDED_RESOURCE, INT_OR_STRING],
+        "must be false to be structural",
+    );
     forbid(
         &["default", "x-kubernetes-list-type", "x-kubernetes-map-type"],
         "must be undefined to be structural",
