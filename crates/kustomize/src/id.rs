@@ -1,8 +1,12 @@
 //! What names an object: group, version, kind, name and namespace, with the
 //! texts kustomize prints for them.
+//!
+//! Its own, and not `sternpost_meta::gvk`: whether objects of the kind are told apart by namespaces
+//! belongs to it, any part may be missing, and texts begin with the kind (`Deployment.v1.apps`).
 
 use std::fmt;
 use sternpost_golang::strconv::go_quote;
+use sternpost_meta::gvk::GroupVersion;
 
 /// Where objects are that name no namespace.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
@@ -21,13 +25,8 @@ pub struct Gvk {
 
 impl Gvk {
     pub(crate) fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        GroupVersion::new(&*self.group, &*self.version).to_string()
     }
-}
-
-/// Group and version of an `apiVersion`. Without a `/` all of it is the version.
-pub(crate) fn split_api_version(api_version: &str) -> (&str, &str) {
-    api_version.split_once('/').unwrap_or(("", api_version))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,14 +1,18 @@
 //! Strategic merge as kustomize does it, which is not as the API server does.
 //!
-//! Lists are merged only where the schema says so; `$patch` is the only
-//! directive; nothing else that starts with `$` means anything.
+//! Its own, and not `sternpost_patch::strategic`: it merges YAML, whose quotes stay and are types, elements by
+//! several keys, those of the patch first, and knows no directive but `$patch` (cases
+//! `build-smp/scalar-int-over-quoted`, `ports-two-protocols`, `container-patched-second-moves-first` and
+//! `set-element-order-is-copied`).
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
+use sternpost_schema::topology::Relation;
 use sternpost_yaml::node::{Content, Node, Scalar, Style};
 
 use crate::error::{Error, Result};
-use crate::schema::{FieldSchema, ListOrder, MergedList, Schema, TypeId};
+use crate::schema::{FieldSchema, ListOrder, Schema, TypeId};
 
 const DIRECTIVE: &str = "$patch";
 
@@ -264,13 +268,13 @@ fn merge_sequence(
     patch: Option<&Node>,
     field: &FieldSchema,
 ) -> Result<Option<Node>> {
-    let Some(list) = &field.list else {
+    if let Ok(Relation::Atomic) = field.list {
         return Ok(match patch {
             None => dest,
             Some(patch) if patch.is_null() => None,
             Some(patch) => Some(patch.clone()),
         });
-    };
+    }
     let patch_items = match patch {
         Some(patch) if patch.is_null() => return Ok(None),
         Some(patch) => patch.items(),
@@ -299,11 +303,11 @@ fn merge_sequence(
     }
     let mut merged = dest.or_else(|| {
         let mut list = patch?.clone();
-        match (schema.order, field.list.as_ref()) {
+        match (schema.order, &field.list) {
             (ListOrder::Keep, _) => list.content = Content::Sequence(Vec::new()),
             // Upstream starts from the patch itself. Directives are followed where
             // an element can be found by its keys, and otherwise stay.
-            (ListOrder::Patch, Some(MergedList::Keys(keys))) => {
+            (ListOrder::Patch, Ok(Relation::Map(keys))) => {
                 let found = |item: &&mut Node| !is_empty(&tuple(item, keys));
                 list.items_mut().into_iter().flatten().filter(found).for_each(|item| {
                     item.remove(DIRECTIVE);
@@ -315,13 +319,13 @@ fn merge_sequence(
     });
     let Some(items) = merged.as_mut().and_then(Node::items_mut) else { return Ok(merged) };
     let dest_items = std::mem::take(items);
-    *items = match list {
-        MergedList::Whole => merge_whole(dest_items, patch_items, schema.order)?,
-        MergedList::Keys(keys) => match schema.order {
+    *items = match &field.list {
+        Ok(Relation::Set | Relation::Atomic) => merge_whole(dest_items, patch_items, schema.order)?,
+        Ok(Relation::Map(keys)) => match schema.order {
             ListOrder::Patch => merge_keyed(schema, dest_items, patch_items, keys, field.inner)?,
             ListOrder::Keep => merge_in_place(schema, dest_items, patch_items, keys, field.inner)?,
         },
-        MergedList::Broken(broken) => return Err(broken.error()),
+        Err(broken) => return Err(broken.error()),
     };
     Ok(merged)
 }
@@ -354,7 +358,7 @@ fn merge_in_place(
     schema: &Schema,
     dest: Vec<Node>,
     patch: &[Node],
-    keys: &[String],
+    keys: &[Arc<str>],
     inner: Option<TypeId>,
 ) -> Result<Vec<Node>> {
     let item_schema = FieldSchema { inner, ..FieldSchema::default() };
@@ -397,8 +401,8 @@ fn merge_in_place(
 /// The texts of an element's keys; what is not there is empty.
 type Tuple = Vec<String>;
 
-fn tuple<'k>(item: &Node, keys: impl IntoIterator<Item = &'k String>) -> Tuple {
-    let text = |key: &String| item.get(key).and_then(Node::as_text).unwrap_or_default().to_owned();
+fn tuple<'k>(item: &Node, keys: impl IntoIterator<Item = &'k Arc<str>>) -> Tuple {
+    let text = |key: &Arc<str>| item.get(key).and_then(Node::as_text).unwrap_or_default().to_owned();
     keys.into_iter().map(text).collect()
 }
 
@@ -419,7 +423,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(items: &[Node], keys: &[String]) -> Self {
+    fn of(items: &[Node], keys: &[Arc<str>]) -> Self {
         let tuples: Vec<Tuple> = items.iter().map(|item| tuple(item, keys)).collect();
         let mut by_tuple: HashMap<Tuple, Vec<usize>> = HashMap::new();
         for (at, tuple) in tuples.iter().enumerate() {
@@ -520,7 +524,7 @@ fn merge_keyed(
     schema: &Schema,
     mut dest: Vec<Node>,
     patch: &[Node],
-    keys: &[String],
+    keys: &[Arc<str>],
     inner: Option<TypeId>,
 ) -> Result<Vec<Node>> {
     let (dest_places, patch_places) = (Places::of(&dest, keys), Places::of(patch, keys));
@@ -535,7 +539,7 @@ fn merge_keyed(
     if effective.is_empty() {
         effective = (0..keys.len()).collect();
     }
-    let effective_keys: Vec<String> = effective.iter().filter_map(|at| keys.get(*at).cloned()).collect();
+    let effective_keys: Vec<Arc<str>> = effective.iter().filter_map(|at| keys.get(*at).cloned()).collect();
 
     let mut slots = Slots::default();
     let mut removed = vec![false; dest.len()];

@@ -3,6 +3,12 @@
 //!
 //! One [`Schema`] belongs to one build. The built-in one is decoded once, on
 //! first use, and shared.
+//!
+//! Its own, and not made of `sternpost_schema::topology::Topologies`: kustomize merges a list only where a
+//! patch strategy says so and takes keys only beside one, follows a reference to any place of its document,
+//! and lets what is malformed stop only the merges that come to it (cases
+//! `build-openapi/list-map-keys-without-strategy`, `build-schemas/reference-into-a-definition` and
+//! `build-schemas/strategy-that-is-a-number-elsewhere`).
 
 pub mod document;
 pub(crate) mod openapi;
@@ -13,8 +19,11 @@ pub(crate) mod table;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use sternpost_meta::gvk::GroupVersion;
+use sternpost_schema::topology::Relation;
+
 use crate::error::{Cause, Error, Result};
-use crate::id::{Gvk, split_api_version};
+use crate::id::Gvk;
 use table::{Release, Table};
 
 /// What kustomize says of every version but its own.
@@ -62,14 +71,21 @@ pub(crate) struct Type {
     any: Option<Box<FieldSchema>>,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct FieldSchema {
     /// Of the value, or of the elements of a list.
     pub(crate) inner: Option<TypeId>,
-    pub(crate) list: Option<MergedList>,
+    /// How the elements of a list are told apart by a patch that merges it. One that is atomic is replaced.
+    pub(crate) list: Result<Relation, Broken>,
     /// Why what the schema says of the field cannot be followed. Stops the
     /// merges that come to it, and no other.
     pub(crate) broken: Option<Broken>,
+}
+
+impl Default for FieldSchema {
+    fn default() -> Self {
+        Self { inner: None, list: Ok(Relation::Atomic), broken: None }
+    }
 }
 
 /// A message and its place.
@@ -80,14 +96,6 @@ impl Broken {
     pub(crate) fn error(&self) -> Error {
         (*self.0).clone()
     }
-}
-
-/// How the elements of a merged list are told apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum MergedList {
-    Whole,
-    Keys(Vec<String>),
-    Broken(Broken),
 }
 
 static BUILTIN: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(Table::of(table::DEFAULT).schema()));
@@ -107,7 +115,7 @@ pub(crate) fn builtin_of(version: &str) -> Result<Arc<Schema>> {
 
 impl Schema {
     pub(crate) fn gvk(&self, api_version: &str, kind: &str) -> Gvk {
-        let (group, version) = split_api_version(api_version);
+        let (group, version) = GroupVersion::split(api_version);
         Gvk {
             group: group.to_owned(),
             version: version.to_owned(),

@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use sternpost_meta::gvk::GroupVersion;
 use sternpost_yaml::node::{Content, Node, Scalar};
 
 use crate::build::Accumulated;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::field_spec::Create;
-use crate::id::split_api_version;
 use crate::kustomization::{FieldReference, Var};
 use crate::resources::Resources;
 
@@ -57,7 +57,7 @@ fn defaulted(mut var: Var) -> Var {
         DEFAULT_FIELD.clone_into(&mut var.fieldref.field_path);
     }
     if !var.objref.api_version.is_empty() {
-        let (group, version) = split_api_version(&var.objref.api_version);
+        let (group, version) = GroupVersion::split(&var.objref.api_version);
         (var.objref.group, var.objref.version) = (group.to_owned(), version.to_owned());
         var.objref.api_version.clear();
     }

@@ -186,6 +186,34 @@ fn a_merged_document_says_what_its_parts_do() {
     assert_eq!(explicit.matches("namespace: prod").count(), 1, "Rollouts have no namespaces: {explicit}");
 }
 
+/// Neither is in the v2 document of a server.
+#[test]
+fn lists_of_several_keys_and_beside_unknown_fields_are_merged() {
+    let definition = "spec:
+  group: x.io
+  names: {kind: Widget}
+  versions:
+  - name: v1
+    schema:
+      openAPIV3Schema:
+        properties:
+          spec:
+            x-kubernetes-preserve-unknown-fields: true
+            properties:
+              ports: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [port, protocol], items: {type: object}}
+";
+    let widget = |ports: &str| {
+        format!("apiVersion: x.io/v1\nkind: Widget\nmetadata: {{name: w}}\nspec: {{ports: {ports}}}\n")
+    };
+    let base = widget("[{port: 1, protocol: TCP, v: a}, {port: 1, protocol: UDP, v: b}]");
+    let patch = widget("[{port: 1, protocol: UDP, v: c}]");
+    let files = [("a.yaml", &*base), ("p.yaml", &*patch), ("crd.yaml", definition)];
+    let kustomization = "resources: [a.yaml]\npatches: [{path: p.yaml}]\nopenapi: {schemas: crd.yaml}\n";
+    let yaml = built(kustomization, &files, SchemaOptions::default());
+    let kept = |text: &str| yaml.contains(text);
+    assert!(kept("v: a") && kept("v: c") && !kept("v: b"), "{yaml}");
+}
+
 #[test]
 fn references_find_definitions_of_other_files_and_built_in_ones() {
     let own = r##"{"definitions": {"x.Rollout": {

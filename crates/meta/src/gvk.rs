@@ -28,10 +28,13 @@ impl GroupVersion {
 
     /// Reads an `apiVersion`: `v1` or `apps/v1`.
     pub fn parse(api_version: &str) -> Self {
-        match api_version.split_once('/') {
-            Some((group, version)) => Self::new(group, version),
-            None => Self::new("", api_version),
-        }
+        let (group, version) = Self::split(api_version);
+        Self::new(group, version)
+    }
+
+    /// Group and version of an `apiVersion`: without a slash all of it is the version.
+    pub fn split(api_version: &str) -> (&str, &str) {
+        api_version.split_once('/').unwrap_or(("", api_version))
     }
 
     /// Reads the `apiVersion` that somebody wrote: nothing and a mere slash are no version, and

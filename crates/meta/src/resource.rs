@@ -37,6 +37,17 @@ impl Resource {
     }
 }
 
+/// What the resource of a kind is probably called: upstream's `UnsafeGuessKindToResource`.
+pub fn guess_plural(kind: &str) -> String {
+    let singular = kind.to_lowercase();
+    match (singular.strip_suffix('y'), singular.ends_with('s')) {
+        _ if singular.ends_with("endpoints") => singular,
+        (Some(stem), _) => format!("{stem}ies"),
+        (None, true) => format!("{singular}es"),
+        (None, false) => format!("{singular}s"),
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subresource {
     pub name: Arc<str>,
@@ -107,4 +118,23 @@ pub struct Version {
     pub name: Arc<str>,
     /// Sorted by plural.
     pub resources: Vec<Arc<Resource>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plurals_are_guessed_as_upstream_does() {
+        for (kind, plural) in [
+            ("Pod", "pods"),
+            ("Endpoints", "endpoints"),
+            ("SubEndpoints", "subendpoints"),
+            ("Ingress", "ingresses"),
+            ("NetworkPolicy", "networkpolicies"),
+            ("Yy", "yies"),
+        ] {
+            assert_eq!(guess_plural(kind), plural);
+        }
+    }
 }

@@ -102,7 +102,7 @@ impl<'d> Walk<'d> {
         }
         if let (Some(kind), Some(version)) = (text(REFERENCE_KIND), text(REFERENCE_VERSION)) {
             let key = text(REFERENCE_NAME_KEY).unwrap_or("name");
-            let (group, version) = crate::id::split_api_version(version);
+            let (group, version) = sternpost_meta::gvk::GroupVersion::split(version);
             self.tables.name_reference.push(NameReference {
                 target: GvkPattern {
                     group: group.to_owned(),

@@ -2,6 +2,7 @@
 //! and after are compared.
 
 use serde_json::{Value, json};
+use sternpost_meta::gvk::GroupVersion;
 use sternpost_yaml::node::{Content, Node};
 
 use super::file::{self, Fields, File};
@@ -10,7 +11,6 @@ use crate::command::flags::Words;
 use crate::command::{Context, Fault, Outcome};
 use crate::documents;
 use crate::files::{self, Entry};
-use crate::id::split_api_version;
 use crate::loader::FILE_NAMES;
 
 const FIXED: &str = "
@@ -136,7 +136,7 @@ fn files_of(context: &Context<'_>, base: &str) -> Vec<Source> {
 
 fn source_of(var: &Value) -> Value {
     let object = var.get("objref").cloned().unwrap_or_default();
-    let (group, version) = split_api_version(text_of(&object, "apiVersion"));
+    let (group, version) = GroupVersion::split(text_of(&object, "apiVersion"));
     let or = |field: &str, other: &str| match text_of(&object, field) {
         "" => Value::from(other),
         text => text.into(),
@@ -202,7 +202,7 @@ fn selector_of(node: &Node) -> Value {
         found.and_then(Node::as_text).unwrap_or_default().to_owned()
     };
     let api_version = text(&["apiVersion"]);
-    let (group, version) = split_api_version(&api_version);
+    let (group, version) = GroupVersion::split(&api_version);
     json!({
         "group": group,
         "version": version,

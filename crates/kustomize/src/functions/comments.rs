@@ -1,10 +1,11 @@
 //! What a function loses of an object and should not: comments and the order
 //! of fields.
 
+use sternpost_schema::topology::Relation;
 use sternpost_yaml::commented::{Content, Document, Entry, Node};
 
 use crate::cfg::package::{kind_of as kind, wrong_kind};
-use crate::schema::{self, MergedList, Schema, TypeId};
+use crate::schema::{self, Schema, TypeId};
 
 /// Gives `to` the comments of `from` where it has none, and its fields the
 /// order they have there; new fields go last.
@@ -38,8 +39,8 @@ fn nodes(schema: &Schema, held: Option<TypeId>, from: &Node, to: &mut Node) -> R
         let inner = known.and_then(|known| known.inner);
         match (&source.value.content, &mut field.value.content) {
             (Content::Sequence(sources), Content::Sequence(items)) => {
-                let keys = match known.and_then(|known| known.list.as_ref()) {
-                    Some(MergedList::Keys(keys)) => keys.first().map(String::as_str),
+                let keys = match known.map(|known| &known.list) {
+                    Some(Ok(Relation::Map(keys))) => keys.first().map(|key| &**key),
                     _ => None,
                 };
                 list(schema, inner, sources, items, keys)?;

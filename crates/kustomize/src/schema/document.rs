@@ -7,20 +7,28 @@
 //! only what tells the scope of a kind is kept. Of two definitions with one
 //! name, and of two that describe one kind, the later counts; files count
 //! before what is built in.
+//!
+//! Its own, and not what `sternpost_openapi` makes of definitions: the v2 document of a server
+//! leaves out lists of several keys and properties beside unknown ones, by which patches merge here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use sternpost_meta::{gvk::GroupVersion, resource::guess_plural};
+use sternpost_schema::extension::{
+    GROUP_VERSION_KIND, LIST_MAP_KEYS, LIST_TYPE, PATCH_MERGE_KEY, PATCH_STRATEGY,
+};
+use sternpost_schema::topology::Relation;
 
-use super::openapi::{GVK, MAP_KEYS, MERGE_KEY, STRATEGY, kinds};
+use super::NOT_BUILT_IN;
+use super::openapi::kinds;
 use super::place::{self, Path, Step};
 use super::shape::{self, Misshape};
 use super::table::{self, Field, Release, Table, definition_name};
-use super::{MergedList, NOT_BUILT_IN};
 use crate::documents;
 use crate::error::{Error, Result};
 
-const LIST_TYPE: &str = "x-kubernetes-list-type";
 const DEFINITIONS: &str = "#/definitions/";
 const COMPONENTS: &str = "#/components/schemas/";
 const OBJECT_META: &str = "meta.v1.ObjectMeta";
@@ -210,7 +218,9 @@ impl<'s> Collected<'s> {
             self.insert(name.clone(), schema, origin, conflicts)?;
         }
         for (path, item) in value.get("paths").and_then(Value::as_object).into_iter().flatten() {
-            if let Some(gvk) = item.get("get").and_then(|get| get.get(GVK)).filter(|gvk| gvk.is_object()) {
+            if let Some(gvk) =
+                item.get("get").and_then(|get| get.get(GROUP_VERSION_KIND)).filter(|gvk| gvk.is_object())
+            {
                 self.paths.insert(path.clone(), scope_path(gvk));
             }
         }
@@ -259,7 +269,8 @@ impl<'s> Collected<'s> {
             let holder = self.kinds.insert(kind.clone(), name.clone()).filter(|holder| *holder != name);
             let holder = holder.and_then(|holder| self.definitions.get_mut(&holder));
             // Which of two kustomize goes by is left to chance.
-            let listed = holder.and_then(|held| held.schema.get_mut(GVK)).and_then(Value::as_array_mut);
+            let listed =
+                holder.and_then(|held| held.schema.get_mut(GROUP_VERSION_KIND)).and_then(Value::as_array_mut);
             if let Some(listed) = listed {
                 listed.retain(|gvk| !kinds(std::slice::from_ref(gvk)).contains(&kind));
             }
@@ -273,7 +284,7 @@ impl<'s> Collected<'s> {
             self.add_builtin_type(table, name);
         }
         for kind in &table.kinds {
-            let (group, version) = kind.api_version.split_once('/').unwrap_or(("", kind.api_version));
+            let (group, version) = GroupVersion::split(kind.api_version);
             let gvk = json!({ "group": group, "version": version, "kind": kind.kind });
             let key = (kind.api_version.to_owned(), kind.kind.to_owned());
             if self.kinds.contains_key(&key) {
@@ -281,14 +292,14 @@ impl<'s> Collected<'s> {
             }
             // Kinds that are not known are namespaced anyway.
             if kind.cluster_scoped {
-                let path = resource_path(group, version, &plural(kind.kind), true);
+                let path = resource_path(group, version, &guess_plural(kind.kind), true);
                 self.paths.entry(path).or_insert_with(|| scope_path(&gvk));
             }
             let root = kind.root.map(definition_name);
             let held =
                 root.and_then(|root| self.definitions.get_mut(&root)).filter(|held| held.origin.is_none());
             if let Some(fields) = held.and_then(|held| held.schema.as_object_mut()) {
-                let listed = fields.entry(GVK).or_insert_with(|| json!([]));
+                let listed = fields.entry(GROUP_VERSION_KIND).or_insert_with(|| json!([]));
                 listed.as_array_mut().into_iter().for_each(|listed| listed.push(gvk.clone()));
             }
         }
@@ -366,7 +377,7 @@ impl<'s> Collected<'s> {
 }
 
 fn definition_kinds(schema: &Value) -> Vec<(String, String)> {
-    kinds(schema.get(GVK).and_then(Value::as_array).map_or(&[], Vec::as_slice))
+    kinds(schema.get(GROUP_VERSION_KIND).and_then(Value::as_array).map_or(&[], Vec::as_slice))
 }
 
 /// What a version of a custom resource is called, its schema, the path that
@@ -391,7 +402,7 @@ fn custom(definition: &Value, path: &Path) -> Result<Vec<Custom>, Misshape> {
         }
     };
     let (group, kind) = (text(&["spec", "group"])?, text(&["spec", "names", "kind"])?);
-    let plural = text(&["spec", "names", "plural"]).map_or_else(|_| plural(kind), str::to_owned);
+    let plural = text(&["spec", "names", "plural"]).map_or_else(|_| guess_plural(kind), str::to_owned);
     let cluster_scoped = text(&["spec", "scope"]) == Ok("Cluster");
     let spec = definition.get("spec").unwrap_or(&Value::Null);
     let own = json!([{ "name": spec.get("version") }]);
@@ -437,7 +448,7 @@ fn custom(definition: &Value, path: &Path) -> Result<Vec<Custom>, Misshape> {
                 properties.insert("metadata".to_owned(), json!({ "$ref": reference }));
             }
             fields.entry("type").or_insert_with(|| "object".into());
-            fields.insert(GVK.to_owned(), json!([gvk]));
+            fields.insert(GROUP_VERSION_KIND.to_owned(), json!([gvk]));
         }
         let mut path = Map::new();
         path.insert(resource_path(group, version_name, &plural, cluster_scoped), scope_path(&gvk));
@@ -448,47 +459,39 @@ fn custom(definition: &Value, path: &Path) -> Result<Vec<Custom>, Misshape> {
 }
 
 fn resource_path(group: &str, version: &str, plural: &str, cluster_scoped: bool) -> String {
-    let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    let root = GroupVersion::new(group, version).path();
     let namespaces = if cluster_scoped { "" } else { "/namespaces/{namespace}" };
-    format!("{root}{namespaces}/{plural}")
+    format!("/{root}{namespaces}/{plural}")
 }
 
 fn scope_path(gvk: &Value) -> Value {
-    json!({ "get": { "responses": { "200": { "description": "OK" } }, GVK: gvk } })
-}
-
-/// As the resources of all built-in kinds are called.
-fn plural(kind: &str) -> String {
-    let name = kind.to_lowercase();
-    match name.strip_suffix('y') {
-        _ if name.ends_with("endpoints") => name,
-        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
-        _ if name.ends_with('s') => format!("{name}es"),
-        _ => format!("{name}s"),
-    }
+    json!({ "get": { "responses": { "200": { "description": "OK" } }, GROUP_VERSION_KIND: gvk } })
 }
 
 fn builtin_field(field: &Field) -> Value {
     let reference =
         field.inner.map(|inner| json!({ "$ref": format!("{DEFINITIONS}{}", definition_name(inner)) }));
-    let Some(list) = &field.list else { return reference.unwrap_or_else(|| json!({ "type": "object" })) };
-    let of = if *list == MergedList::Whole { "string" } else { "object" };
+    let of = match &field.list {
+        Relation::Atomic => return reference.unwrap_or_else(|| json!({ "type": "object" })),
+        Relation::Set => "string",
+        Relation::Map(_) => "object",
+    };
     let mut property =
         json!({ "type": "array", "items": reference.unwrap_or_else(|| json!({ "type": of })) });
     if let Some(fields) = property.as_object_mut() {
-        set_strategy(fields, list);
+        set_strategy(fields, &field.list);
     }
     property
 }
 
-fn set_strategy(fields: &mut Map<String, Value>, list: &MergedList) {
-    fields.insert(STRATEGY.to_owned(), "merge".into());
-    let MergedList::Keys(keys) = list else { return };
+fn set_strategy(fields: &mut Map<String, Value>, list: &Relation) {
+    fields.insert(PATCH_STRATEGY.to_owned(), "merge".into());
+    let Relation::Map(keys) = list else { return };
     if let Some(first) = keys.first() {
-        fields.insert(MERGE_KEY.to_owned(), first.as_str().into());
+        fields.insert(PATCH_MERGE_KEY.to_owned(), (**first).into());
     }
     if keys.len() > 1 {
-        fields.insert(MAP_KEYS.to_owned(), json!(keys));
+        fields.insert(LIST_MAP_KEYS.to_owned(), keys.iter().map(|key| &**key).collect());
     }
 }
 
@@ -519,7 +522,7 @@ fn lower(schema: &mut Value) {
     if fields.get("discriminator").is_some_and(Value::is_object) {
         fields.remove("discriminator");
     }
-    if !fields.contains_key(STRATEGY)
+    if !fields.contains_key(PATCH_STRATEGY)
         && let Some(list) = list_of_type(fields)
     {
         set_strategy(fields, &list);
@@ -535,21 +538,21 @@ fn lower(schema: &mut Value) {
 }
 
 /// What a list type that kustomize ignores comes to.
-fn list_of_type(fields: &Map<String, Value>) -> Option<MergedList> {
+fn list_of_type(fields: &Map<String, Value>) -> Option<Relation> {
     match fields.get(LIST_TYPE)?.as_str()? {
         "map" => {
-            let keys: Vec<String> = fields
-                .get(MAP_KEYS)?
+            let keys: Vec<Arc<str>> = fields
+                .get(LIST_MAP_KEYS)?
                 .as_array()?
                 .iter()
-                .filter_map(|key| key.as_str().filter(|key| !key.is_empty()).map(str::to_owned))
+                .filter_map(|key| key.as_str().filter(|key| !key.is_empty()).map(Arc::from))
                 .collect();
-            (!keys.is_empty()).then_some(MergedList::Keys(keys))
+            (!keys.is_empty()).then_some(Relation::Map(keys))
         }
         // Only values can be told apart as a whole.
         "set" => {
             let of = fields.get("items")?.get("type")?.as_str()?;
-            ["string", "integer", "number", "boolean"].contains(&of).then_some(MergedList::Whole)
+            ["string", "integer", "number", "boolean"].contains(&of).then_some(Relation::Set)
         }
         _ => None,
     }
@@ -567,28 +570,25 @@ fn mark_lists(schema: &mut Value, table: &Table, of: &str) {
     for field in table.types.get(of).into_iter().flatten() {
         let property = schema.get_mut("properties").and_then(|properties| properties.get_mut(field.name));
         let Some(property) = property else { continue };
-        if let (Some(list), Some(fields)) = (&field.list, property.as_object_mut()) {
+        let merges = field.list != Relation::Atomic;
+        if let Some(fields) = property.as_object_mut().filter(|_| merges) {
             let has = |name: &str| fields.contains_key(name);
-            let silent = has("items") && !has(STRATEGY) && !has(LIST_TYPE);
-            if silent && has_keys(fields, list) {
-                set_strategy(fields, list);
+            let silent = has("items") && !has(PATCH_STRATEGY) && !has(LIST_TYPE);
+            if silent && has_keys(fields, &field.list) {
+                set_strategy(fields, &field.list);
             }
         }
         let Some(inner) = field.inner else { continue };
-        match field.list {
-            Some(_) => {
-                property.get_mut("items").into_iter().for_each(|items| mark_lists(items, table, inner));
-            }
-            None => mark_lists(property, table, inner),
-        }
+        let held = if merges { property.get_mut("items") } else { Some(property) };
+        held.into_iter().for_each(|held| mark_lists(held, table, inner));
     }
 }
 
 /// Elements that cannot have the keys are not those of the built-in type.
-fn has_keys(fields: &Map<String, Value>, list: &MergedList) -> bool {
-    let MergedList::Keys(keys) = list else { return true };
+fn has_keys(fields: &Map<String, Value>, list: &Relation) -> bool {
+    let Relation::Map(keys) = list else { return true };
     let known = fields.get("items").and_then(|items| items.get("properties"));
-    known.is_none_or(|known| keys.iter().all(|key| known.get(key).is_some()))
+    known.is_none_or(|known| keys.iter().all(|key| known.get(&**key).is_some()))
 }
 
 fn references<'v>(schema: &'v Value, found: &mut BTreeSet<&'v str>) {

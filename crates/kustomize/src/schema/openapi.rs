@@ -6,11 +6,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use sternpost_meta::gvk::GroupVersion;
+use sternpost_patch::json_patch::unescape;
+use sternpost_schema::extension::{GROUP_VERSION_KIND, LIST_MAP_KEYS, PATCH_MERGE_KEY, PATCH_STRATEGY};
+use sternpost_schema::topology::{PatchStrategy, Relation};
 
 use super::document::{self, Source};
 use super::place::{self, Path, Step};
 use super::table::Release;
-use super::{Broken, FieldSchema, ListOrder, MergedList, NOT_BUILT_IN, Schema, TypeId, shape};
+use super::{Broken, FieldSchema, ListOrder, NOT_BUILT_IN, Schema, TypeId, shape};
 use crate::error::{Error, Result};
 use crate::kustomization::TextMap;
 use crate::loader::Loader;
@@ -18,10 +22,6 @@ use crate::loader::Loader;
 /// What kustomize calls the only version that it has built in.
 const BUILTIN_VERSION: &str = "v1.21.2";
 
-pub(super) const GVK: &str = "x-kubernetes-group-version-kind";
-pub(super) const STRATEGY: &str = "x-kubernetes-patch-strategy";
-pub(super) const MERGE_KEY: &str = "x-kubernetes-patch-merge-key";
-pub(super) const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 const NAMESPACED: &str = "namespaces/{namespace}";
 
 /// The fields of `openapi` that kustomize does not have, and so ignores:
@@ -150,7 +150,8 @@ fn add_document(schema: &mut Schema, document: &Value, places: &dyn Fn(&[Step]) 
     let start = Way::root().to("definitions");
     let mut roots = Vec::new();
     for (name, definition) in definitions {
-        let kinds = kinds(definition.get(GVK).and_then(Value::as_array).map_or(&[], Vec::as_slice));
+        let kinds =
+            kinds(definition.get(GROUP_VERSION_KIND).and_then(Value::as_array).map_or(&[], Vec::as_slice));
         if !kinds.is_empty() {
             let root = reader.field(definition, &start.to(name)).inner;
             roots.extend(kinds.into_iter().map(|(api_version, kind)| (api_version, kind, root)));
@@ -315,31 +316,29 @@ impl<'d> Reader<'d, '_> {
     }
 
     /// Keys count only beside a strategy that merges.
-    fn merged_list(&self, property: &'d Value, way: &Way<'d>) -> Option<MergedList> {
+    fn merged_list(&self, property: &'d Value, way: &Way<'d>) -> Result<Relation, Broken> {
         let wrong = |name: &'static str, value: &Value, expected: &str| {
             let problem = format!("expected {expected}, found {}", shape::found(value));
-            MergedList::Broken(self.broken(&way.to(name), &problem))
+            Err(self.broken(&way.to(name), &problem))
         };
-        let strategy = match property.get(STRATEGY)? {
-            Value::String(strategy) => strategy,
-            other => return Some(wrong(STRATEGY, other, "a text")),
-        };
-        if !strategy.split(',').any(|strategy| strategy == "merge") {
-            return None;
+        match property.get(PATCH_STRATEGY) {
+            Some(Value::String(strategy)) if PatchStrategy::parse(strategy).merge => {}
+            Some(Value::String(_)) | None => return Ok(Relation::Atomic),
+            Some(other) => return wrong(PATCH_STRATEGY, other, "a text"),
         }
         if let Some(items) = property.get("items").filter(|items| !items.is_object() && !items.is_null()) {
-            return Some(wrong("items", items, "an object"));
+            return wrong("items", items, "an object");
         }
-        let keys = match (property.get(MAP_KEYS), property.get(MERGE_KEY)) {
+        let keys = match (property.get(LIST_MAP_KEYS), property.get(PATCH_MERGE_KEY)) {
             (Some(Value::Array(keys)), _) if keys.iter().all(Value::is_string) => {
-                keys.iter().filter_map(|key| key.as_str().map(str::to_owned)).collect()
+                keys.iter().filter_map(Value::as_str).map(Arc::from).collect()
             }
-            (Some(other), _) => return Some(wrong(MAP_KEYS, other, "a list of texts")),
-            (None, Some(Value::String(key))) if !key.is_empty() => vec![key.clone()],
+            (Some(other), _) => return wrong(LIST_MAP_KEYS, other, "a list of texts"),
+            (None, Some(Value::String(key))) if !key.is_empty() => vec![Arc::from(key.as_str())],
             (None, None | Some(Value::String(_))) => Vec::new(),
-            (None, Some(other)) => return Some(wrong(MERGE_KEY, other, "a text")),
+            (None, Some(other)) => return wrong(PATCH_MERGE_KEY, other, "a text"),
         };
-        Some(if keys.is_empty() { MergedList::Whole } else { MergedList::Keys(keys) })
+        Ok(if keys.is_empty() { Relation::Set } else { Relation::Map(keys) })
     }
 }
 
@@ -362,16 +361,14 @@ fn unescaped(step: &str) -> String {
             _ => bytes.push(byte),
         }
     }
-    String::from_utf8_lossy(&bytes).replace("~1", "/").replace("~0", "~")
+    unescape(&String::from_utf8_lossy(&bytes)).into_owned()
 }
 
 /// Api version and kind of each.
 pub(super) fn kinds(listed: &[Value]) -> Vec<(String, String)> {
     let kind = |gvk: &Value| {
         let part = |name: &str| gvk.get(name).and_then(Value::as_str).unwrap_or_default();
-        let (group, version) = (part("group"), part("version"));
-        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        (api_version, part("kind").to_owned())
+        (GroupVersion::new(part("group"), part("version")).to_string(), part("kind").to_owned())
     };
     listed.iter().filter(|gvk| gvk.is_object()).map(kind).collect()
 }
@@ -380,7 +377,7 @@ pub(super) fn kinds(listed: &[Value]) -> Vec<(String, String)> {
 fn namespaced_kinds(document: &Value) -> HashMap<(String, String), bool> {
     let mut found = HashMap::new();
     for (path, item) in document.get("paths").and_then(Value::as_object).into_iter().flatten() {
-        let gvk = item.get("get").and_then(|get| get.get(GVK));
+        let gvk = item.get("get").and_then(|get| get.get(GROUP_VERSION_KIND));
         for kind in kinds(gvk.map_or(&[], std::slice::from_ref)) {
             *found.entry(kind).or_insert(false) |= path.contains(NAMESPACED);
         }

@@ -3,6 +3,10 @@
 //!
 //! What no reader of schemas looks into (examples, defaults, `xml`, extensions)
 //! may be anything; `null` may stand anywhere.
+//!
+//! Its own, and not `sternpost_schema::read`, which refuses documents that kustomize builds with: a type
+//! that is a list, a definition that is null, a reference to another document (cases
+//! `build-schemas/type-that-is-a-list`, `definition-that-is-null`, `reference-with-another-document`).
 
 use serde_json::{Map, Value};
 

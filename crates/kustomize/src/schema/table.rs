@@ -1,9 +1,14 @@
 //! `facts/schema`: what the releases of Kubernetes say of their own types, one
 //! table for all of them.
+//!
+//! Its own beside the catalogue of `sternpost_builtin`, which has one release and the kinds that are served; a
+//! test compares them where both have something to say.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{FieldSchema, MergedList, Schema, TypeId};
+use sternpost_schema::topology::Relation;
+
+use super::{FieldSchema, Schema, TypeId};
 
 const FACTS: &str = include_str!("../../facts/schema");
 
@@ -65,7 +70,7 @@ pub(crate) struct Kind {
 pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) inner: Option<&'static str>,
-    pub(crate) list: Option<MergedList>,
+    pub(crate) list: Relation,
 }
 
 impl Table {
@@ -92,10 +97,11 @@ impl Table {
                 }),
                 ["type", name] => current = name,
                 [name, inner, keys @ ..] if line.starts_with(' ') => {
-                    let list = keys.first().map(|keys| match *keys {
-                        "=" => MergedList::Whole,
-                        keys => MergedList::Keys(keys.split(',').map(str::to_owned).collect()),
-                    });
+                    let list = match keys.first() {
+                        None => Relation::Atomic,
+                        Some(&"=") => Relation::Set,
+                        Some(keys) => Relation::Map(keys.split(',').map(Into::into).collect()),
+                    };
                     table.types.entry(current).or_default().push(Field { name, inner: named(inner), list });
                 }
                 _ => {}
@@ -125,7 +131,7 @@ impl Table {
         for (name, fields) in &self.types {
             let Some(to) = id(Some(name)) else { continue };
             for field in fields {
-                let held = FieldSchema { inner: id(field.inner), list: field.list.clone(), broken: None };
+                let held = FieldSchema { inner: id(field.inner), list: Ok(field.list.clone()), broken: None };
                 schema.add_field(to, field.name, held);
             }
         }
@@ -161,6 +167,13 @@ fn holds(range: &str, release: Release) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use serde_json::Value;
+    use sternpost_meta::resource::{Scope, Verb};
+    use sternpost_schema::extension::{LIST_MAP_KEYS, PATCH_MERGE_KEY, PATCH_STRATEGY};
+    use sternpost_schema::topology::PatchStrategy;
+
     use super::*;
 
     fn all() -> impl Iterator<Item = Release> {
@@ -202,6 +215,69 @@ mod tests {
                 assert!(table.types.contains_key(root), "{release} {root}");
             }
         }
+    }
+
+    #[test]
+    fn the_latest_release_is_as_the_catalogue_has_it() {
+        assert_eq!(Release::LATEST.to_string(), sternpost_builtin::KUBERNETES_VERSION);
+        let table = Table::of(Release::LATEST);
+        let versions = sternpost_builtin::groups().iter().flat_map(|group| &group.versions);
+        let resources: Vec<_> = versions.flat_map(|version| &version.resources).collect();
+        assert!(resources.len() > 50);
+        for resource in &resources {
+            let api_version = resource.gv.to_string();
+            let same = |kind: &&Kind| kind.api_version == api_version && *kind.kind == *resource.kind;
+            let known = table.kinds.iter().find(same).unwrap_or_else(|| panic!("{resource:?} is missing"));
+            // Scopes are told by paths that are read from: reviews have none.
+            let cluster_scoped = resource.scope == Scope::Cluster && resource.allows(Verb::Get);
+            assert_eq!(known.cluster_scoped, cluster_scoped, "{}", resource.kind);
+        }
+        let types: BTreeMap<String, &Vec<Field>> =
+            table.types.iter().map(|(name, fields)| (definition_name(name), fields)).collect();
+        let roots =
+            resources.iter().filter_map(|resource| sternpost_builtin::definition_name(&resource.gvk()));
+        let mut open: Vec<Arc<str>> = roots.collect();
+        let (mut seen, mut compared) = (BTreeSet::new(), 0);
+        while let Some(name) = open.pop() {
+            let Some(definition) = sternpost_builtin::definition(&name) else { continue };
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            let mut expected: BTreeMap<&str, Relation> = BTreeMap::new();
+            for (field, property) in &definition.properties {
+                let list = merged_by(property);
+                // Nothing is merged inside a list that is replaced.
+                let inner = match &property.items {
+                    Some(items) => Some(&**items).filter(|_| list != Relation::Atomic),
+                    None => Some(property),
+                };
+                open.extend(inner.and_then(|inner| inner.reference.clone()));
+                if list != Relation::Atomic {
+                    expected.insert(field, list);
+                }
+            }
+            let fields = types.get(&*name).into_iter().copied().flatten();
+            let found: BTreeMap<&str, Relation> = fields
+                .filter(|field| field.list != Relation::Atomic)
+                .map(|field| (field.name, field.list.clone()))
+                .collect();
+            assert_eq!(found, expected, "{name}");
+            compared += found.len();
+        }
+        assert!(compared > 50, "{compared}");
+    }
+
+    /// As kustomize reads it: keys count beside a strategy alone.
+    fn merged_by(property: &sternpost_schema::Schema) -> Relation {
+        let text = |name: &str| property.rest.get(name).and_then(Value::as_str);
+        if !text(PATCH_STRATEGY).is_some_and(|strategy| PatchStrategy::parse(strategy).merge) {
+            return Relation::Atomic;
+        }
+        let keys = property.rest.get(LIST_MAP_KEYS).and_then(Value::as_array);
+        let keys = keys.map(|keys| keys.iter().filter_map(Value::as_str).map(Into::into).collect());
+        let keys: Vec<_> =
+            keys.unwrap_or_else(|| text(PATCH_MERGE_KEY).map(Into::into).into_iter().collect());
+        if keys.is_empty() { Relation::Set } else { Relation::Map(keys) }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use sternpost_meta::{
     gvk::{GroupVersion, GroupVersionKind, compare_versions},
-    resource::Resource,
+    resource::{Resource, guess_plural},
 };
 use sternpost_schema::{Schema, read::ReadError};
 
@@ -131,7 +131,7 @@ impl Sources {
                 && is_object(schema)
             {
                 let definitions = super::Definitions::Document(schemas.clone());
-                let names = guessed_names(gvk.group_version(), &gvk.kind, &plural_of(&gvk.kind));
+                let names = guessed_names(gvk.group_version(), &gvk.kind, &guess_plural(&gvk.kind));
                 found.push((names, Subject { gvk, schema: schema.clone(), definitions }));
             }
         }
@@ -215,15 +215,4 @@ fn kind_of(item: &PathItem) -> Option<GroupVersionKind> {
 
 fn is_object(schema: &Schema) -> bool {
     !schema.properties.is_empty()
-}
-
-/// As kubectl guesses.
-fn plural_of(kind: &str) -> String {
-    let singular = kind.to_lowercase();
-    match singular.as_bytes().last() {
-        _ if singular == "endpoints" => singular,
-        Some(b's') => singular + "es",
-        Some(b'y') => singular.trim_end_matches('y').to_owned() + "ies",
-        _ => singular + "s",
-    }
 }
