@@ -1,11 +1,13 @@
 //! `openapi`: a Swagger 2.0 document that takes the place of the built-in
 //! schema, as with kustomize, or documents of any kind that are merged with it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use sternpost_golang::url::{self, Url};
 use sternpost_meta::gvk::GroupVersion;
 use sternpost_patch::json_patch::unescape;
 use sternpost_schema::extension::{GROUP_VERSION_KIND, LIST_MAP_KEYS, PATCH_MERGE_KEY, PATCH_STRATEGY};
@@ -289,12 +291,12 @@ impl<'d> Reader<'d, '_> {
             };
             // What is before the mark would be another document; upstream
             // looks into this one all the same.
-            let Some((_, fragment)) = reference.split_once('#') else { return Followed::Nowhere };
-            let steps: Vec<String> = fragment.split('/').skip(1).map(unescaped).collect();
+            let Ok(Url { fragment, .. }) = url::parse(reference) else { return Followed::Nowhere };
+            let steps: Vec<Cow<'_, str>> = fragment.split('/').skip(1).map(unescape).collect();
             let target =
                 steps.iter().try_fold((self.document, Way::root()), |(held, way), step| match held {
                     Value::Object(fields) => {
-                        let (step, value) = fields.get_key_value(step)?;
+                        let (step, value) = fields.get_key_value(&**step)?;
                         Some((value, way.to(step)))
                     }
                     _ => None,
@@ -340,28 +342,6 @@ impl<'d> Reader<'d, '_> {
         };
         Ok(if keys.is_empty() { Relation::Set } else { Relation::Map(keys) })
     }
-}
-
-/// A step of a JSON pointer in an address.
-fn unescaped(step: &str) -> String {
-    let mut bytes = Vec::with_capacity(step.len());
-    let mut rest = step.bytes();
-    while let Some(byte) = rest.next() {
-        let escaped = || {
-            let mut ahead = rest.clone();
-            let mut digit = || char::from(ahead.next()?).to_digit(16);
-            let value = digit()? * 16 + digit()?;
-            Some((u8::try_from(value).ok()?, ahead))
-        };
-        match (byte, escaped()) {
-            (b'%', Some((value, ahead))) => {
-                bytes.push(value);
-                rest = ahead;
-            }
-            _ => bytes.push(byte),
-        }
-    }
-    unescape(&String::from_utf8_lossy(&bytes)).into_owned()
 }
 
 /// Api version and kind of each.

@@ -271,17 +271,15 @@ impl Checker {
 }
 
 /// Why a text cannot be the address in `$ref`.
-fn unusable(text: &str) -> Option<&'static str> {
-    if text.chars().any(|char| char.is_ascii_control()) {
-        return Some("it has a control character");
-    }
-    let mut parts = text.split('%');
-    parts.next();
-    let escape = |part: &str| {
-        let digits: Vec<char> = part.chars().take(2).collect();
-        digits.len() == 2 && digits.iter().all(char::is_ascii_hexdigit)
-    };
-    (!parts.all(escape)).then_some("`%` is not followed by two hexadecimal digits")
+fn unusable(text: &str) -> Option<String> {
+    let error = sternpost_golang::url::parse(text).err()?;
+    Some(if error.contains("invalid URL escape") {
+        "`%` is not followed by two hexadecimal digits".to_owned()
+    } else if error.contains("invalid control character") {
+        "it has a control character".to_owned()
+    } else {
+        error
+    })
 }
 
 fn expected(shape: Shape) -> &'static str {
