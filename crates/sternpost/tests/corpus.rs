@@ -12,31 +12,31 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap},
     fs,
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitCode, Stdio},
-    sync::Arc,
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use hyper::{body::Bytes, client::conn};
+use hyper::{
+    body::Bytes,
+    client::conn::http1::{self, SendRequest},
+};
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use sternpost_testkit::recorded::Suite;
-use tokio::net::TcpStream;
-use tokio_rustls::{
-    TlsConnector,
-    rustls::{
-        ClientConfig, RootCertStore,
-        pki_types::{CertificateDer, ServerName, pem::PemObject},
-    },
+use sternpost_testkit::{
+    process::{self, Place, Process},
+    recorded::Suite,
+    tls::{self, HTTP_1},
 };
+use tokio::sync::Mutex;
+use tokio_rustls::TlsConnector;
 
 /// The headers that are compared.
 const HEADERS: [&str; 5] = ["allow", "content-type", "location", "retry-after", "warning"];
@@ -61,7 +61,8 @@ fn main() -> ExitCode {
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
         .collect();
-    scenarios.sort();
+    // The longest first, so that none is left to run alone.
+    scenarios.sort_by_cached_key(|path| (Reverse(fs::metadata(path).unwrap().len()), path.clone()));
     let mut suite = Suite::default();
     let mut steps = 0;
     for path in scenarios {
@@ -143,9 +144,9 @@ impl Scenario {
         }
         let body = self.body(step);
         let mut request =
-            Request::builder().method(method).uri(self.fill(path)).header("host", &server.address);
+            Request::builder().method(method).uri(self.fill(path)).header("host", &server.place.address);
         if !headers.contains_key("Authorization") {
-            request = request.header("authorization", format!("Bearer {}", server.token));
+            request = request.header("authorization", format!("Bearer {}", server.place.token));
         }
         for (name, value) in headers.into_iter().filter(|(_, value)| !value.is_empty()) {
             request = request.header(name, self.fill(value));
@@ -665,71 +666,61 @@ fn compare(path: &str, expected: &Value, got: &Value, known: &mut Symbols, found
     }
 }
 
-/// A server in a process of its own.
+/// A server in a process of its own, and a connection to it.
 struct Server {
-    child: Child,
-    dir: PathBuf,
-    address: String,
-    token: String,
+    _process: Process,
+    _dir: tempfile::TempDir,
+    place: Place,
     connector: TlsConnector,
+    /// Kept from request to request, as long as the server keeps it.
+    sender: Mutex<Option<SendRequest<Full<Bytes>>>>,
 }
 
 impl Server {
-    /// Returns when the ready line is there.
     fn start(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("sternpost-corpus-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(&dir).unwrap();
-        let kubeconfig = dir.join("kubeconfig");
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = process::serve();
+        // The answers were recorded without a controller manager.
+        command.args(["--controllers=-*", "--in-memory", "--kubeconfig"]).arg(dir.path().join("kubeconfig"));
         // Where nobody makes accounts, pods that need one are only in the way.
-        let off = if name.starts_with("admission_service_account") { "" } else { "ServiceAccount" };
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sternpost"))
-            // The answers were recorded without a controller manager.
-            .args(["serve", "--controllers=-*", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig"])
-            .arg(&kubeconfig)
-            .args((!off.is_empty()).then(|| format!("--disable-admission-plugins={off}")))
-            .args((name == "admission_optional").then(|| format!("--enable-admission-plugins={OPTIONAL}")))
-            .arg("--token-auth-file")
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/users.csv"))
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let ready =
-            log.find(|line| line.as_ref().unwrap().starts_with("sternpost is ready on ")).unwrap().unwrap();
-        // A pipe that nobody reads would stop the server.
-        std::thread::spawn(move || log.for_each(drop));
-        let address =
-            ready.split_whitespace().find_map(|word| word.strip_prefix("https://")).unwrap().to_owned();
-        let config = fs::read_to_string(&kubeconfig).unwrap();
-        let field = |name: &str| {
-            let line = config.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}: ")));
-            line.unwrap().trim_matches('"').to_owned()
-        };
-        let authority = STANDARD.decode(field("certificate-authority-data")).unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(&authority).unwrap()).unwrap();
-        let mut tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Self { child, dir, address, token: field("token"), connector: TlsConnector::from(Arc::new(tls)) }
+        if !name.starts_with("admission_service_account") {
+            command.arg("--disable-admission-plugins=ServiceAccount");
+        }
+        if name == "admission_optional" {
+            command.arg(format!("--enable-admission-plugins={OPTIONAL}"));
+        }
+        let users = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/users.csv");
+        command.arg("--token-auth-file").arg(users);
+        let (process, place) = Process::start(command);
+        let connector = tls::connector(&place.authority_pem(), HTTP_1, None);
+        Self { _process: process, _dir: dir, place, connector, sender: Mutex::new(None) }
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Response<Bytes> {
-        let stream = TcpStream::connect(&self.address).await.unwrap();
-        stream.set_nodelay(true).unwrap();
-        let name = ServerName::try_from("127.0.0.1").unwrap();
-        let io = TokioIo::new(self.connector.connect(name, stream).await.unwrap());
-        let (mut sender, connection) = conn::http1::handshake(io).await.unwrap();
-        tokio::spawn(connection);
+        let mut kept = self.sender.lock().await;
+        let mut sender = kept.take();
+        if let Some(open) = &mut sender
+            && open.ready().await.is_err()
+        {
+            sender = None;
+        }
+        let mut sender = match sender {
+            Some(sender) => sender,
+            None => self.connect().await,
+        };
         let (parts, body) = sender.send_request(request).await.unwrap().into_parts();
-        Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
+        let body = body.collect().await.unwrap().to_bytes();
+        // Whether a connection goes on after a request that was not read to its end is not said.
+        if parts.status.as_u16() < 400 || parts.status == 404 || parts.status == 409 || parts.status == 422 {
+            *kept = Some(sender);
+        }
+        Response::from_parts(parts, body)
     }
-}
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.dir);
+    async fn connect(&self) -> SendRequest<Full<Bytes>> {
+        let stream = tls::connect(&self.place.address, &self.connector).await.unwrap();
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        sender
     }
 }

@@ -3,9 +3,6 @@
 #![allow(clippy::disallowed_methods, reason = "tests wait and measure in the machine's time")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-#[allow(dead_code, reason = "other tests hold replies back")]
-mod server;
-
 use std::{
     io::Write,
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -20,11 +17,11 @@ use bytes::Bytes;
 use http::Version;
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
-use server::{Identity, Reply, Server, Signer};
 use sternpost_outbound::{
     Address, Egress, Resolve,
     egress::{Lookup, Names},
 };
+use sternpost_testkit::webhook::{Identity, Reply, Server, Signer};
 use sternpost_webhook::{
     CallError, Client, ClientConfig,
     client::{MAX_ANSWER, MAX_RETRIES},

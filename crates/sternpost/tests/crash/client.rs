@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper::{
@@ -11,16 +10,12 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::{net::TcpStream, time::timeout};
-use tokio_rustls::{
-    TlsConnector,
-    rustls::{
-        ClientConfig, RootCertStore,
-        pki_types::{CertificateDer, ServerName, pem::PemObject},
-    },
+use sternpost_testkit::{
+    process::Place,
+    tls::{self, HTTP_1},
 };
-
-use crate::server::Place;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
 /// No answer may take longer, on however busy a machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -67,15 +62,10 @@ pub enum Next {
 
 impl Connector {
     pub fn new(place: &Place) -> Self {
-        let authority = STANDARD.decode(&place.authority).unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(&authority).unwrap()).unwrap();
-        let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Self {
             address: place.address.as_str().into(),
             authorization: format!("Bearer {}", place.token).into(),
-            tls: TlsConnector::from(Arc::new(config)),
+            tls: tls::connector(&place.authority_pem(), HTTP_1, None),
         }
     }
 
@@ -85,10 +75,7 @@ impl Connector {
     }
 
     async fn open(&self) -> Option<SendRequest<Full<Bytes>>> {
-        let stream = TcpStream::connect(&*self.address).await.ok()?;
-        stream.set_nodelay(true).ok()?;
-        let name = ServerName::try_from("127.0.0.1").unwrap();
-        let stream = self.tls.connect(name, stream).await.ok()?;
+        let stream = tls::connect(&self.address, &self.tls).await.ok()?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
         // Ends with the connection.
         tokio::spawn(connection);

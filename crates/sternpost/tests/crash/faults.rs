@@ -8,10 +8,11 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use sternpost_testkit::process::{Place, Process};
 
 use crate::{
     client::{Client, Connector, Next, PATIENCE, Reply},
-    server::{Place, Server, command},
+    command, spawn,
 };
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -66,7 +67,7 @@ async fn a_full_disk_refuses_writes_serves_reads_and_recovers() {
     let inner = command(&scratch.0);
     let mut outer = Command::new("sh");
     outer.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(inner.get_program()).args(inner.get_args());
-    let mut server = Server::run(outer);
+    let mut server = Process::spawn(outer);
     let place = server.ready().unwrap();
     let limit = |size: &str| {
         let pid = server.id().to_string();
@@ -124,7 +125,7 @@ async fn a_full_disk_refuses_writes_serves_reads_and_recovers() {
         );
     }
     server.kill();
-    let server = Server::spawn(&scratch.0);
+    let server = spawn(&scratch.0);
     let mut client = connect(&server.ready().unwrap()).await;
     let (_, list) = get(&mut client, CONFIG_MAPS).await;
     let names =
@@ -140,7 +141,7 @@ async fn a_stop_gives_unused_versions_back() {
     let scratch = Scratch::new("versions");
     let mut last = 0;
     for life in 0..3 {
-        let mut server = Server::spawn(&scratch.0);
+        let mut server = spawn(&scratch.0);
         let mut client = connect(&server.ready().unwrap()).await;
         let (_, made) = create(&mut client, &format!("life-{life}"), 10).await;
         let revision: u64 = made["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
@@ -158,7 +159,7 @@ async fn a_stop_gives_unused_versions_back() {
 #[tokio::test]
 async fn what_is_not_understood_is_refused_and_left_alone() {
     let scratch = Scratch::new("refused");
-    let mut server = Server::spawn(&scratch.0);
+    let mut server = spawn(&scratch.0);
     let mut client = connect(&server.ready().unwrap()).await;
     for number in 0..50 {
         assert_eq!(create(&mut client, &format!("object-{number}"), 2000).await.0, 201);
@@ -207,7 +208,7 @@ async fn what_is_not_understood_is_refused_and_left_alone() {
 
     // With the file as it was, everything is there.
     fs::write(&file, &good).unwrap();
-    let server = Server::spawn(&scratch.0);
+    let server = spawn(&scratch.0);
     let mut client = connect(&server.ready().unwrap()).await;
     for number in 0..50 {
         assert_eq!(get(&mut client, &format!("{CONFIG_MAPS}/object-{number}")).await.0, 200);
@@ -217,7 +218,7 @@ async fn what_is_not_understood_is_refused_and_left_alone() {
 #[test]
 fn a_second_server_on_a_directory_is_refused_and_the_first_goes_on() {
     let scratch = Scratch::new("second");
-    let mut first = Server::spawn(&scratch.0);
+    let mut first = spawn(&scratch.0);
     first.ready().unwrap();
     let (code, stderr) = run_to_the_end(&scratch.0);
     assert_eq!(code, Some(1), "{stderr}");
@@ -226,14 +227,14 @@ fn a_second_server_on_a_directory_is_refused_and_the_first_goes_on() {
     assert_eq!(first.has_ended(), None);
     // A kill leaves no lock behind.
     first.kill();
-    Server::spawn(&scratch.0).ready().unwrap();
+    spawn(&scratch.0).ready().unwrap();
 }
 
 #[tokio::test]
 async fn a_port_that_many_ask_for_at_once_is_given_to_one() {
     const CLIENTS: usize = 8;
     let scratch = Scratch::new("ports");
-    let server = Server::spawn(&scratch.0);
+    let server = spawn(&scratch.0);
     let place = server.ready().unwrap();
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
@@ -263,7 +264,7 @@ async fn a_port_that_many_ask_for_at_once_is_given_to_one() {
 
 /// For a server that is expected not to start.
 fn run_to_the_end(dir: &Path) -> (Option<i32>, String) {
-    let mut server = Server::spawn(dir);
+    let mut server = spawn(dir);
     let status = server.wait(Duration::from_secs(60)).expect("it ends by itself");
     (status.code(), server.log().to_the_end())
 }

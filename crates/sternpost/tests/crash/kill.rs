@@ -10,6 +10,7 @@ use std::{
 
 use serde_json::json;
 use sternpost_http::limits::SHUTDOWN_GRACE;
+use sternpost_testkit::process::Place;
 
 use crate::{
     check::{Counts, Ending, Ledger},
@@ -17,7 +18,7 @@ use crate::{
     faults::Scratch,
     history::{Action, COLOR, Life, NAMESPACE, Resource, TOKEN},
     load::{Known, Query, Rng, WRITERS, Watcher, Writer, list, replay, send, write},
-    server::{Place, Server},
+    spawn,
 };
 
 const ROUNDS: u64 = 8;
@@ -170,7 +171,7 @@ impl History {
     /// One life of the server, however long.
     async fn round(&mut self, round: u64, rng: &mut Rng, total: &mut Total) -> Result<(), String> {
         if rng.one_in(EARLY_ONE_IN) {
-            let mut server = Server::spawn(&self.dir);
+            let mut server = spawn(&self.dir);
             tokio::time::sleep(Duration::from_millis(rng.below(EARLY_MILLIS))).await;
             let status = server.kill();
             self.log = server.log().text();
@@ -190,7 +191,7 @@ impl History {
         total: &mut Total,
         ending: Ending,
     ) -> Result<(), String> {
-        let mut server = Server::spawn(&self.dir);
+        let mut server = spawn(&self.dir);
         let place = server.ready().inspect_err(|_| self.log = server.log().text())?;
         total.ready.push(place.took);
         let life = Arc::new(Life::starting_at(self.ledger.told));
@@ -262,7 +263,7 @@ impl History {
 
     /// Starts the server a last time and compares.
     async fn finish(&mut self, round: u64) -> Result<(), String> {
-        let server = Server::spawn(&self.dir);
+        let server = spawn(&self.dir);
         let place = server.ready().inspect_err(|_| self.log = server.log().text())?;
         let life = Arc::new(Life::starting_at(self.ledger.told));
         let result = self.inspect(&place, &life, round).await;

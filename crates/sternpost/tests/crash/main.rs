@@ -23,4 +23,19 @@ mod faults;
 mod history;
 mod kill;
 mod load;
-mod server;
+
+use std::{path::Path, process::Command};
+
+use sternpost_testkit::process::{self, Process};
+
+/// `serve` on a directory.
+fn command(dir: &Path) -> Command {
+    let mut command = process::serve();
+    // Nobody else writes: what is there afterwards is what was asked for.
+    command.args(["--controllers=-*", "--data-dir"]).arg(dir);
+    command
+}
+
+fn spawn(dir: &Path) -> Process {
+    Process::spawn(command(dir))
+}

@@ -29,13 +29,8 @@ use serde_json::{Map, Value, json};
 use sternpost_testkit::recorded::Suite;
 use tokio::runtime::Runtime;
 
-#[path = "../running/mod.rs"]
-mod running;
-#[path = "../../../webhook/tests/server/mod.rs"]
-mod webhook;
-
-use running::{Answer, Server, short};
-use webhook::{Call, Identity, Reply};
+use sternpost_testkit::server::{Answer, Server, short};
+use sternpost_testkit::webhook::{self, Call, Identity, Reply};
 
 const RECORDED: &str = include_str!("recorded.jsonl");
 
@@ -528,7 +523,7 @@ async fn a_webhook_that_hangs_holds_up_nobody_else() {
     let others = async {
         let begun = Instant::now();
         while hook.calls().len() < 200 {
-            assert!(begun.elapsed() < running::AT_LAST, "only {} wait", hook.calls().len());
+            assert!(begun.elapsed() < sternpost_testkit::server::AT_LAST, "only {} wait", hook.calls().len());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         for index in 0..50 {

@@ -1,0 +1,8 @@
+//! One binary, because linking each is slow; `cargo test --test all NAME::` runs a part of it.
+
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod authorizer;
+mod limits;
+mod properties;
+mod variables;

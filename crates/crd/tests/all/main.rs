@@ -1,0 +1,14 @@
+//! One binary, because linking each is slow; `cargo test --test all NAME::` runs a part of it.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+mod conversion;
+mod hostile;
+mod real;

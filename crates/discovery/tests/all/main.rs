@@ -1,0 +1,7 @@
+//! One binary, because linking each is slow; `cargo test --test all NAME::` runs a part of it.
+
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod documents;
+mod recorded;
+mod remote;

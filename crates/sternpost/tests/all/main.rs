@@ -1,0 +1,44 @@
+//! Tests of the program as a whole. One binary, because linking each is slow; `cargo test --test all serve::` runs
+//! a part of it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, is told what to run by the environment, and measures in the machine's time"
+)]
+
+mod admission;
+mod aggregation;
+mod audit;
+mod authentication;
+mod bad_input;
+mod budgets;
+mod build;
+mod check;
+mod cli;
+mod controllers;
+mod conversion;
+mod egress;
+mod envtest;
+mod explain;
+mod extension;
+mod fetch;
+mod functions;
+mod hostile_bodies;
+mod hostile_connections;
+mod hostile_definitions;
+mod kubeconfig;
+mod kustomize;
+mod large_objects;
+mod openapi;
+mod openapi_fetch;
+mod quota;
+mod recorded;
+mod remote_discovery;
+mod remote_openapi;
+mod serve;
+mod tokens;

@@ -1,0 +1,223 @@
+//! Random transactions, with the disk full and the power going at random points,
+//! against the model.
+//!
+//! Everything acknowledged survives, what was not acknowledged appears wholly or
+//! not at all and never twice, revisions never go back or repeat, and a watch
+//! resumed from any retained revision sees exactly the model's events.
+
+// Helpers outside `#[test]` functions fail the test the same way.
+
+use std::time::Duration;
+
+use crate::support::{
+    compare,
+    disk::{Disk, Fault, Tear},
+    fresh, oldest, open, poll,
+};
+use sternpost_clock::manual::ManualClock;
+use sternpost_store::{
+    CommitError, Committed, Revision, Stopped, Store, Transaction, Write,
+    conformance::{
+        Rng, block_on,
+        model::{Expected, Model},
+        random::{some_key, transaction},
+    },
+    retention::Retention,
+};
+use sternpost_store_redb::Options;
+
+const SEEDS: u64 = 60;
+const LIVES: u64 = 5;
+
+#[test]
+fn random_crashes() {
+    for seed in 0..SEEDS {
+        println!("seed {seed}");
+        block_on(lives(seed));
+    }
+}
+
+/// What was handed over and not answered, in the groups that share a commit.
+type Unanswered = Vec<Vec<Transaction>>;
+
+async fn lives(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut model = Model::default();
+    let mut disk = fresh();
+    let max_events = 30 + usize::try_from(rng.below(100)).unwrap();
+    let retention = Retention { max_events, ..Retention::UNBOUNDED };
+    let clock = ManualClock::at(1000);
+    let options = || Options { retention, clock: clock.clock(), ..Options::default() };
+    let mut unanswered = Unanswered::new();
+    for _ in 0..LIVES {
+        let store = open(&disk, options());
+        recover(&store, &mut model, &unanswered).await;
+        let least = model.current().plus(unanswered.iter().map(Vec::len).sum::<usize>() as u64).unwrap();
+
+        let fault = [Fault::PowerCut, Fault::PowerCut, Fault::Full][(rng.draw() % 3) as usize];
+        if !rng.one_in(5) {
+            disk.fail(fault, rng.below(120));
+        }
+        unanswered = live(&store, &disk, &clock, &mut model, &mut rng, least).await;
+
+        let tear = [Tear::Nothing, Tear::Everything, Tear::Some][(rng.draw() % 3) as usize];
+        disk = match rng.below(3) {
+            0 if !disk.fault_was_hit() => {
+                store.close().await;
+                disk.after_restart()
+            }
+            _ => disk.after_power_cut(tear, &mut rng),
+        };
+    }
+    let store = open(&disk, options());
+    recover(&store, &mut model, &unanswered).await;
+}
+
+/// Finds out which of the unanswered groups survived: the first ones, wholly.
+async fn recover(store: &dyn Store, model: &mut Model, unanswered: &Unanswered) {
+    let compacted = oldest(store).await;
+    assert!(compacted >= model.compacted);
+    let mut watch = store.watch(sternpost_store::KeyRange::all(), model.current()).await.unwrap();
+    let events = sternpost_store::conformance::drain(&mut watch).await;
+    let mut revisions: Vec<Revision> = events.iter().map(|(revision, _)| *revision).collect();
+    revisions.dedup();
+
+    let survivors = (0..=unanswered.len()).find_map(|groups| {
+        let mut candidate = model.clone();
+        let mut revisions = revisions.iter();
+        for transaction in unanswered[..groups].iter().flatten() {
+            if matches!(candidate.expect(transaction), Expected::Changed(_)) {
+                candidate.apply(transaction, *revisions.next()?);
+            }
+        }
+        revisions.next().is_none().then_some(candidate)
+    });
+    *model = survivors.unwrap_or_else(|| panic!("{events:?} from {unanswered:?}"));
+    model.compacted = compacted;
+    compare(store, model).await;
+}
+
+/// Works until the disk fails or there is nothing more to do.
+async fn live(
+    store: &dyn Store,
+    disk: &Disk,
+    clock: &ManualClock,
+    model: &mut Model,
+    rng: &mut Rng,
+    least: Revision,
+) -> Unanswered {
+    for step in 0..40 {
+        let size = 1 + if rng.one_in(3) { rng.below(8) } else { 0 };
+        let unique = rng.draw();
+        // What changes nothing does not come to the disk, where the others wait for it.
+        let first = match size {
+            1 => transaction(rng, model, unique),
+            _ => Transaction::write([Write::put(some_key(rng), format!("{unique}"))]),
+        };
+        let group: Vec<Transaction> = (1..size)
+            .map(|_| {
+                let unique = rng.draw();
+                transaction(rng, model, unique)
+            })
+            .collect();
+        let answers = hand_over(store, disk, &first, &group).await;
+        let groups = vec![vec![first], group];
+        let mut open = Unanswered::new();
+        for (group, answers) in groups.into_iter().zip(answers) {
+            // All of a group are answered the same way.
+            let uncertain = answers.iter().any(|answer| matches!(answer, Err(CommitError::Uncertain { .. })));
+            for (transaction, answer) in group.iter().zip(answers) {
+                check(model, transaction, answer, uncertain, least);
+            }
+            if uncertain {
+                open.push(group);
+            }
+        }
+        if disk.is_full() {
+            assert!(open.is_empty(), "a refused write is certain not to be there");
+            if rng.one_in(3) {
+                disk.make_room();
+                // Now and then the power goes after that.
+                disk.fail(Fault::PowerCut, rng.below(200));
+                clock.advance(Duration::from_secs(1));
+            }
+        } else if disk.fault_was_hit() {
+            let again = store.commit(Transaction::write([Write::put("late", "1")])).await;
+            assert!(matches!(again, Err(CommitError::Stopped(Stopped::Failed { .. }))), "{again:?}");
+            assert!(matches!(store.stopped().await, Stopped::Failed { .. }));
+            return open;
+        }
+        if step % 10 == 0 {
+            let compacted = oldest(store).await;
+            assert!(compacted >= model.compacted);
+            model.compacted = compacted;
+            compare(store, model).await;
+        }
+    }
+    Unanswered::new()
+}
+
+fn check(
+    model: &mut Model,
+    transaction: &Transaction,
+    answer: Result<Committed, CommitError>,
+    uncertain: bool,
+    least: Revision,
+) {
+    match answer {
+        Ok(committed) => {
+            assert!(!uncertain);
+            model.expect(transaction).check(&committed, model.current());
+            if committed.changed {
+                assert!(committed.revision > least, "{committed:?} is not above {least}");
+                model.apply(transaction, committed.revision);
+            }
+        }
+        Err(CommitError::Conflict { current, revision }) => {
+            assert!(!uncertain);
+            assert_eq!((model.expect(transaction), revision), (Expected::Conflict(current), model.current()));
+        }
+        Err(CommitError::Uncertain { .. } | CommitError::Stopped(Stopped::Failed { .. })) => {}
+        // The disk is full.
+        Err(CommitError::Unavailable { .. }) => assert!(!uncertain),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// Commits one transaction and, while it waits for the disk, all others, so that
+/// these share the next commit.
+async fn hand_over(
+    store: &dyn Store,
+    disk: &Disk,
+    first: &Transaction,
+    group: &[Transaction],
+) -> [Vec<Result<Committed, CommitError>>; 2] {
+    if group.is_empty() {
+        return [vec![store.commit(first.clone()).await], Vec::new()];
+    }
+    disk.hold();
+    let mut first = store.commit(first.clone());
+    let early = poll(&mut first);
+    let mut rest: Vec<_> = Vec::new();
+    if early.is_none() {
+        disk.wait_until_held();
+    }
+    for transaction in group {
+        let mut future = store.commit(transaction.clone());
+        let early = poll(&mut future);
+        rest.push((future, early));
+    }
+    disk.release();
+    let first = match early {
+        Some(answer) => answer,
+        None => first.await,
+    };
+    let mut answers = Vec::new();
+    for (future, early) in rest {
+        answers.push(match early {
+            Some(answer) => answer,
+            None => future.await,
+        });
+    }
+    [vec![first], answers]
+}

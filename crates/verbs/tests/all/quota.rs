@@ -1,0 +1,126 @@
+//! How quotas are charged when others write them too. What is refused, and how, is compared with
+//! kube-apiserver in the corpus of recorded answers.
+
+// Helpers outside `#[test]` functions fail the test the same way.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use crate::beginning::still;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sternpost_meta::status::Status;
+use sternpost_store::{
+    BoxFuture, CommitError, Committed, Follower, GetAnswer, KeyRange, Page, ReadError, Revision, Stopped,
+    Store, Transaction, Watch, Write, memory::MemoryStore,
+};
+use sternpost_verbs::{Part, Registry, Target, Writer};
+
+/// A store where somebody else writes a quota just before it is charged, so many times.
+#[derive(Debug, Default)]
+struct Contended {
+    store: MemoryStore,
+    times: AtomicUsize,
+}
+
+impl Store for Contended {
+    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.store.current_revision()
+    }
+
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
+        self.store.get(key, at)
+    }
+
+    fn range(
+        &self,
+        range: KeyRange,
+        at: Option<Revision>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, ReadError>> {
+        self.store.range(range, at, limit)
+    }
+
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
+        let charged = transaction.writes.iter().find_map(|write| match write {
+            Write::Put { key, .. } if key.windows(14).any(|part| part == b"resourcequotas") => {
+                Some(key.clone())
+            }
+            _ => None,
+        });
+        let fewer = |times: usize| times.checked_sub(1);
+        let contended =
+            charged.filter(|_| self.times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok());
+        Box::pin(async move {
+            if let Some(key) = contended {
+                let value = self.store.get(key.clone(), None).await.unwrap().entry.unwrap().value.clone();
+                let again = Transaction { compares: Vec::new(), writes: vec![Write::Put { key, value }] };
+                self.store.commit(again).await?;
+            }
+            self.store.commit(transaction).await
+        })
+    }
+
+    fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
+        self.store.watch(range, after)
+    }
+
+    fn follow(&self, after: Revision, follower: Arc<dyn Follower>) -> Option<Result<(), ReadError>> {
+        self.store.follow(after, follower)
+    }
+
+    fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.store.compact(to)
+    }
+
+    fn stopped(&self) -> BoxFuture<'static, Stopped> {
+        self.store.stopped()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.store.close()
+    }
+}
+
+async fn create(registry: &Registry, plural: &str, namespace: &str, object: Value) -> Result<Value, Status> {
+    crate::beginning::create(registry, ("", plural), namespace, object, Writer::server()).await
+}
+
+/// What becomes of a map in a namespace with room for it, if the quota is written so often by others.
+async fn create_contended(times: usize) -> (Result<Value, Status>, Value) {
+    let store = Arc::new(Contended::default());
+    let registry = crate::beginning::registry(store.clone(), still()).await;
+    create(&registry, "namespaces", "", json!({"metadata": {"name": "n"}})).await.unwrap();
+    let hard = json!({"configmaps": "5"});
+    let mut quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
+    create(&registry, "resourcequotas", "n", quota.clone()).await.unwrap();
+    quota["status"] = json!({"hard": hard, "used": {"configmaps": "0"}});
+    let served = registry.served.get("", "v1", "resourcequotas").unwrap();
+    let target = Target { served: &served, namespace: "n", name: "q" };
+    let writer = Writer { subresource: "status", ..Writer::server() };
+    registry.update(target, quota, Part::Status, writer).await.unwrap();
+
+    store.times.store(times, Ordering::SeqCst);
+    let made = create(&registry, "configmaps", "n", json!({"metadata": {"name": "m"}})).await;
+    assert!(!registry.has_unstored_charges("n"));
+    (made, registry.get(target).unwrap().value()["status"]["used"].clone())
+}
+
+#[tokio::test]
+async fn a_quota_that_others_write_is_charged_at_the_fourth_attempt_at_the_latest() {
+    for times in [0, 1, 3] {
+        let (made, used) = create_contended(times).await;
+        assert!(made.is_ok(), "{times}: {made:?}");
+        assert_eq!(used, json!({"configmaps": "1"}), "{times}");
+    }
+    let (refused, used) = create_contended(4).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code, 409);
+    assert_eq!(
+        refused.message,
+        "Operation cannot be fulfilled on resourcequotas \"q\": the object has been modified; please apply your changes to the latest version and try again"
+    );
+    assert_eq!(used, json!({"configmaps": "0"}));
+}

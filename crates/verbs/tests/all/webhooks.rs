@@ -1,0 +1,142 @@
+//! What webhooks leave in an audit log, and of whom they do not hear. All else about them is compared with
+//! kube-apiserver where the whole server runs.
+
+// Helpers outside `#[test]` functions fail the test the same way.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use crate::beginning::still;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sternpost_meta::{audit::Annotations, user::User};
+use sternpost_store::memory::MemoryStore;
+use sternpost_verbs::{
+    Registry, Writer,
+    custom::{Called, Callouts},
+};
+
+/// Webhooks that do what the host of their URL says.
+#[derive(Debug, Default)]
+struct Hooks {
+    called: Mutex<Vec<String>>,
+}
+
+impl Callouts for Hooks {
+    fn post(&self, config: &Value, body: Bytes, _: Duration) -> Called {
+        let does = config["url"].as_str().unwrap().trim_start_matches("https://").to_owned();
+        self.called.lock().unwrap().push(does.clone());
+        let review: Value = serde_json::from_slice(&body).unwrap();
+        let mut response = json!({"uid": review["request"]["uid"], "allowed": true});
+        match does.as_str() {
+            "fails" => return Box::pin(async { Err("it is not there".into()) }),
+            "notes" => response["auditAnnotations"] = json!({"why": "because"}),
+            "labels" => {
+                response["patchType"] = "JSONPatch".into();
+                // [{"op":"add","path":"/metadata/labels","value":{"a":"b"}}]
+                response["patch"] =
+                    "W3sib3AiOiJhZGQiLCJwYXRoIjoiL21ldGFkYXRhL2xhYmVscyIsInZhbHVlIjp7ImEiOiJiIn19XQ==".into();
+            }
+            _ => {}
+        }
+        let answer =
+            json!({"kind": review["kind"], "apiVersion": review["apiVersion"], "response": response});
+        Box::pin(async move { Ok(answer.to_string().into()) })
+    }
+}
+
+async fn registry() -> (Registry, Arc<Hooks>) {
+    let hooks = Arc::new(Hooks::default());
+    let registry = crate::beginning::registry(Arc::new(MemoryStore::default()), still())
+        .await
+        .with_callouts(hooks.clone());
+    write(&registry, "", "namespaces", "", json!({"metadata": {"name": "default"}}), Writer::server())
+        .await
+        .unwrap();
+    (registry, hooks)
+}
+
+async fn write(
+    registry: &Registry,
+    group: &str,
+    plural: &str,
+    namespace: &str,
+    object: Value,
+    writer: Writer<'_>,
+) -> Result<Value, String> {
+    let created = crate::beginning::create(registry, (group, plural), namespace, object, writer).await;
+    created.map_err(|status| status.message)
+}
+
+/// One configuration with a webhook for each that is named.
+async fn configure(registry: &Registry, plural: &str, names: &[(&str, &str)]) {
+    let webhook = |(does, failure): &(&str, &str)| {
+        json!({
+            "name": format!("{does}.example.com"), "clientConfig": {"url": format!("https://{does}")},
+            "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": failure,
+            "rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}],
+        })
+    };
+    let webhooks: Vec<Value> = names.iter().map(webhook).collect();
+    let object = json!({"metadata": {"name": "c"}, "webhooks": webhooks});
+    write(registry, "admissionregistration.k8s.io", plural, "", object, Writer::server()).await.unwrap();
+}
+
+fn config_map(name: &str) -> Value {
+    json!({"metadata": {"name": name}})
+}
+
+#[tokio::test]
+async fn an_audit_log_learns_who_was_asked_and_what_they_changed() {
+    let (registry, _) = registry().await;
+    configure(&registry, "mutatingwebhookconfigurations", &[("labels", "Fail"), ("fails", "Ignore")]).await;
+    configure(&registry, "validatingwebhookconfigurations", &[("notes", "Fail"), ("fails", "Ignore")]).await;
+    let (notes, user) = (Annotations::default(), User::admin());
+    let writer = Writer { user: &user, audit: Some(&notes), ..Writer::server() };
+    let made = write(&registry, "", "configmaps", "default", config_map("a"), writer).await.unwrap();
+    assert_eq!(made["metadata"]["labels"], json!({"a": "b"}));
+    let of = |name: &str, changed: bool| {
+        format!("{{\"configuration\":\"c\",\"webhook\":\"{name}.example.com\",\"mutated\":{changed}}}")
+    };
+    let patch = "{\"configuration\":\"c\",\"webhook\":\"labels.example.com\",\"patch\":[{\"op\":\"add\",\"path\":\"/metadata/labels\",\"value\":{\"a\":\"b\"}}],\"patchType\":\"JSONPatch\"}";
+    let expected = [
+        ("failed-open.mutation.webhook.admission.k8s.io/round_0_index_1", "fails.example.com".to_owned()),
+        ("failed-open.validating.webhook.admission.k8s.io/round_0_index_1", "fails.example.com".to_owned()),
+        ("mutation.webhook.admission.k8s.io/round_0_index_0", of("labels", true)),
+        ("mutation.webhook.admission.k8s.io/round_0_index_1", of("fails", false)),
+        ("notes.example.com/why", "because".to_owned()),
+        ("patch.webhook.admission.k8s.io/round_0_index_0", patch.to_owned()),
+    ];
+    let expected: Vec<(String, String)> = expected.map(|(key, value)| (key.to_owned(), value)).into();
+    assert_eq!(notes.take().into_iter().collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn the_server_asks_nobody_on_its_own_account() {
+    let (registry, hooks) = registry().await;
+    configure(&registry, "validatingwebhookconfigurations", &[("fails", "Fail")]).await;
+    write(&registry, "", "configmaps", "default", config_map("a"), Writer::server()).await.unwrap();
+    assert_eq!(*hooks.called.lock().unwrap(), Vec::<String>::new());
+
+    let user = User::admin();
+    let writer = Writer { user: &user, ..Writer::server() };
+    let refused = write(&registry, "", "configmaps", "default", config_map("b"), writer).await.unwrap_err();
+    assert_eq!(
+        refused,
+        "Internal error occurred: failed calling webhook \"fails.example.com\": failed to call webhook: it is not there"
+    );
+    assert_eq!(*hooks.called.lock().unwrap(), ["fails"]);
+}
+
+#[tokio::test]
+async fn a_configuration_counts_from_the_next_write_on() {
+    let (registry, hooks) = registry().await;
+    let user = User::admin();
+    let writer = Writer { user: &user, ..Writer::server() };
+    write(&registry, "", "configmaps", "default", config_map("a"), writer).await.unwrap();
+    configure(&registry, "validatingwebhookconfigurations", &[("notes", "Fail")]).await;
+    write(&registry, "", "configmaps", "default", config_map("b"), writer).await.unwrap();
+    assert_eq!(*hooks.called.lock().unwrap(), ["notes"]);
+}
