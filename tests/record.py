@@ -10,6 +10,7 @@ NAMEs are beginnings of scenarios (corpus) or words that the suite's own recorde
 Needs Linux, Python 3.9 and openssl.
 """
 import argparse
+import json
 import os
 import pathlib
 import shutil
@@ -25,6 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "crates/sternpost/tests/corpus"
 CRD = ROOT / "crates/crd/tests/recorded"
 PATCH = ROOT / "crates/patch/tests/recorded"
+WEBHOOKS = ROOT / "crates/sternpost/tests/webhooks"
 METRICS = ROOT / "crates/sternpost/tests/metrics"
 # A hang-guard.
 READY_SECONDS = 120
@@ -36,7 +38,7 @@ OPTIONAL = "AlwaysAdmit,AlwaysPullImages,DenyServiceExternalIPs,NamespaceExists,
 class Peer:
     """A fresh kube-apiserver with a fresh etcd, on free ports of this machine."""
 
-    def __init__(self, programs, flags):
+    def __init__(self, programs, flags, users="", authorization="RBAC"):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sternpost-peer-"))
         self.processes = []
         store, peers, port = free_port(), free_port(), free_port()
@@ -51,15 +53,16 @@ class Peer:
         )
         key = self.folder / "sa.key"
         subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
-        users = self.folder / "users.csv"
-        users.write_text('%s,admin,admin-uid,"system:masters"\n%s' % (TOKEN, (CORPUS / "users.csv").read_text()))
+        tokens = self.folder / "users.csv"
+        users = users or (CORPUS / "users.csv").read_text()
+        tokens.write_text('%s,admin,admin-uid,"system:masters"\n%s' % (TOKEN, users))
         self.start(
             programs / "kube-apiserver", "--etcd-servers=http://127.0.0.1:%d" % store,
             "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=%d" % port,
             "--cert-dir=%s" % (self.folder / "certs"), "--service-cluster-ip-range=10.0.0.0/24",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--service-account-key-file=%s" % key, "--service-account-signing-key-file=%s" % key,
-            "--token-auth-file=%s" % users, "--authorization-mode=RBAC", *flags,
+            "--token-auth-file=%s" % tokens, "--authorization-mode=%s" % authorization, *flags,
         )
 
     def start(self, program, *arguments):
@@ -144,13 +147,20 @@ def crd(options):
 
 
 def patch(options):
-    refuse_check(options)
     with Peer(options.peer, without_accounts()) as peer:
-        command = [sys.executable, PATCH / "server.py", "--server", peer.url, "--token", TOKEN]
+        command = [sys.executable, PATCH / "server.py", "--server", peer.url, "--token", TOKEN, "--request", certificate_request()]
         recorded = subprocess.run(command, stdout=subprocess.PIPE)
-    if recorded.returncode == 0:
+    if recorded.returncode != 0:
+        return recorded.returncode
+    if not options.check:
         (PATCH / "server.jsonl").write_bytes(recorded.stdout)
-    return recorded.returncode
+        return 0
+    # The objects differ in ids and times; what patches did to them must not.
+    answers = lambda text: [line for line in text.splitlines() if "object" not in json.loads(line)]
+    before, now = answers((PATCH / "server.jsonl").read_text()), answers(recorded.stdout.decode())
+    different = sum(one != other for one, other in zip(before, now)) + abs(len(before) - len(now))
+    print("%d of %d answers differ" % (different, len(before)))
+    return different
 
 
 def metrics(options):
@@ -160,11 +170,28 @@ def metrics(options):
         return subprocess.run([*command, METRICS / "requests.jsonl"]).returncode
 
 
+def certificate_request():
+    """The one that was recorded, so that recording again does not change it."""
+    for line in (PATCH / "server.jsonl").read_text().splitlines():
+        recorded = json.loads(line)
+        if recorded.get("type", "").endswith(".CertificateSigningRequest"):
+            return recorded["object"]["spec"]["request"]
+    raise SystemExit("server.jsonl has no CertificateSigningRequest")
+
+
 def kustomize(options):
     command = [sys.executable, ROOT / "tests/kustomize/record.py", *(["--check"] if options.check else [])]
     for name in options.names[:1]:
         command += ["--only", name]
     return subprocess.run(command, env={**os.environ, "KUSTOMIZE": str(options.peer / "kustomize")}).returncode
+
+
+def webhooks(options):
+    refuse_check(options)
+    users = 'oracle,admin,1,"system:masters"\nana,ana,ana-uid,"devs"\n'
+    with Peer(options.peer, without_accounts(), users, "AlwaysAllow") as peer:
+        command = [sys.executable, WEBHOOKS / "record.py", peer.url.removeprefix("https://"), *options.names]
+        return subprocess.run(command).returncode
 
 
 def refuse_check(options):
@@ -177,6 +204,7 @@ SUITES = {
     "crd": (crd, "crates/crd/tests/recorded: definitions, objects, names, rules"),
     "patch": (patch, "crates/patch/tests/recorded/server.jsonl: strategic merge patches"),
     "metrics": (metrics, "crates/sternpost/tests/metrics: which series of /metrics a request adds to"),
+    "webhooks": (webhooks, "crates/sternpost/tests/webhooks: what webhooks are told, and what is made of it"),
     "kustomize": (kustomize, "crates/kustomize/tests/cases: builds and commands"),
 }
 
