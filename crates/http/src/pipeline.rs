@@ -68,7 +68,7 @@ where
     let Answer { mut response, user, counted, charge } = if asks_for_leave {
         preflight()
     } else {
-        let asked = RequestHead { parts, query, info };
+        let asked = RequestHead { parts, query, info: &info, route };
         answer(api, asked, body, &audit_id, upgrade.as_ref(), &stream).await
     };
     if let Some(charge) = charge {
@@ -150,16 +150,17 @@ fn preflight() -> Answer {
 }
 
 /// All of a request but its body.
-struct RequestHead {
+struct RequestHead<'a> {
     parts: Parts,
     query: Query,
     /// `None` if the path cannot be read.
-    info: Result<Option<Arc<RequestInfo>>, Unclear>,
+    info: &'a Result<Option<Arc<RequestInfo>>, Unclear>,
+    route: Route<'a>,
 }
 
 async fn answer<B>(
     api: &Api,
-    asked: RequestHead,
+    asked: RequestHead<'_>,
     body: B,
     audit_id: &HeaderValue,
     upgrade: Option<&Upgrade>,
@@ -169,12 +170,11 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let RequestHead { mut parts, query, info } = asked;
+    let RequestHead { mut parts, query, info, route } = asked;
     let spacing = if wants_pretty(&query, &parts.headers) { Spacing::Pretty } else { Spacing::Compact };
     // There is one kind of path that says too little.
     let unclear = info.as_ref().err().copied();
-    let info = info.ok().flatten();
-    let route = info.as_deref().map_or(Route::Unknown, Route::of);
+    let info = info.as_ref().ok().and_then(Option::as_ref);
     let failed =
         |response, user| Answer { response: objects::whole(response), user, counted: None, charge: None };
     if let Some(unclear) = unclear {
@@ -188,13 +188,13 @@ where
     // is told so before anybody looks who asks, and for what.
     let nobody = User::default();
     let most = api.budgets.limits.request;
-    let short = info.as_ref().filter(|info| !info.is_long_running());
+    let short = info.filter(|info| !info.is_long_running());
     let timeout = match short.map(|_| objects::options::allotted(&query, most)).transpose() {
         Ok(timeout) => timeout.unwrap_or(most),
         Err(status) => {
             discard(&parts.headers, body).await;
             let mut refused = failed(response::error(&parts.headers, spacing, &status), None);
-            if let Some(info) = &info
+            if let Some(info) = info
                 && let Some(audited) = audit::begin(api, &info.attributes(&nobody), &parts, audit_id).await
             {
                 refused.response = audited.refused(refused.response).await;
@@ -206,7 +206,7 @@ where
     // Authentication, before anything is told about what exists. A credential
     // that is wrong is refused on public paths too, as upstream does.
     let nobody_may = api.anonymous == Anonymous::OnPublicPaths && !route.is_public()
-        || !api.authenticator.anonymous_reaches(info.as_deref().map_or("", RequestInfo::path));
+        || !api.authenticator.anonymous_reaches(info.map_or("", |info| info.path()));
     let caller = identity::authenticate(api, &parts).await;
     identity::forget_front_proxy(api, &mut parts.headers);
     let mut user = match caller {
@@ -218,7 +218,7 @@ where
         Err(_) => {
             discard(&parts.headers, body).await;
             let mut refused = failed(response::error(&parts.headers, spacing, &Status::unauthorized()), None);
-            if let Some(info) = &info
+            if let Some(info) = info
                 && let Some(audited) = audit::begin(api, &info.attributes(&nobody), &parts, audit_id).await
             {
                 refused.response = audited.refused(refused.response).await;
@@ -226,7 +226,7 @@ where
             return refused;
         }
     };
-    let Some(info) = &info else {
+    let Some(info) = info else {
         let status = Status::bad_request("the path of the request URL is not valid");
         return failed(response::error(&parts.headers, spacing, &status), Some(user));
     };

@@ -128,9 +128,6 @@ async fn respond(
     if verb == Verb::Watch && !served.resource.allows(Verb::Watch) {
         return Err(Status::verb_not_supported(target.resource_name(), "watch").into());
     }
-    if verb == Verb::Patch {
-        patch::media_type(request, served)?;
-    }
     if let Some(kind) = &served.strategy.computed {
         return Ok(computed::respond(request, served, target, kind, verb)?);
     }
