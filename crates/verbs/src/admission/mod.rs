@@ -122,6 +122,26 @@ pub const OPTIONAL: [(&str, Plugin); 5] = [
     ("DefaultIngressClass", deny_service_external_ips::PLUGIN),
 ];
 
+/// What kube-apiserver knows and this server does not have. Switching such a
+/// plugin off changes nothing, and is what command lines written for
+/// kube-apiserver do; switching it on cannot be done.
+const ABSENT: [&str; 14] = [
+    "AlwaysDeny",
+    "ClusterTrustBundleAttest",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "ImagePolicyWebhook",
+    "JobValidation",
+    "LimitPodHardAntiAffinityTopology",
+    "NamespaceAutoProvision",
+    "NodeRestriction",
+    "PodGroupProtection",
+    "PodGroupWorkloadExists",
+    "PodNodeSelector",
+    "PodTolerationRestriction",
+    "PodTopologyLabels",
+];
+
 const MUTATING_POLICY: Plugin = Plugin { name: "MutatingAdmissionPolicy", ..Plugin::NONE };
 const VALIDATING_POLICY: Plugin = Plugin { name: "ValidatingAdmissionPolicy", ..Plugin::NONE };
 const MUTATING_WEBHOOK: Plugin = Plugin { name: "MutatingAdmissionWebhook", ..Plugin::NONE };

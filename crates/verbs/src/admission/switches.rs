@@ -3,28 +3,9 @@
 use thiserror::Error;
 
 use super::{
-    OPTIONAL, PLUGINS, Plugin, pod_security::PodSecurityConfiguration, resource_quota::LimitedResources,
+    ABSENT, OPTIONAL, PLUGINS, Plugin, pod_security::PodSecurityConfiguration,
+    resource_quota::LimitedResources,
 };
-
-/// What kube-apiserver knows and this server does not have. Switching such a
-/// plugin off changes nothing, and is what command lines written for
-/// kube-apiserver do; switching it on cannot be done.
-const ABSENT: [&str; 14] = [
-    "AlwaysDeny",
-    "ClusterTrustBundleAttest",
-    "EventRateLimit",
-    "ExtendedResourceToleration",
-    "ImagePolicyWebhook",
-    "JobValidation",
-    "LimitPodHardAntiAffinityTopology",
-    "NamespaceAutoProvision",
-    "NodeRestriction",
-    "PodGroupProtection",
-    "PodGroupWorkloadExists",
-    "PodNodeSelector",
-    "PodTolerationRestriction",
-    "PodTopologyLabels",
-];
 
 /// The plugins that are on, in order, and the configurations of those that take one.
 #[derive(Debug, Clone)]
