@@ -9,7 +9,7 @@ use crate::{
     status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Generation, Strategy, Subresource},
     validation::{
-        bounds::{available_are_ready, none_negative, not_above_replicas},
+        bounds::{counted_replicas, none_negative},
         workload::{default_template, name_warning, selector_is_immutable, template_warnings},
     },
 };
@@ -69,13 +69,7 @@ fn validate_status_update(replica_set: &Value, _old: &Value, errors: &mut Errors
         &path,
         errors,
     );
-    not_above_replicas(
-        status,
-        &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
-        &path,
-        errors,
-    );
-    available_are_ready(status, "readyReplicas", &path, errors);
+    counted_replicas(status, &path, errors);
 }
 
 fn warnings(replica_set: &Value, old: Option<&Value>) -> Vec<String> {

@@ -9,7 +9,7 @@ use crate::{
     status_subresource::{keep_spec, keep_status, reset_status},
     strategy::{Generation, Strategy, Subresource},
     validation::{
-        bounds::{available_are_ready, none_negative, not_above_replicas, not_negative},
+        bounds::{counted_replicas, none_negative, not_negative},
         form::dns_subdomain_in_bytes,
         pod_template_spec,
         workload::{
@@ -102,13 +102,7 @@ fn validate_status_update(controller: &Value, _old: &Value, errors: &mut Errors)
         &path,
         errors,
     );
-    not_above_replicas(
-        status,
-        &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
-        &path,
-        errors,
-    );
-    available_are_ready(status, "readyReplicas", &path, errors);
+    counted_replicas(status, &path, errors);
 }
 
 fn warnings(controller: &Value, old: Option<&Value>) -> Vec<String> {

@@ -31,6 +31,12 @@ pub fn not_above_replicas(status: &Value, names: &[&str], path: &Path<'_>, error
     }
 }
 
+/// What replica sets and replication controllers count of their pods.
+pub fn counted_replicas(status: &Value, path: &Path<'_>, errors: &mut Errors) {
+    not_above_replicas(status, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"], path, errors);
+    available_are_ready(status, "readyReplicas", path, errors);
+}
+
 /// What is available is also ready; `ready` is how the message names the other counter.
 pub fn available_are_ready(status: &Value, ready: &str, path: &Path<'_>, errors: &mut Errors) {
     let available = status.int("availableReplicas").unwrap_or_default();
