@@ -24,7 +24,7 @@ pub mod internal_form;
 pub mod kinds;
 pub mod node_connection;
 pub mod object;
-mod status_subresource;
+pub mod status_subresource;
 pub mod strategy;
 pub mod table;
 pub mod unified_diff;

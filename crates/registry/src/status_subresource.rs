@@ -38,6 +38,18 @@ pub fn keep_metadata(object: &mut Value, old: &Value) {
     keep(object, old, "metadata");
 }
 
+/// As [`keep_spec`], for kinds whose status writers may not touch metadata.
+pub fn keep_spec_and_reset_metadata(object: &mut Value, old: &Value) {
+    keep_spec(object, old);
+    reset_metadata(object, old);
+}
+
+/// As [`keep_spec`], for kinds of which only the status is taken.
+pub fn keep_spec_and_metadata(object: &mut Value, old: &Value) {
+    keep_spec(object, old);
+    keep_metadata(object, old);
+}
+
 /// A field that a write leaves alone.
 pub fn keep(object: &mut Value, old: &Value, name: &str) {
     match old.get_field(name) {

@@ -11,7 +11,7 @@ use sternpost_meta::{
 use crate::{
     internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
-    status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
+    status_subresource::{keep_spec_and_metadata, keep_status, reset_status},
     strategy::{Generation, MetadataCheck, Strategy, Subresource},
     validation::form::{must_be, named, not_empty, one_of, same, texts},
 };
@@ -20,10 +20,7 @@ pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: reset_status,
     prepare_update: keep_status,
-    prepare_status_update: |new, old| {
-        keep_spec(new, old);
-        keep_metadata(new, old);
-    },
+    prepare_status_update: keep_spec_and_metadata,
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     validate_status_update: |new, _, errors| validate(new, errors),

@@ -7,7 +7,7 @@ use super::flow_schema::validate_conditions;
 use crate::{
     internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
-    status_subresource::{keep_metadata, keep_spec, keep_status, reset_status},
+    status_subresource::{keep_spec_and_metadata, keep_status, reset_status},
     strategy::{Generation, MetadataCheck, Strategy, Subresource},
     validation::form::{named, one_of, same},
 };
@@ -16,10 +16,7 @@ pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: reset_status,
     prepare_update: keep_status,
-    prepare_status_update: |new, old| {
-        keep_spec(new, old);
-        keep_metadata(new, old);
-    },
+    prepare_status_update: keep_spec_and_metadata,
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     validate_status_update: |new, _, errors| validate(new, errors),

@@ -13,7 +13,7 @@ use crate::{
     context::Context,
     internal_form::{Form, Shape, field, internal, same_form},
     object::{Fields, FieldsMut},
-    status_subresource::{keep_spec, keep_status, reset_metadata, reset_status},
+    status_subresource::{keep_spec_and_reset_metadata, keep_status, reset_status},
     strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
     validation::{
         conditions,
@@ -31,10 +31,7 @@ pub const STRATEGY: Strategy = Strategy {
     default: |claim| default_spec(claim.object_mut("spec")),
     prepare_create: reset_status,
     prepare_update: keep_status,
-    prepare_status_update: |new, old| {
-        keep_spec(new, old);
-        reset_metadata(new, old);
-    },
+    prepare_status_update: keep_spec_and_reset_metadata,
     validate: |claim, errors| validate_spec(claim.field("spec"), &Path::new("spec"), errors),
     validate_update,
     validate_status_update,

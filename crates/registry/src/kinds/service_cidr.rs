@@ -11,7 +11,7 @@ use sternpost_meta::{
 use crate::{
     internal_form::{Form, Shape, internal},
     object::{Fields, FieldsMut},
-    status_subresource::{keep_spec, keep_status, reset_metadata},
+    status_subresource::{keep_spec_and_reset_metadata, keep_status},
     strategy::{Strategy, Subresource},
     validation::{
         form::{must_be, texts},
@@ -22,10 +22,7 @@ use crate::{
 pub const STRATEGY: Strategy = Strategy {
     prepare_create: |object| object.set("status", json!({})),
     prepare_update: keep_status,
-    prepare_status_update: |new, old| {
-        keep_spec(new, old);
-        reset_metadata(new, old);
-    },
+    prepare_status_update: keep_spec_and_reset_metadata,
     validate,
     validate_update,
     reset_fields: &[".status"],

@@ -12,7 +12,7 @@ use sternpost_meta::{
 use crate::{
     internal_form::{Form, Shape, internal},
     object::Fields,
-    status_subresource::{keep_spec, keep_status, reset_metadata, reset_status},
+    status_subresource::{keep_spec_and_reset_metadata, keep_status, reset_status},
     strategy::{Generation, MetadataCheck, Strategy, Subresource},
     validation::{
         admission_policy::{Expressions, Unchecked, default_policy, note, validate_policy},
@@ -25,10 +25,7 @@ pub const STRATEGY: Strategy = Strategy {
     default: default_policy,
     prepare_create: reset_status,
     prepare_update: keep_status,
-    prepare_status_update: |new, old| {
-        keep_spec(new, old);
-        reset_metadata(new, old);
-    },
+    prepare_status_update: keep_spec_and_reset_metadata,
     validate: |policy, errors| validate(policy, None, &mut Unchecked, errors),
     validate_update: |new, old, errors| validate(new, Some(old), &mut Unchecked, errors),
     validate_status_update,

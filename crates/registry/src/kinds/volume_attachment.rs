@@ -10,7 +10,7 @@ use super::persistent_volume::{Use, source, validate_spec_at};
 use crate::{
     internal_form::{Form, Shape, internal, same_form},
     object::{Fields, FieldsMut},
-    status_subresource::{keep_spec, keep_status, reset_metadata},
+    status_subresource::{keep_spec_and_reset_metadata, keep_status},
     strategy::{DeleteAnswer, MetadataCheck, Strategy, Subresource},
     validation::form::{driver_name, must_be},
 };
@@ -19,10 +19,7 @@ pub const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: |attachment| attachment.set("status", json!({"attached": false})),
     prepare_update: keep_status,
-    prepare_status_update: |new, old| {
-        keep_spec(new, old);
-        reset_metadata(new, old);
-    },
+    prepare_status_update: keep_spec_and_reset_metadata,
     validate,
     validate_update,
     validate_status_update: validate_update,

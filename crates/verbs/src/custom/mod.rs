@@ -26,7 +26,8 @@ use sternpost_crd::{
 };
 use sternpost_meta::{field::Errors, status::Status};
 use sternpost_registry::{
-    object::{Fields, FieldsMut},
+    object::FieldsMut,
+    status_subresource,
     strategy::{Generation, Strategy, Subresource},
 };
 use sternpost_schema::topology::Type;
@@ -120,21 +121,11 @@ static WITH_STATUS: Strategy = Strategy {
     prepare_create: |object| {
         object.remove("status");
     },
-    prepare_update: |object, old| put_back(object, old, "status"),
-    prepare_status_update: |object, old| put_back(object, old, "metadata"),
+    prepare_update: status_subresource::keep_status,
+    prepare_status_update: status_subresource::keep_metadata,
     subresources: &[Subresource::SCALE, Subresource::status(&[".metadata", ".spec"])],
     ..Strategy::of("", "")
 };
-
-/// What is written here does not count.
-fn put_back(object: &mut Value, old: &Value, field: &str) {
-    match old.get_field(field) {
-        Some(value) => object.set(field, value.clone()),
-        None => {
-            object.remove(field);
-        }
-    }
-}
 
 impl Custom {
     pub(crate) fn strategy(&self) -> &'static Strategy {
