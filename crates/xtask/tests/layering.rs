@@ -30,6 +30,39 @@ fn every_arrow_is_in_the_architecture_page() {
 }
 
 #[test]
+fn every_function_of_the_journeys_exists() {
+    let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let journeys = page.split("\n## ").find(|section| section.starts_with("Journeys")).unwrap();
+    let steps = journeys.lines().filter(|line| line.starts_with(|start: char| start.is_ascii_digit()));
+    let names: Vec<&str> = steps.map(|line| line.split('`').nth(1).unwrap()).collect();
+    assert!(names.len() > 100, "{}", names.len());
+    for name in names {
+        assert!(exists(name), "{name} is in docs/architecture.md and not in the code");
+    }
+}
+
+/// Whether a file of the module has the function, or of the crate if no module is named. Types are not looked at.
+fn exists(name: &str) -> bool {
+    let segments: Vec<&str> = name.split("::").collect();
+    let (function, path) = segments.split_last().unwrap();
+    let (krate, path) = path.split_first().unwrap();
+    let modules: Vec<&str> =
+        path.iter().copied().filter(|part| part.starts_with(char::is_lowercase)).collect();
+    let source = root().join("crates").join(krate).join("src");
+    let files = if modules.is_empty() {
+        sources(&source)
+    } else {
+        let module = source.join(modules.join("/"));
+        vec![module.with_extension("rs"), module.join("mod.rs")]
+    };
+    let spellings = [format!("fn {function}("), format!("fn {function}<"), format!("{function}: fn(")];
+    files
+        .iter()
+        .filter_map(|file| fs::read_to_string(file).ok())
+        .any(|text| spellings.iter().any(|spelling| text.contains(spelling.as_str())))
+}
+
+#[test]
 fn the_table_is_read_as_written() {
     let page = "| crate | one line | may use |\n|---|---|---|\n| `a` | x | – |\n| `b` | y | `a` `c-d` |\n\ntext `e`\n";
     let arrows = declared(page);
