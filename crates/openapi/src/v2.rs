@@ -22,7 +22,7 @@ use crate::{
     custom::{CustomResource, MergeKeys},
     document::{Body, Document, Method, Operation, Parameter, PathItem, Response, any_schema},
     operations,
-    v3::Object,
+    v3::{Object, info},
 };
 
 /// Types that belong to every group-version.
@@ -98,15 +98,7 @@ pub(crate) fn write_parts(document: &Document, others: Option<&Document>) -> Par
         definitions_end = out.len() - 1;
     });
     object.rest_before("info", &mut rest);
-    object.field("info", |out| {
-        let mut object = Object::open(out);
-        let mut rest = document.info_rest.iter().peekable();
-        object.rest_before("title", &mut rest);
-        object.text("title", &document.title);
-        object.rest_before("version", &mut rest);
-        object.text("version", &document.version);
-        object.rest(rest);
-    });
+    object.field("info", |out| info(out, document));
     if !shared.is_empty() {
         object.rest_before("parameters", &mut rest);
         object.field("parameters", |out| {

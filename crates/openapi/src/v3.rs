@@ -37,6 +37,17 @@ struct Writer {
     shared: Shared,
 }
 
+/// The same in both versions.
+pub(crate) fn info(out: &mut Vec<u8>, document: &Document) {
+    let mut object = Object::open(out);
+    let mut rest = document.info_rest.iter().peekable();
+    object.rest_before("title", &mut rest);
+    object.text("title", &document.title);
+    object.rest_before("version", &mut rest);
+    object.text("version", &document.version);
+    object.rest(rest);
+}
+
 impl Writer {
     fn document(&self, out: &mut Vec<u8>, document: &Document, naming: Naming) {
         let mut object = Object::open(out);
@@ -46,15 +57,7 @@ impl Writer {
             object.field("components", |out| self.components(out, document, naming));
         }
         object.rest_before("info", &mut rest);
-        object.field("info", |out| {
-            let mut object = Object::open(out);
-            let mut rest = document.info_rest.iter().peekable();
-            object.rest_before("title", &mut rest);
-            object.text("title", &document.title);
-            object.rest_before("version", &mut rest);
-            object.text("version", &document.version);
-            object.rest(rest);
-        });
+        object.field("info", |out| info(out, document));
         object.rest_before("openapi", &mut rest);
         object.text("openapi", "3.0.0");
         object.rest_before("paths", &mut rest);
