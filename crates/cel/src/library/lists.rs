@@ -162,15 +162,15 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         "sets.contains",
         "29 (list(T),list(T)):bool",
         |call, meter| of_lists(call, |one, other| contains_all(one, other, meter)),
-        |of| of.price(of.max(0).saturating_mul(of.max(1)).saturating_add(1)),
-        |call, _| call.size(0).saturating_mul(call.size(1)).saturating_add(1),
+        |of| of.price(pairs(of.max(0), of.max(1), 1)),
+        |call, _| pairs(call.size(0), call.size(1), 1),
     ),
     function(
         "sets.intersects",
         "29 (list(T),list(T)):bool",
         |call, meter| of_lists(call, |one, other| intersects(one, other, meter)),
-        |of| of.price(of.max(0).saturating_mul(of.max(1)).saturating_add(1)),
-        |call, _| call.size(0).saturating_mul(call.size(1)).saturating_add(1),
+        |of| of.price(pairs(of.max(0), of.max(1), 1)),
+        |call, _| pairs(call.size(0), call.size(1), 1),
     ),
     function(
         "sets.equivalent",
@@ -180,8 +180,8 @@ pub(crate) const FUNCTIONS: &[Function] = &[
                 Ok(contains_all(one, other, meter)? && contains_all(other, one, meter)?)
             })
         },
-        |of| of.price(of.max(0).saturating_mul(of.max(1)).saturating_mul(2).saturating_add(1)),
-        |call, _| call.size(0).saturating_mul(call.size(1)).saturating_mul(2).saturating_add(1),
+        |of| of.price(pairs(of.max(0), of.max(1), 2)),
+        |call, _| pairs(call.size(0), call.size(1), 2),
     ),
 ];
 
@@ -203,6 +203,11 @@ fn of_lists<'a>(
         [Value::List(one), Value::List(other)] => Some(answer(one, other).map(Value::Bool)),
         _ => None,
     }
+}
+
+/// Comparing every item of one list with every one of another, so many times.
+fn pairs(one: u64, other: u64, times: u64) -> u64 {
+    one.saturating_mul(other).saturating_mul(times).saturating_add(1)
 }
 
 /// Comparing every item with every other.
