@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sternpost_cache::{Object, Snapshot};
 use sternpost_meta::selector::LabelSelector;
 use sternpost_registry::object::{Fields, FieldsMut};
-use sternpost_verbs::{Failure, Part, Registry, Target, Writer, served::Served};
+use sternpost_verbs::{Failure, Part, Target, Verbs, Writer, served::Served};
 
 use crate::{follow::Follow, identity};
 
@@ -16,18 +16,18 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const MANAGER: &str = "clusterrole-aggregation-controller";
 
 /// Aggregates until the process ends.
-pub(crate) async fn run(registry: Arc<Registry>) {
-    let Some(served) = registry.served.get(GROUP, "v1", "clusterroles") else { return };
-    let (_, mut follow) = Follow::start(registry.clone(), served.clone()).await;
+pub(crate) async fn run(verbs: Arc<Verbs>) {
+    let Some(served) = verbs.served.get(GROUP, "v1", "clusterroles") else { return };
+    let (_, mut follow) = Follow::start(verbs.clone(), served.clone()).await;
     loop {
-        let is_left = settle(&registry, &served).await;
+        let is_left = settle(&verbs, &served).await;
         follow.changed(is_left).await;
     }
 }
 
 /// Whether something is left to do.
-async fn settle(registry: &Registry, served: &Served) -> bool {
-    let roles = registry.cache.resource(&served.id).snapshot();
+async fn settle(verbs: &Verbs, served: &Served) -> bool {
+    let roles = verbs.cache.resource(&served.id).snapshot();
     let mut failed = false;
     for role in roles.iter(None, None).filter(|role| mentions(role, "\"aggregationRule\"")) {
         let value = role.value();
@@ -39,7 +39,7 @@ async fn settle(registry: &Registry, served: &Served) -> bool {
         if rules == value.items("rules") {
             continue;
         }
-        if let Err(status) = write(registry, served, role.name(), rules).await
+        if let Err(status) = write(verbs, served, role.name(), rules).await
             && status.code() != 404
         {
             tracing::warn!(role = role.name(), %status, "the rules of a role cannot be aggregated yet");
@@ -65,7 +65,7 @@ fn rules(roles: &Snapshot, name: &str, selectors: &[Value]) -> Vec<Value> {
     rules
 }
 
-async fn write(registry: &Registry, served: &Served, name: &str, rules: Vec<Value>) -> Result<(), Failure> {
+async fn write(verbs: &Verbs, served: &Served, name: &str, rules: Vec<Value>) -> Result<(), Failure> {
     let mut config = json!({
         "apiVersion": format!("{GROUP}/v1"),
         "kind": "ClusterRole",
@@ -77,7 +77,7 @@ async fn write(registry: &Registry, served: &Served, name: &str, rules: Vec<Valu
     // The server itself: nobody else may grant what it does not have.
     let writer = Writer { manager: MANAGER, ..Writer::server() };
     let target = Target { served, namespace: "", name };
-    identity::apply(registry, target, config, Part::Main, writer).await
+    identity::apply(verbs, target, config, Part::Main, writer).await
 }
 
 fn mentions(object: &Object, text: &str) -> bool {

@@ -20,7 +20,7 @@ use sternpost_registry::{
 };
 use sternpost_store::BoxFuture;
 use sternpost_tasks::Tasks;
-use sternpost_verbs::{Failure, Part, Registry, Target, Writer, served::Served};
+use sternpost_verbs::{Failure, Part, Target, Verbs, Writer, served::Served};
 use tokio::{
     sync::Semaphore,
     task::{AbortHandle, JoinSet},
@@ -63,10 +63,10 @@ pub trait Servers: Send + Sync {
 }
 
 /// Starts with all servers that are registered already in the table.
-pub async fn start(registry: Arc<Registry>, tasks: &Tasks, servers: Arc<dyn Servers>) {
-    let Some(served) = registry.served.get(GROUP, "v1", "apiservices") else { return };
-    let (objects, follow) = Follow::start(registry.clone(), served.clone()).await;
-    let checker = Arc::new(Checker { registry, servers, served, room: Arc::new(Semaphore::new(MAX_CHECKS)) });
+pub async fn start(verbs: Arc<Verbs>, tasks: &Tasks, servers: Arc<dyn Servers>) {
+    let Some(served) = verbs.served.get(GROUP, "v1", "apiservices") else { return };
+    let (objects, follow) = Follow::start(verbs.clone(), served.clone()).await;
+    let checker = Arc::new(Checker { verbs, servers, served, room: Arc::new(Semaphore::new(MAX_CHECKS)) });
     let mut checking = Checking {
         checker,
         entries: BTreeMap::new(),
@@ -118,12 +118,12 @@ struct Checked {
 
 impl Checking {
     async fn run(mut self, mut api_services: Follow) {
-        let registry = self.checker.registry.clone();
+        let verbs = self.checker.verbs.clone();
         let mut surroundings: Option<(Follow, Follow)> = None;
         loop {
             // Nobody follows services for nothing.
             match (&surroundings, self.has_remotes()) {
-                (None, true) => surroundings = follow_surroundings(&registry).await,
+                (None, true) => surroundings = follow_surroundings(&verbs).await,
                 (Some(_), false) => surroundings = None,
                 _ => {}
             }
@@ -291,11 +291,11 @@ fn pause_after(failures: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(doubled).min(INTERVAL)
 }
 
-async fn follow_surroundings(registry: &Arc<Registry>) -> Option<(Follow, Follow)> {
-    let services = registry.served.get("", "v1", "services")?;
-    let slices = registry.served.get("discovery.k8s.io", "v1", "endpointslices")?;
-    let (_, services) = Follow::start(registry.clone(), services).await;
-    let (_, slices) = Follow::start(registry.clone(), slices).await;
+async fn follow_surroundings(verbs: &Arc<Verbs>) -> Option<(Follow, Follow)> {
+    let services = verbs.served.get("", "v1", "services")?;
+    let slices = verbs.served.get("discovery.k8s.io", "v1", "endpointslices")?;
+    let (_, services) = Follow::start(verbs.clone(), services).await;
+    let (_, slices) = Follow::start(verbs.clone(), slices).await;
     Some((services, slices))
 }
 
@@ -317,7 +317,7 @@ async fn next_of(followed: &mut Option<(Follow, Follow)>) -> Option<BTreeSet<(St
 
 /// What a check needs.
 struct Checker {
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     servers: Arc<dyn Servers>,
     served: Arc<Served>,
     room: Arc<Semaphore>,
@@ -359,10 +359,10 @@ impl Checker {
 
     fn check_service(&self, reference: &Value) -> Result<(), Availability> {
         let (namespace, name) = (reference.text("namespace"), reference.text("name"));
-        let services = self.registry.cache.resource(&ResourceId::new("", "services")).snapshot();
+        let services = self.verbs.cache.resource(&ResourceId::new("", "services")).snapshot();
         let service = services.get(namespace, name).map(|service| service.value());
         let slices = ResourceId::new("discovery.k8s.io", "endpointslices");
-        let slices = self.registry.cache.resource(&slices).snapshot();
+        let slices = self.verbs.cache.resource(&slices).snapshot();
         let slices = slices.iter(Some(namespace), None);
         let slices: Vec<Value> = slices
             .filter(|slice| slice.label(SERVICE_NAME) == Some(name))
@@ -396,19 +396,19 @@ impl Checker {
 
     async fn write(&self, name: &str, spec: &Value, found: &Availability) -> Result<(), Failure> {
         let target = Target { served: &self.served, namespace: "", name };
-        let mut object = self.registry.get(target)?.value();
+        let mut object = self.verbs.get(target)?.value();
         // What was found is about another server.
         if object.field("spec") != spec || found.is_said_by(&object) {
             return Ok(());
         }
         let before = object.clone();
-        found.set(&mut object, &self.registry.now());
+        found.set(&mut object, &self.verbs.now());
         // Whoever reads that a server is available is let through to it.
         if found.is_available() {
             self.servers.announce(name, &object);
         }
         let writer = Writer { subresource: "status", ..Writer::server() };
-        let written = self.registry.update(target, object, Part::Status, writer).await;
+        let written = self.verbs.update(target, object, Part::Status, writer).await;
         if written.is_err() {
             self.servers.announce(name, &before);
         }

@@ -9,7 +9,7 @@ use sternpost_cache::Object;
 use sternpost_clock::{DueQueue, Instant};
 use sternpost_golang::time::Timestamp;
 use sternpost_store::Revision;
-use sternpost_verbs::{DeleteOptions, Failure, Registry, Target, served::Served};
+use sternpost_verbs::{DeleteOptions, Failure, Target, Verbs, served::Served};
 use tokio::task::JoinSet;
 
 use crate::follow::{Follow, News, ObjectChange};
@@ -18,11 +18,11 @@ use crate::follow::{Follow, News, ObjectChange};
 const MAX_WRITES: usize = 64;
 
 /// Ends events that were not written for `lifetime`, until the process ends.
-pub(crate) async fn run(registry: Arc<Registry>, lifetime: Duration) {
-    let Some(served) = registry.served.get("", "v1", "events") else { return };
-    let (objects, mut follow) = Follow::start(registry.clone(), served.clone()).await;
-    let mut expiry = Expiry { registry, served, lifetime, queue: DueQueue::default() };
-    let clock = expiry.registry.clock.clone();
+pub(crate) async fn run(verbs: Arc<Verbs>, lifetime: Duration) {
+    let Some(served) = verbs.served.get("", "v1", "events") else { return };
+    let (objects, mut follow) = Follow::start(verbs.clone(), served.clone()).await;
+    let mut expiry = Expiry { verbs, served, lifetime, queue: DueQueue::default() };
+    let clock = expiry.verbs.clock.clone();
     expiry.all(&objects);
     loop {
         expiry.end_due().await;
@@ -45,7 +45,7 @@ pub(crate) async fn run(registry: Arc<Registry>, lifetime: Duration) {
 }
 
 struct Expiry {
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     served: Arc<Served>,
     lifetime: Duration,
     /// By `NAMESPACE/NAME`: as many as there are events, each as it was last written.
@@ -55,8 +55,8 @@ struct Expiry {
 impl Expiry {
     /// What is there already lives on for what is left of its time.
     fn all(&mut self, objects: &[Arc<Object>]) {
-        let begun = self.registry.clock.now();
-        let now = Timestamp::parse_time(&self.registry.now()).ok();
+        let begun = self.verbs.clock.now();
+        let now = Timestamp::parse_time(&self.verbs.now()).ok();
         self.queue = DueQueue::default();
         for object in objects {
             let age = last_written(object).zip(now).map_or(0, |(then, now)| now.seconds_since(then));
@@ -67,17 +67,17 @@ impl Expiry {
     }
 
     fn written(&mut self, object: &Object) {
-        let due = self.registry.clock.now() + self.lifetime;
+        let due = self.verbs.clock.now() + self.lifetime;
         self.queue.insert(object.place().into(), due, object.revision);
     }
 
     async fn end_due(&mut self) {
         let mut writes: JoinSet<Result<(), Failure>> = JoinSet::new();
-        while let Some((place, revision)) = self.queue.pop(self.registry.clock.now()) {
+        while let Some((place, revision)) = self.queue.pop(self.verbs.clock.now()) {
             while writes.len() >= MAX_WRITES {
                 note(writes.join_next().await);
             }
-            let (registry, served) = (self.registry.clone(), self.served.clone());
+            let (verbs, served) = (self.verbs.clone(), self.served.clone());
             writes.spawn(async move {
                 let (namespace, name) = place.split_once('/').unwrap_or_default();
                 let target = Target { served: &served, namespace, name };
@@ -85,7 +85,7 @@ impl Expiry {
                     resource_version: Some(revision.to_string()),
                     ..DeleteOptions::default()
                 };
-                registry.delete_own(target, &options).await
+                verbs.delete_own(target, &options).await
             });
         }
         while let Some(done) = writes.join_next().await {

@@ -4,12 +4,12 @@ use std::{future::poll_fn, sync::Arc, time::Duration};
 
 use sternpost_cache::{EventKind, Object, Reading};
 use sternpost_clock::machine;
-use sternpost_verbs::{Registry, Selection, Target, Watch, WatchQuery, served::Served};
+use sternpost_verbs::{Selection, Target, Verbs, Watch, WatchQuery, served::Served};
 
 /// The objects of a resource, and then every change of them.
 #[derive(Debug)]
 pub(crate) struct Follow {
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     served: Arc<Served>,
     selection: Selection,
     watch: Watch,
@@ -35,18 +35,18 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 impl Follow {
     /// The objects there are, and the follower that goes on behind them.
-    pub async fn start(registry: Arc<Registry>, served: Arc<Served>) -> (Vec<Arc<Object>>, Self) {
-        Self::start_selected(registry, served, Selection::default()).await
+    pub async fn start(verbs: Arc<Verbs>, served: Arc<Served>) -> (Vec<Arc<Object>>, Self) {
+        Self::start_selected(verbs, served, Selection::default()).await
     }
 
     /// As [`Follow::start`], of some of the objects only.
     pub async fn start_selected(
-        registry: Arc<Registry>,
+        verbs: Arc<Verbs>,
         served: Arc<Served>,
         selection: Selection,
     ) -> (Vec<Arc<Object>>, Self) {
-        let (objects, watch) = begin(&registry, &served, &selection).await;
-        (objects, Self { registry, served, selection, watch })
+        let (objects, watch) = begin(&verbs, &served, &selection).await;
+        (objects, Self { verbs, served, selection, watch })
     }
 
     /// Everything up to here was told.
@@ -56,7 +56,7 @@ impl Follow {
 
     /// Waits until the cache has of every resource what happened before the last that was told here.
     pub async fn others_follow(&self) {
-        self.registry.cache.reaches(self.watch.place(), AGAIN).await;
+        self.verbs.cache.reaches(self.watch.place(), AGAIN).await;
     }
 
     /// Waits until something changed, or, if something is left to do, until that can be tried again.
@@ -94,7 +94,7 @@ impl Follow {
             Ok(()) => Some(News::Changes(seen)),
             // Too far behind: from the beginning.
             Err(_) => {
-                let (objects, watch) = begin(&self.registry, &self.served, &self.selection).await;
+                let (objects, watch) = begin(&self.verbs, &self.served, &self.selection).await;
                 self.watch = watch;
                 Some(News::All(objects))
             }
@@ -102,12 +102,12 @@ impl Follow {
     }
 }
 
-async fn begin(registry: &Registry, served: &Served, selection: &Selection) -> (Vec<Arc<Object>>, Watch) {
+async fn begin(verbs: &Verbs, served: &Served, selection: &Selection) -> (Vec<Arc<Object>>, Watch) {
     let target = Target { served, namespace: "", name: "" };
     let query = WatchQuery { resource_version: String::new(), initial_events: Some(true) };
     loop {
         // From the latest state a watch always starts.
-        if let Ok((objects, watch)) = registry.watch(target, selection.clone(), &query).await {
+        if let Ok((objects, watch)) = verbs.watch(target, selection.clone(), &query).await {
             return (objects.unwrap_or_default(), watch);
         }
         tokio::task::yield_now().await;

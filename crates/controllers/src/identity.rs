@@ -4,9 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 use sternpost_meta::user::User;
-use sternpost_verbs::{
-    DeleteOptions, Failure, Part, Patch, PatchRequest, Registry, Target, Validation, Writer,
-};
+use sternpost_verbs::{DeleteOptions, Failure, Part, Patch, PatchRequest, Target, Validation, Verbs, Writer};
 
 /// In whose name controllers own fields.
 pub(crate) const MANAGER: &str = "kube-controller-manager";
@@ -37,43 +35,43 @@ pub(crate) fn status_writer(user: &'static User) -> Writer<'static> {
 
 /// Deletes an object as a controller.
 pub(crate) async fn delete(
-    registry: &Registry,
+    verbs: &Verbs,
     target: Target<'_>,
     options: &DeleteOptions,
     user: &'static User,
 ) -> Result<(), Failure> {
-    registry.delete(target, options, writer(user)).await.map(|_| ())
+    verbs.delete(target, options, writer(user)).await.map(|_| ())
 }
 
 /// A merge patch to the metadata of an object.
 pub(crate) async fn patch_metadata(
-    registry: &Registry,
+    verbs: &Verbs,
     target: Target<'_>,
     metadata: Value,
     user: &'static User,
 ) -> Result<(), Failure> {
     let patch = Patch::Merge(Map::from_iter([("metadata".to_owned(), metadata)]));
-    change(registry, target, patch, Part::Main, writer(user)).await
+    change(verbs, target, patch, Part::Main, writer(user)).await
 }
 
 /// Applies what a controller wants of an object, whoever else wants otherwise.
 pub(crate) async fn apply(
-    registry: &Registry,
+    verbs: &Verbs,
     target: Target<'_>,
     config: Value,
     part: Part,
     writer: Writer<'_>,
 ) -> Result<(), Failure> {
-    change(registry, target, Patch::Apply { config, force: true }, part, writer).await
+    change(verbs, target, Patch::Apply { config, force: true }, part, writer).await
 }
 
 async fn change(
-    registry: &Registry,
+    verbs: &Verbs,
     target: Target<'_>,
     patch: Patch,
     part: Part,
     writer: Writer<'_>,
 ) -> Result<(), Failure> {
     let request = PatchRequest { patch, complaints: Vec::new(), validation: Validation::Ignore };
-    registry.patch(target, &request, part, writer).await.map(|_| ())
+    verbs.patch(target, &request, part, writer).await.map(|_| ())
 }

@@ -33,7 +33,7 @@ mod token_secrets;
 use std::{sync::Arc, time::Duration};
 
 use sternpost_tasks::Tasks;
-use sternpost_verbs::Registry;
+use sternpost_verbs::Verbs;
 
 use switches::{Controller, Switches};
 pub use token_secrets::{SecretToken, Sign};
@@ -61,40 +61,40 @@ impl std::fmt::Debug for Options {
 }
 
 /// Starts the controllers that are on.
-pub fn start(registry: &Arc<Registry>, tasks: &Tasks, options: Options) {
+pub fn start(verbs: &Arc<Verbs>, tasks: &Tasks, options: Options) {
     let Options { switches, namespace_delay, authority, event_lifetime, sign } = options;
-    let start = Start { registry, tasks, switches: &switches };
-    start.run(switches::NAMESPACE, move |registry| namespaces::run(registry, namespace_delay));
+    let start = Start { verbs, tasks, switches: &switches };
+    start.run(switches::NAMESPACE, move |verbs| namespaces::run(verbs, namespace_delay));
     let events = tasks.clone();
-    start.run(switches::GARBAGE, move |registry| garbage::run(registry, events.clone()));
+    start.run(switches::GARBAGE, move |verbs| garbage::run(verbs, events.clone()));
     start.run(switches::SERVICE_ACCOUNT, per_namespace::service_accounts);
     let shown = authority.clone();
-    start.run(switches::ROOT_CA, move |registry| per_namespace::root_certificates(registry, shown.clone()));
-    start.run(switches::TOKEN, move |registry| token_secrets::run(registry, authority.clone(), sign.clone()));
+    start.run(switches::ROOT_CA, move |verbs| per_namespace::root_certificates(verbs, shown.clone()));
+    start.run(switches::TOKEN, move |verbs| token_secrets::run(verbs, authority.clone(), sign.clone()));
     start.run(switches::QUOTA, quotas::run);
     start.run(switches::AGGREGATION, aggregation::run);
     start.run(switches::POLICY_STATUS, policies_status::run);
     start.run(switches::CLAIM_PROTECTION, protection::claims);
     start.run(switches::VOLUME_PROTECTION, protection::volumes);
     start.run(switches::ATTRIBUTES_CLASS_PROTECTION, protection::attributes_classes);
-    start.run(switches::EVENT_TTL, move |registry| event_ttl::run(registry, event_lifetime));
+    start.run(switches::EVENT_TTL, move |verbs| event_ttl::run(verbs, event_lifetime));
 }
 
 struct Start<'a> {
-    registry: &'a Arc<Registry>,
+    verbs: &'a Arc<Verbs>,
     tasks: &'a Tasks,
     switches: &'a Switches,
 }
 
 impl Start<'_> {
     /// A controller learns all it needs when it begins, so that it can begin again.
-    fn run<Work>(&self, which: Controller, controller: impl Fn(Arc<Registry>) -> Work + Send + 'static)
+    fn run<Work>(&self, which: Controller, controller: impl Fn(Arc<Verbs>) -> Work + Send + 'static)
     where
         Work: Future<Output = ()> + Send + 'static,
     {
         if self.switches.is_on(which) {
-            let registry = self.registry.clone();
-            self.tasks.forever(which.name, move || controller(registry.clone()));
+            let verbs = self.verbs.clone();
+            self.tasks.forever(which.name, move || controller(verbs.clone()));
         }
     }
 }

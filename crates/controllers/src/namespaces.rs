@@ -16,7 +16,7 @@ use sternpost_registry::{
     kinds::namespace::FINALIZER,
     object::{Fields, FieldsMut},
 };
-use sternpost_verbs::{DeleteOptions, Failure, Propagation, Registry, Target, Writer, served::Served};
+use sternpost_verbs::{DeleteOptions, Failure, Propagation, Target, Verbs, Writer, served::Served};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::{
@@ -37,11 +37,11 @@ const RESYNC: Duration = Duration::from_secs(5);
 const LATECOMERS: Duration = Duration::from_secs(30);
 
 /// Ends namespaces until the process does; what happens in one is looked at after `delay`.
-pub(crate) async fn run(registry: Arc<Registry>, delay: Duration) {
-    let Some(served) = registry.served.get("", "v1", "namespaces") else { return };
+pub(crate) async fn run(verbs: Arc<Verbs>, delay: Duration) {
+    let Some(served) = verbs.served.get("", "v1", "namespaces") else { return };
     let mut ending = Ending {
-        streams: Streams::new(registry.clone()),
-        registry,
+        streams: Streams::new(verbs.clone()),
+        verbs,
         served,
         delay,
         due: DueQueue::default(),
@@ -58,7 +58,7 @@ pub(crate) async fn run(registry: Arc<Registry>, delay: Duration) {
 }
 
 struct Ending {
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     streams: Streams,
     served: Arc<Served>,
     delay: Duration,
@@ -134,9 +134,9 @@ impl Ending {
                 self.again.insert(name);
                 continue;
             }
-            let (registry, served) = (self.registry.clone(), self.served.clone());
+            let (verbs, served) = (self.verbs.clone(), self.served.clone());
             self.work.spawn(async move {
-                let progress = clear(&registry, &served, &name).await;
+                let progress = clear(&verbs, &served, &name).await;
                 (name, progress)
             });
         }
@@ -194,12 +194,12 @@ struct Left {
     failures: Vec<String>,
 }
 
-async fn clear(registry: &Arc<Registry>, namespaces: &Served, name: &str) -> Result<Progress, Failure> {
+async fn clear(verbs: &Arc<Verbs>, namespaces: &Served, name: &str) -> Result<Progress, Failure> {
     let target = Target { served: namespaces, namespace: "", name };
-    let Ok(namespace) = registry.get(target) else {
+    let Ok(namespace) = verbs.get(target) else {
         // Something came in while it ended.
-        let is_gone = || registry.get(target).is_err();
-        delete_content(registry, name, |_| true, is_gone).await;
+        let is_gone = || verbs.get(target).is_err();
+        delete_content(verbs, name, |_| true, is_gone).await;
         return Ok(Progress::Finished);
     };
     if !namespace.terminating {
@@ -210,15 +210,15 @@ async fn clear(registry: &Arc<Registry>, namespaces: &Served, name: &str) -> Res
         // Others hold it, and tell when they let go.
         return Ok(Progress::Waiting);
     }
-    registry.definitions_in_effect().await;
+    verbs.definitions_in_effect().await;
     let uid = namespace.field("metadata").text("uid");
-    let is_same = || registry.get(target).is_ok_and(|found| uid_of(&found).as_deref() == Some(uid));
+    let is_same = || verbs.get(target).is_ok_and(|found| uid_of(&found).as_deref() == Some(uid));
     let is_pod = |served: &Served| served.group().is_empty() && served.kind() == "Pod";
-    let mut left = delete_content(registry, name, is_pod, is_same).await;
+    let mut left = delete_content(verbs, name, is_pod, is_same).await;
     if left.resources.is_empty() && left.failures.is_empty() {
-        left = delete_content(registry, name, |served| !is_pod(served), is_same).await;
+        left = delete_content(verbs, name, |served| !is_pod(served), is_same).await;
     }
-    let now = registry.now();
+    let now = verbs.now();
     let conditions = conditions(&left);
     let tell = |namespace: &mut Value| {
         // It is another of that name by now if somebody else let it go.
@@ -226,11 +226,11 @@ async fn clear(registry: &Arc<Registry>, namespaces: &Served, name: &str) -> Res
             set_conditions(namespace, &conditions, &now);
         }
     };
-    registry.change_own(target, tell, status_writer(&NAMESPACES)).await?;
+    verbs.change_own(target, tell, status_writer(&NAMESPACES)).await?;
     if !left.resources.is_empty() || !left.failures.is_empty() {
         return Ok(Progress::Waiting);
     }
-    let mut namespace = registry.get(target)?.value();
+    let mut namespace = verbs.get(target)?.value();
     if namespace.field("metadata").text("uid") != uid {
         return Ok(Progress::Living);
     }
@@ -238,24 +238,24 @@ async fn clear(registry: &Arc<Registry>, namespaces: &Served, name: &str) -> Res
     let others: Vec<Value> = finalizers.filter(|finalizer| *finalizer != FINALIZER).cloned().collect();
     namespace.object_mut("spec").set("finalizers", others);
     let writer = Writer { subresource: "finalize", ..writer(&NAMESPACES) };
-    registry.finalize(target, namespace, writer).await?;
-    Ok(if registry.get(target).is_ok() { Progress::Waiting } else { Progress::Finished })
+    verbs.finalize(target, namespace, writer).await?;
+    Ok(if verbs.get(target).is_ok() { Progress::Waiting } else { Progress::Finished })
 }
 
 /// Deletes all objects of some resources in a namespace, and tells what stays. `holds` says whether the
 /// namespace is still what the objects were found in: what comes into another of its name is not touched.
 async fn delete_content(
-    registry: &Arc<Registry>,
+    verbs: &Arc<Verbs>,
     namespace: &str,
     of: impl Fn(&Served) -> bool,
     holds: impl Fn() -> bool,
 ) -> Left {
     let mut left = Left::default();
-    for (id, served) in stored_resources(registry) {
+    for (id, served) in stored_resources(verbs) {
         if !served.is_namespaced() || !of(&served) {
             continue;
         }
-        let snapshot = registry.cache.resource(&id).snapshot();
+        let snapshot = verbs.cache.resource(&id).snapshot();
         let objects: Vec<Arc<Object>> = snapshot.iter(Some(namespace), None).cloned().collect();
         if objects.is_empty() {
             continue;
@@ -271,7 +271,7 @@ async fn delete_content(
             while writes.len() >= MAX_WRITES {
                 note(writes.join_next().await, &mut left);
             }
-            let (registry, served) = (registry.clone(), served.clone());
+            let (verbs, served) = (verbs.clone(), served.clone());
             writes.spawn(async move {
                 let target = Target { served: &served, namespace: object.namespace(), name: object.name() };
                 let options = DeleteOptions {
@@ -279,13 +279,13 @@ async fn delete_content(
                     propagation: Some(Propagation::Background),
                     ..DeleteOptions::default()
                 };
-                delete(&registry, target, &options, &NAMESPACES).await
+                delete(&verbs, target, &options, &NAMESPACES).await
             });
         }
         while let Some(done) = writes.join_next().await {
             note(Some(done), &mut left);
         }
-        left.count(&served, registry.cache.resource(&id).snapshot().iter(Some(namespace), None));
+        left.count(&served, verbs.cache.resource(&id).snapshot().iter(Some(namespace), None));
     }
     left
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sternpost_clock::machine;
 use sternpost_meta::user::User;
 use sternpost_registry::object::FieldsMut;
-use sternpost_verbs::{Failure, Part, Registry, Selection, Target, served::Served};
+use sternpost_verbs::{Failure, Part, Selection, Target, Verbs, served::Served};
 
 use crate::{
     follow::{Follow, News, ObjectChange},
@@ -20,25 +20,25 @@ const AGAIN: Duration = Duration::from_secs(1);
 const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
 
 /// Keeps the service account `default` in every namespace.
-pub(crate) async fn service_accounts(registry: Arc<Registry>) {
+pub(crate) async fn service_accounts(verbs: Arc<Verbs>) {
     let kept = NamespaceObject {
         group_resource: ("", "serviceaccounts"),
         name: "default",
         user: &SERVICE_ACCOUNTS,
         fields: Vec::new(),
     };
-    kept.run(registry).await;
+    kept.run(verbs).await;
 }
 
 /// Keeps the ConfigMap `kube-root-ca.crt` in every namespace; `authority` is in PEM.
-pub(crate) async fn root_certificates(registry: Arc<Registry>, authority: String) {
+pub(crate) async fn root_certificates(verbs: Arc<Verbs>, authority: String) {
     let kept = NamespaceObject {
         group_resource: ("", "configmaps"),
         name: "kube-root-ca.crt",
         user: &ROOT_CERTIFICATES,
         fields: vec![("data", json!({"ca.crt": authority}))],
     };
-    kept.run(registry).await;
+    kept.run(verbs).await;
 }
 
 /// An object that every namespace has.
@@ -51,18 +51,18 @@ struct NamespaceObject {
 }
 
 impl NamespaceObject {
-    async fn run(self, registry: Arc<Registry>) {
+    async fn run(self, verbs: Arc<Verbs>) {
         let (group, resource) = self.group_resource;
-        let Some(namespaces) = registry.served.get("", "v1", "namespaces") else { return };
-        let Some(served) = registry.served.get(group, "v1", resource) else { return };
+        let Some(namespaces) = verbs.served.get("", "v1", "namespaces") else { return };
+        let Some(served) = verbs.served.get(group, "v1", resource) else { return };
         let selection = Selection::default().named(self.name);
-        let (_, mut kept) = Follow::start_selected(registry.clone(), served.clone(), selection).await;
-        let (all, mut spaces) = Follow::start(registry.clone(), namespaces.clone()).await;
+        let (_, mut kept) = Follow::start_selected(verbs.clone(), served.clone(), selection).await;
+        let (all, mut spaces) = Follow::start(verbs.clone(), namespaces.clone()).await;
         let mut due: BTreeSet<String> = all.iter().map(|namespace| namespace.name().to_owned()).collect();
         loop {
             let mut failed = BTreeSet::new();
             for namespace in std::mem::take(&mut due) {
-                if let Err(status) = self.ensure(&registry, &namespaces, &served, &namespace).await {
+                if let Err(status) = self.ensure(&verbs, &namespaces, &served, &namespace).await {
                     tracing::warn!(namespace, name = self.name, %status, "cannot be kept yet");
                     failed.insert(namespace);
                 }
@@ -72,7 +72,7 @@ impl NamespaceObject {
                 news = kept.next() => match news {
                     // Which of them went nobody knows.
                     News::All(_) => due.extend(
-                        registry.cache.resource(&namespaces.id).snapshot().iter(None, None)
+                        verbs.cache.resource(&namespaces.id).snapshot().iter(None, None)
                             .map(|namespace| namespace.name().to_owned()),
                     ),
                     changes @ News::Changes(_) => due.extend(names(&changes, |object| object.namespace())),
@@ -85,24 +85,24 @@ impl NamespaceObject {
 
     async fn ensure(
         &self,
-        registry: &Registry,
+        verbs: &Verbs,
         namespaces: &Served,
         served: &Served,
         namespace: &str,
     ) -> Result<(), Failure> {
         let is_living = || {
             let target = Target { served: namespaces, namespace: "", name: namespace };
-            registry.get(target).is_ok_and(|namespace| !namespace.terminating)
+            verbs.get(target).is_ok_and(|namespace| !namespace.terminating)
         };
         if !is_living() {
             return Ok(());
         }
         let target = Target { served, namespace, name: self.name };
-        let written = match registry.get(target) {
+        let written = match verbs.get(target) {
             Err(_) => {
                 let mut object = json!({"metadata": {"name": self.name, "namespace": namespace}});
                 self.complete(&mut object);
-                registry.create(Target { name: "", ..target }, object, writer(self.user)).await
+                verbs.create(Target { name: "", ..target }, object, writer(self.user)).await
             }
             Ok(found) => {
                 let before = found.value();
@@ -111,7 +111,7 @@ impl NamespaceObject {
                 if object == before {
                     return Ok(());
                 }
-                registry.update(target, object, Part::Main, writer(self.user)).await
+                verbs.update(target, object, Part::Main, writer(self.user)).await
             }
         };
         match written {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sternpost_registry::object::Fields;
-use sternpost_verbs::{Failure, Part, Registry, Target, Writer, served::Served};
+use sternpost_verbs::{Failure, Part, Target, Verbs, Writer, served::Served};
 
 use crate::{follow::Follow, identity};
 
@@ -14,18 +14,18 @@ const GROUP: &str = "admissionregistration.k8s.io";
 const MANAGER: &str = "validatingadmissionpolicy-status";
 
 /// Checks policies until the process ends.
-pub(crate) async fn run(registry: Arc<Registry>) {
-    let Some(served) = registry.served.get(GROUP, "v1", "validatingadmissionpolicies") else { return };
-    let (_, mut follow) = Follow::start(registry.clone(), served.clone()).await;
+pub(crate) async fn run(verbs: Arc<Verbs>) {
+    let Some(served) = verbs.served.get(GROUP, "v1", "validatingadmissionpolicies") else { return };
+    let (_, mut follow) = Follow::start(verbs.clone(), served.clone()).await;
     loop {
-        let is_left = settle(&registry, &served).await;
+        let is_left = settle(&verbs, &served).await;
         follow.changed(is_left).await;
     }
 }
 
 /// Whether something is left to do.
-async fn settle(registry: &Registry, served: &Served) -> bool {
-    let policies = registry.cache.resource(&served.id).snapshot();
+async fn settle(verbs: &Verbs, served: &Served) -> bool {
+    let policies = verbs.cache.resource(&served.id).snapshot();
     let mut failed = false;
     for policy in policies.iter(None, None) {
         let value = policy.value();
@@ -33,8 +33,8 @@ async fn settle(registry: &Registry, served: &Served) -> bool {
         if generation.is_none() || value.field("status").int("observedGeneration") == generation {
             continue;
         }
-        let status = json!({"observedGeneration": generation, "typeChecking": registry.type_check(&value)});
-        if let Err(problem) = write(registry, served, policy.name(), status).await
+        let status = json!({"observedGeneration": generation, "typeChecking": verbs.type_check(&value)});
+        if let Err(problem) = write(verbs, served, policy.name(), status).await
             && problem.code() != 404
         {
             tracing::warn!(policy = policy.name(), %problem, "the status of a policy cannot be written yet");
@@ -44,7 +44,7 @@ async fn settle(registry: &Registry, served: &Served) -> bool {
     failed
 }
 
-async fn write(registry: &Registry, served: &Served, name: &str, status: Value) -> Result<(), Failure> {
+async fn write(verbs: &Verbs, served: &Served, name: &str, status: Value) -> Result<(), Failure> {
     let config = json!({
         "apiVersion": format!("{GROUP}/v1"),
         "kind": "ValidatingAdmissionPolicy",
@@ -53,5 +53,5 @@ async fn write(registry: &Registry, served: &Served, name: &str, status: Value) 
     });
     let writer = Writer { manager: MANAGER, subresource: "status", ..Writer::server() };
     let target = Target { served, namespace: "", name };
-    identity::apply(registry, target, config, Part::Status, writer).await
+    identity::apply(verbs, target, config, Part::Status, writer).await
 }

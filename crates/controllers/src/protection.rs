@@ -17,7 +17,7 @@ use sternpost_cache::Object;
 use sternpost_clock::machine;
 use sternpost_meta::user::User;
 use sternpost_registry::object::{Fields, FieldsMut};
-use sternpost_verbs::{Failure, Part, Registry, Target, served::Served};
+use sternpost_verbs::{Failure, Part, Target, Verbs, served::Served};
 
 use crate::{
     follow::{Follow, News, ObjectChange},
@@ -28,7 +28,7 @@ use crate::{
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Claims that no pod uses may go.
-pub(crate) async fn claims(registry: Arc<Registry>) {
+pub(crate) async fn claims(verbs: Arc<Verbs>) {
     let protection = Protection {
         group_resource: ("", "persistentvolumeclaims"),
         finalizer: "kubernetes.io/pvc-protection",
@@ -36,11 +36,11 @@ pub(crate) async fn claims(registry: Arc<Registry>) {
         used_by: &[UsedBy { resource: "pods", uses: claims_of_pod }],
         is_used_by_itself: |_| false,
     };
-    protection.run(registry).await;
+    protection.run(verbs).await;
 }
 
 /// Volumes that are not bound may go.
-pub(crate) async fn volumes(registry: Arc<Registry>) {
+pub(crate) async fn volumes(verbs: Arc<Verbs>) {
     let protection = Protection {
         group_resource: ("", "persistentvolumes"),
         finalizer: "kubernetes.io/pv-protection",
@@ -48,11 +48,11 @@ pub(crate) async fn volumes(registry: Arc<Registry>) {
         used_by: &[],
         is_used_by_itself: |volume| volume.field("status").text("phase") == "Bound",
     };
-    protection.run(registry).await;
+    protection.run(verbs).await;
 }
 
 /// Classes that neither a claim nor a volume names may go.
-pub(crate) async fn attributes_classes(registry: Arc<Registry>) {
+pub(crate) async fn attributes_classes(verbs: Arc<Verbs>) {
     let protection = Protection {
         group_resource: ("storage.k8s.io", "volumeattributesclasses"),
         finalizer: "kubernetes.io/vac-protection",
@@ -63,7 +63,7 @@ pub(crate) async fn attributes_classes(registry: Arc<Registry>) {
         ],
         is_used_by_itself: |_| false,
     };
-    protection.run(registry).await;
+    protection.run(verbs).await;
 }
 
 /// What is protected, and from whom.
@@ -145,18 +145,18 @@ impl Users {
 }
 
 impl Protection {
-    async fn run(self, registry: Arc<Registry>) {
+    async fn run(self, verbs: Arc<Verbs>) {
         let (group, resource) = self.group_resource;
-        let Some(served) = registry.served.get(group, "v1", resource) else { return };
+        let Some(served) = verbs.served.get(group, "v1", resource) else { return };
         let mut users = Users::default();
         let mut followed_users = Vec::new();
         for (index, used_by) in self.used_by.iter().enumerate() {
-            let Some(served) = registry.served.get("", "v1", used_by.resource) else { return };
-            let (all, follow) = Follow::start(registry.clone(), served).await;
+            let Some(served) = verbs.served.get("", "v1", used_by.resource) else { return };
+            let (all, follow) = Follow::start(verbs.clone(), served).await;
             self.note(&mut users, index, News::All(all));
             followed_users.push(follow);
         }
-        let (all, mut followed) = Follow::start(registry.clone(), served.clone()).await;
+        let (all, mut followed) = Follow::start(verbs.clone(), served.clone()).await;
         let mut due: BTreeSet<NamespacedName> = all.iter().map(|object| place(object)).collect();
         // To be deleted, and used when last looked at.
         let mut waiting: BTreeSet<NamespacedName> = BTreeSet::new();
@@ -171,7 +171,7 @@ impl Protection {
             }
             let mut failed = BTreeSet::new();
             for place in std::mem::take(&mut due) {
-                match self.settle(&registry, &served, &users, &place).await {
+                match self.settle(&verbs, &served, &users, &place).await {
                     Ok(Settled::Waits) => {
                         waiting.insert(place);
                     }
@@ -240,13 +240,13 @@ impl Protection {
 
     async fn settle(
         &self,
-        registry: &Registry,
+        verbs: &Verbs,
         served: &Served,
         users: &Users,
         place: &NamespacedName,
     ) -> Result<Settled, Failure> {
         let target = Target { served, namespace: &place.0, name: &place.1 };
-        let found = registry.get(target)?;
+        let found = verbs.get(target)?;
         let mut object = found.value();
         let metadata = object.field("metadata");
         let mut finalizers = metadata.items("finalizers").to_vec();
@@ -263,7 +263,7 @@ impl Protection {
             finalizers.push(self.finalizer.into());
         }
         object.object_mut("metadata").set("finalizers", finalizers);
-        registry.update(target, object, Part::Main, writer(self.user)).await?;
+        verbs.update(target, object, Part::Main, writer(self.user)).await?;
         Ok(Settled::Done)
     }
 }

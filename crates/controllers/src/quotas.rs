@@ -13,7 +13,7 @@ use sternpost_golang::time::Timestamp;
 use sternpost_meta::{quantity::Quantity, status::Status};
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{
-    Failure, Part, Registry, Target,
+    Failure, Part, Target, Verbs,
     quota::{self, Amounts},
     served::Served,
 };
@@ -36,18 +36,18 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// Counts until the process ends.
-pub(crate) async fn run(registry: Arc<Registry>) {
-    let Some(served) = registry.served.get("", "v1", "resourcequotas") else { return };
-    let streams = Streams::new(registry.clone());
+pub(crate) async fn run(verbs: Arc<Verbs>) {
+    let Some(served) = verbs.served.get("", "v1", "resourcequotas") else { return };
+    let streams = Streams::new(verbs.clone());
     let mut quotas = Quotas {
-        registry,
+        verbs,
         streams,
         served,
         tracked: HashMap::new(),
         due: DueQueue::default(),
         pause: HashMap::new(),
     };
-    let clock = quotas.registry.clock.clone();
+    let clock = quotas.verbs.clock.clone();
     let mut resync = clock.now() + RESYNC;
     loop {
         quotas.look().await;
@@ -67,7 +67,7 @@ pub(crate) async fn run(registry: Arc<Registry>) {
 }
 
 struct Quotas {
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     streams: Streams,
     served: Arc<Served>,
     /// The resources that quotas of a namespace count.
@@ -134,7 +134,7 @@ impl Quotas {
 
     /// Notes what the quotas of a namespace count.
     fn track(&mut self, namespace: &str) {
-        let snapshot = self.registry.cache.resource(&self.served.id).snapshot();
+        let snapshot = self.verbs.cache.resource(&self.served.id).snapshot();
         let mut tracked = BTreeSet::new();
         let mut has_quota = false;
         for quota in snapshot.iter(Some(namespace), None) {
@@ -172,16 +172,16 @@ impl Quotas {
     }
 
     async fn count_in(&self, namespace: &str) -> Result<(), Failure> {
-        let quotas = self.registry.cache.resource(&self.served.id).snapshot();
+        let quotas = self.verbs.cache.resource(&self.served.id).snapshot();
         let quotas: Vec<(&Arc<Object>, Value)> =
             quotas.iter(Some(namespace), None).map(|quota| (quota, quota.value())).collect::<Vec<_>>();
         // These quotas may be charged for what cannot be read yet and would not be counted.
-        if self.registry.has_unstored_charges(namespace) {
+        if self.verbs.has_unstored_charges(namespace) {
             let name = quotas.first().map_or("", |(object, _)| object.name());
             let target = Target { served: &self.served, namespace, name };
             return Err(Status::conflict(target.resource_name(), name, Status::MODIFIED).into());
         }
-        let Ok(now) = Timestamp::parse_time(&self.registry.now()) else { return Ok(()) };
+        let Ok(now) = Timestamp::parse_time(&self.verbs.now()) else { return Ok(()) };
         let specs: Vec<&Value> = quotas.iter().map(|(_, quota)| quota.field("spec")).collect();
         let used = self.used(namespace, &specs, now);
         for ((object, quota), used) in quotas.iter().zip(used) {
@@ -199,7 +199,7 @@ impl Quotas {
             status.set("hard", if hard.is_null() { Value::Object(Map::new()) } else { hard.clone() });
             status.set("used", used);
             let target = Target { served: &self.served, namespace, name: object.name() };
-            match self.registry.update(target, changed, Part::Status, status_writer(&QUOTAS)).await {
+            match self.verbs.update(target, changed, Part::Status, status_writer(&QUOTAS)).await {
                 Err(status) if status.code() != 404 => return Err(status),
                 _ => {}
             }
@@ -229,7 +229,7 @@ impl Quotas {
             .collect();
         for (group, resource) in counted {
             let id = ResourceId::new(group.as_str(), resource.as_str());
-            for object in self.registry.cache.resource(&id).snapshot().iter(Some(namespace), None) {
+            for object in self.verbs.cache.resource(&id).snapshot().iter(Some(namespace), None) {
                 let object = object.value();
                 let usage = quota::usage(&group, &resource, &object, now);
                 for (spec, used) in specs.iter().zip(&mut used) {

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use sternpost_golang::time::Timestamp;
 use sternpost_registry::object::{Fields, FieldsMut};
-use sternpost_verbs::{DeleteOptions, Failure, Part, Registry, Target, Writer, served::Served};
+use sternpost_verbs::{DeleteOptions, Failure, Part, Target, Verbs, Writer, served::Served};
 use tokio::sync::oneshot;
 
 const NAMESPACE: &str = "kube-system";
@@ -38,15 +38,15 @@ pub struct ServerIdentity {
 
 /// Keeps the Lease until it is told to stop; then deletes it, and says when it has.
 pub async fn run(
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     identity: ServerIdentity,
     mut stopped: oneshot::Receiver<oneshot::Sender<()>>,
 ) {
-    let Some(served) = registry.served.get("coordination.k8s.io", "v1", "leases") else { return };
-    let lease = ServerLease { registry, served, identity };
+    let Some(served) = verbs.served.get("coordination.k8s.io", "v1", "leases") else { return };
+    let lease = ServerLease { verbs, served, identity };
     // Of the process before: nobody is to look for that one.
     lease.delete(&lease.identity.name).await;
-    let clock = lease.registry.clock.clone();
+    let clock = lease.verbs.clock.clone();
     let mut look = clock.now();
     loop {
         if let Err(status) = lease.renew().await {
@@ -69,7 +69,7 @@ pub async fn run(
 }
 
 struct ServerLease {
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     served: Arc<Served>,
     identity: ServerIdentity,
 }
@@ -77,16 +77,16 @@ struct ServerLease {
 impl ServerLease {
     async fn renew(&self) -> Result<(), Failure> {
         let target = Target { served: &self.served, namespace: NAMESPACE, name: &self.identity.name };
-        match self.registry.get(target) {
+        match self.verbs.get(target) {
             Ok(found) => {
                 let mut object = found.value();
                 self.complete(&mut object);
-                self.registry.update(target, object, Part::Main, Writer::server()).await?;
+                self.verbs.update(target, object, Part::Main, Writer::server()).await?;
             }
             Err(_) => {
                 let mut object = json!({"metadata": {"name": self.identity.name, "namespace": NAMESPACE}});
                 self.complete(&mut object);
-                self.registry.create(Target { name: "", ..target }, object, Writer::server()).await?;
+                self.verbs.create(Target { name: "", ..target }, object, Writer::server()).await?;
             }
         }
         Ok(())
@@ -102,14 +102,14 @@ impl ServerLease {
         let spec = lease.object_mut("spec");
         spec.set("holderIdentity", self.identity.holder.as_str());
         spec.set("leaseDurationSeconds", DURATION_SECONDS);
-        if let Some(now) = now(&self.registry) {
+        if let Some(now) = now(&self.verbs) {
             spec.set("renewTime", now.to_micro_time());
         }
     }
 
     async fn delete_expired(&self) {
-        let Some(now) = now(&self.registry) else { return };
-        let snapshot = self.registry.cache.resource(&self.served.id).snapshot();
+        let Some(now) = now(&self.verbs) else { return };
+        let snapshot = self.verbs.cache.resource(&self.served.id).snapshot();
         let leases = snapshot.iter(None, None).filter(|lease| lease.namespace() == NAMESPACE);
         let expired =
             leases.filter(|lease| is_expired(&lease.value(), now)).map(|lease| lease.name().to_owned());
@@ -120,7 +120,7 @@ impl ServerLease {
 
     async fn delete(&self, name: &str) {
         let target = Target { served: &self.served, namespace: NAMESPACE, name };
-        match self.registry.delete(target, &DeleteOptions::default(), Writer::server()).await {
+        match self.verbs.delete(target, &DeleteOptions::default(), Writer::server()).await {
             Err(status) if status.code() != 404 => {
                 tracing::warn!(name, %status, "the lease of a server cannot be deleted");
             }
@@ -143,8 +143,8 @@ fn is_expired(lease: &Value, now: Timestamp) -> bool {
         }
 }
 
-fn now(registry: &Registry) -> Option<Timestamp> {
-    Timestamp::parse_time(&registry.now()).ok()
+fn now(verbs: &Verbs) -> Option<Timestamp> {
+    Timestamp::parse_time(&verbs.now()).ok()
 }
 
 #[cfg(test)]

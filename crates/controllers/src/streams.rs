@@ -6,7 +6,7 @@ use sternpost_cache::{Event, Reading, ResourceCache, ResourceId, Snapshot};
 use sternpost_clock::machine;
 use sternpost_meta::resource::Verb;
 use sternpost_store::Revision;
-use sternpost_verbs::{Registry, definitions, served::Served};
+use sternpost_verbs::{Verbs, definitions, served::Served};
 use tokio::sync::watch;
 
 /// Between two looks at all resources: changes that come together are seen together.
@@ -22,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// are known.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     followed: BTreeMap<ResourceId, Stream>,
     /// Definitions up to here are followed.
     definitions: Revision,
@@ -49,15 +49,9 @@ pub(crate) enum News {
 
 impl Streams {
     /// Nothing is followed yet: the first look tells of everything.
-    pub fn new(registry: Arc<Registry>) -> Self {
-        let revisions = registry.cache.revisions();
-        Self {
-            registry,
-            followed: BTreeMap::new(),
-            definitions: Revision::FIRST,
-            revisions,
-            pause: LEAST_PAUSE,
-        }
+    pub fn new(verbs: Arc<Verbs>) -> Self {
+        let revisions = verbs.cache.revisions();
+        Self { verbs, followed: BTreeMap::new(), definitions: Revision::FIRST, revisions, pause: LEAST_PAUSE }
     }
 
     /// Waits until anything at all has changed.
@@ -76,8 +70,8 @@ impl Streams {
         // the wait is over, and is left to the next look.
         self.revisions.mark_unchanged();
         let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
-        let definitions = self.registry.cache.resource(&id).snapshot().revision;
-        self.registry.definitions_in_effect().await;
+        let definitions = self.verbs.cache.resource(&id).snapshot().revision;
+        self.verbs.definitions_in_effect().await;
         let begun = machine::now();
         let mut news = Vec::new();
         self.follow_definitions(definitions, &mut news);
@@ -98,7 +92,7 @@ impl Streams {
             return;
         }
         self.definitions = revision;
-        let all = stored_resources(&self.registry);
+        let all = stored_resources(&self.verbs);
         let ended: Vec<ResourceId> =
             self.followed.keys().filter(|id| !all.contains_key(*id)).cloned().collect();
         for id in ended {
@@ -109,7 +103,7 @@ impl Streams {
             match self.followed.get_mut(&id) {
                 Some(stream) => stream.served = served,
                 None => {
-                    let cache = self.registry.cache.resource(&id);
+                    let cache = self.verbs.cache.resource(&id);
                     let snapshot = cache.snapshot();
                     let place = snapshot.revision;
                     news.push(News::All(served.clone(), snapshot));
@@ -145,10 +139,10 @@ impl Stream {
 
 /// One version of every resource whose objects can be listed, watched and deleted: the one that its
 /// objects are stored in.
-pub(crate) fn stored_resources(registry: &Registry) -> BTreeMap<ResourceId, Arc<Served>> {
+pub(crate) fn stored_resources(verbs: &Verbs) -> BTreeMap<ResourceId, Arc<Served>> {
     let mut all: BTreeMap<ResourceId, Arc<Served>> = BTreeMap::new();
-    let customs = registry.served.customs.all();
-    for served in registry.served.all_built_in().chain(&customs) {
+    let customs = verbs.served.customs.all();
+    for served in verbs.served.all_built_in().chain(&customs) {
         let can = |verb| served.resource.verbs.contains(&verb);
         if !(can(Verb::Delete) && can(Verb::List) && can(Verb::Watch)) {
             continue;
@@ -182,7 +176,7 @@ mod tests {
     use super::*;
 
     /// Stores an established definition, past all that would wait until it is in effect.
-    async fn define(registry: &Registry, store: &dyn Store, plural: &str) -> (Value, Revision) {
+    async fn define(verbs: &Verbs, store: &dyn Store, plural: &str) -> (Value, Revision) {
         let crd = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": format!("{plural}.sea.test"), "uid": plural},
@@ -202,7 +196,7 @@ mod tests {
         let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
         let key = object_key(&id, "", &format!("{plural}.sea.test"));
         let revision = store.commit(Transaction::create(key, encode(&crd))).await.unwrap().revision;
-        assert!(registry.cache.reaches(revision, Duration::from_secs(120)).await);
+        assert!(verbs.cache.reaches(revision, Duration::from_secs(120)).await);
         (crd, revision)
     }
 
@@ -219,17 +213,16 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
         let feeder = tokio::spawn(feeder.run());
-        let registry =
-            Arc::new(Registry::new(ServedResources::built_in(), cache, store.clone(), Clock::system()));
-        let customs = &registry.served.customs;
+        let verbs = Arc::new(Verbs::new(ServedResources::built_in(), cache, store.clone(), Clock::system()));
+        let customs = &verbs.served.customs;
         let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
-        customs.applied(registry.cache.resource(&id).snapshot().revision.get());
-        let mut streams = Streams::new(registry.clone());
+        customs.applied(verbs.cache.resource(&id).snapshot().revision.get());
+        let mut streams = Streams::new(verbs.clone());
         streams.look().await;
 
-        let (first, first_revision) = define(&registry, &*store, "buoys").await;
+        let (first, first_revision) = define(&verbs, &*store, "buoys").await;
         let (news, (second, second_revision)) = tokio::join!(biased; streams.look(), async {
-            let second = define(&registry, &*store, "gulls").await;
+            let second = define(&verbs, &*store, "gulls").await;
             customs.install(&first, first_revision);
             customs.applied(first_revision.get());
             second

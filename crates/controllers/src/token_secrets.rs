@@ -9,7 +9,7 @@ use sternpost_cache::Object;
 use sternpost_clock::machine;
 use sternpost_meta::selector::FieldSelector;
 use sternpost_registry::object::{Fields, FieldsMut};
-use sternpost_verbs::{DeleteOptions, Failure, Part, Registry, Selection, Target, served::Served};
+use sternpost_verbs::{DeleteOptions, Failure, Part, Selection, Target, Verbs, served::Served};
 
 use crate::{
     follow::{Follow, News, ObjectChange},
@@ -36,14 +36,14 @@ pub struct SecretToken<'a> {
 pub type Sign = dyn Fn(&SecretToken<'_>) -> Option<String> + Send + Sync;
 
 /// Fills secrets until the process ends; `authority` is in PEM.
-pub(crate) async fn run(registry: Arc<Registry>, authority: String, sign: Arc<Sign>) {
-    let Some(secrets) = registry.served.get("", "v1", "secrets") else { return };
-    let Some(accounts) = registry.served.get("", "v1", "serviceaccounts") else { return };
+pub(crate) async fn run(verbs: Arc<Verbs>, authority: String, sign: Arc<Sign>) {
+    let Some(secrets) = verbs.served.get("", "v1", "secrets") else { return };
+    let Some(accounts) = verbs.served.get("", "v1", "serviceaccounts") else { return };
     let Ok(fields) = FieldSelector::parse(&format!("type={TYPE}")) else { return };
     let selection = Selection { fields, ..Selection::default() };
-    let (_, mut followed_accounts) = Follow::start(registry.clone(), accounts.clone()).await;
-    let (all, mut followed) = Follow::start_selected(registry.clone(), secrets.clone(), selection).await;
-    let filler = Filler { registry, secrets, accounts, authority: STANDARD.encode(authority), sign };
+    let (_, mut followed_accounts) = Follow::start(verbs.clone(), accounts.clone()).await;
+    let (all, mut followed) = Follow::start_selected(verbs.clone(), secrets.clone(), selection).await;
+    let filler = Filler { verbs, secrets, accounts, authority: STANDARD.encode(authority), sign };
     let mut due: BTreeSet<String> = all.iter().map(|secret| secret.place().to_owned()).collect();
     // What is in use, by the place of the account: few enough to be kept.
     let mut known: BTreeSet<String> = due.clone();
@@ -107,7 +107,7 @@ fn concerned(news: &News, secrets: &BTreeSet<String>) -> Vec<String> {
 }
 
 struct Filler {
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     secrets: Arc<Served>,
     accounts: Arc<Served>,
     /// As it stands in a secret.
@@ -118,7 +118,7 @@ struct Filler {
 impl Filler {
     async fn settle(&self, namespace: &str, name: &str) -> Result<(), Failure> {
         let target = Target { served: &self.secrets, namespace, name };
-        let secret = self.registry.get(target)?;
+        let secret = self.verbs.get(target)?;
         let value = secret.value();
         let metadata = value.field("metadata");
         let annotations = metadata.field("annotations");
@@ -126,13 +126,13 @@ impl Filler {
         if value.text("type") != TYPE || account.is_empty() || secret.terminating {
             return Ok(());
         }
-        let found = self.registry.get(Target { served: &self.accounts, namespace, name: account });
+        let found = self.verbs.get(Target { served: &self.accounts, namespace, name: account });
         let uid = found.ok().map(|account| account.value().field("metadata").text("uid").to_owned());
         let named = annotations.text(ACCOUNT_UID);
         let Some(uid) = uid.filter(|uid| named.is_empty() || named == uid) else {
             let options =
                 DeleteOptions { uid: Some(metadata.text("uid").to_owned()), ..DeleteOptions::default() };
-            return delete(&self.registry, target, &options, &TOKENS).await;
+            return delete(&self.verbs, target, &options, &TOKENS).await;
         };
         let mut filled = value.clone();
         filled.object_mut("metadata").object_mut("annotations").set(ACCOUNT_UID, uid.as_str());
@@ -149,7 +149,7 @@ impl Filler {
         if filled == value {
             return Ok(());
         }
-        self.registry.update(target, filled, Part::Main, writer(&TOKENS)).await.map(|_| ())
+        self.verbs.update(target, filled, Part::Main, writer(&TOKENS)).await.map(|_| ())
     }
 
     /// An account no longer names a secret that is gone.
@@ -158,7 +158,7 @@ impl Filler {
         let annotations = value.field("metadata").field("annotations");
         let (namespace, account) = (secret.namespace(), annotations.text(ACCOUNT));
         let target = Target { served: &self.accounts, namespace, name: account };
-        let Ok(found) = self.registry.get(target) else { return };
+        let Ok(found) = self.verbs.get(target) else { return };
         let mut object = found.value();
         let is_it = |reference: &Value| reference.text("name") == secret.name();
         if object.field("metadata").text("uid") != annotations.text(ACCOUNT_UID)
@@ -169,7 +169,7 @@ impl Filler {
         let rest: Vec<Value> =
             object.items("secrets").iter().filter(|reference| !is_it(reference)).cloned().collect();
         object.set("secrets", rest);
-        let written = self.registry.update(target, object, Part::Main, writer(&TOKENS)).await;
+        let written = self.verbs.update(target, object, Part::Main, writer(&TOKENS)).await;
         if let Err(status) = written.map(|_| ()) {
             tracing::debug!(%status, "an account still names a secret that is gone");
         }

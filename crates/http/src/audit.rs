@@ -57,10 +57,10 @@ pub(crate) async fn begin(
         uri,
         source: parts.extensions.get::<Peer>().map(|peer| peer.0),
         user_agent: agent.unwrap_or_default(),
-        received: now(&api.registry.clock),
+        received: now(&api.verbs.clock),
     };
     let record = audit.begin(attributes, &subject)?;
-    Some(Audited { record, clock: api.registry.clock.clone(), notes: Arc::default(), switches: false })
+    Some(Audited { record, clock: api.verbs.clock.clone(), notes: Arc::default(), switches: false })
 }
 
 impl Audited {

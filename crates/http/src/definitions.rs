@@ -20,7 +20,7 @@ impl Api {
     pub fn publish_definition(&self, name: &str, group: &str, change: Change) {
         self.discovery.rcu(|discovery| {
             let first = discovery.first(group);
-            let customs = &self.registry.served.customs;
+            let customs = &self.verbs.served.customs;
             let resources: Vec<Arc<Resource>> = if is_built_in(group) {
                 customs.told_in(group)
             } else {
@@ -36,7 +36,7 @@ impl Api {
         if change != Change::All {
             return;
         }
-        let installed = self.registry.served.customs.installed(name);
+        let installed = self.verbs.served.customs.installed(name);
         let served = installed.iter().flat_map(|installed| &installed.served);
         self.openapi.define(name, served.filter_map(|served| documented(served)).collect());
     }

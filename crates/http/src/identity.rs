@@ -27,7 +27,7 @@ pub async fn authenticate(api: &Api, parts: &Parts) -> Result<Arc<User>, Refusal
     let certificate = parts.extensions.get::<Arc<Presented>>().map(|presented| &**presented);
     let headers = RequestHeaders(&parts.headers);
     let credentials = Credentials { authorization, certificate, headers: Some(&headers) };
-    let now = api.registry.clock.wall();
+    let now = api.verbs.clock.wall();
     let verdict = api.authenticator.authenticate(credentials, now);
     if verdict != Err(Refusal::BadCredential) {
         return verdict;
@@ -35,12 +35,12 @@ pub async fn authenticate(api: &Api, parts: &Parts) -> Result<Arc<User>, Refusal
     let wanting = authorization.and_then(|token| api.authenticator.wanting_keys(token, now));
     let (Some(issuer), Some(keys)) = (wanting, &api.issuer_keys) else { return verdict };
     keys.fetch(issuer).await;
-    api.authenticator.authenticate(credentials, api.registry.clock.wall())
+    api.authenticator.authenticate(credentials, api.verbs.clock.wall())
 }
 
 /// Sees to it that the keys for a token that is to be reviewed are there.
 pub async fn prepare_review(api: &Api, token: &str) {
-    let wanting = api.authenticator.wanting_keys_to_review(token, api.registry.clock.wall());
+    let wanting = api.authenticator.wanting_keys_to_review(token, api.verbs.clock.wall());
     if let (Some(issuer), Some(keys)) = (wanting, &api.issuer_keys) {
         keys.fetch(issuer).await;
     }

@@ -23,7 +23,7 @@ use sternpost_audit::Audit;
 use sternpost_auth::authenticate::Authenticator;
 use sternpost_discovery::Discovery;
 use sternpost_flow::Control;
-use sternpost_verbs::Registry;
+use sternpost_verbs::Verbs;
 use tokio::sync::watch;
 
 pub mod accept;
@@ -98,7 +98,7 @@ pub struct Api {
     pub health: Health,
     pub metrics: Metrics,
     pub openapi: OpenApi,
-    pub registry: Arc<Registry>,
+    pub verbs: Arc<Verbs>,
     /// Other servers whose group-versions are served from here.
     pub remotes: Arc<Remotes>,
     /// What requests are called that nobody named.
@@ -130,7 +130,7 @@ impl Api {
         mut health: Health,
         metrics: Metrics,
         openapi: OpenApi,
-        registry: Arc<Registry>,
+        verbs: Arc<Verbs>,
         server_address: String,
     ) -> Self {
         let stopping = watch::Sender::new(false);
@@ -151,10 +151,10 @@ impl Api {
             metrics,
             openapi,
             remotes: Arc::default(),
-            zpages: Zpages::new(&registry.clock),
-            audit_ids: AuditIds::new(&registry.clock),
+            zpages: Zpages::new(&verbs.clock),
+            audit_ids: AuditIds::new(&verbs.clock),
             server_address,
-            registry,
+            verbs,
             cpu,
             shared: OnceLock::new(),
             stopping,

@@ -233,7 +233,7 @@ where
         && is_cacheable(status)
         && tag(answer.headers()).is_some_and(|tag| tag.split('.').next() == Some(&hash))
     {
-        keep_for_ever(&api.registry.clock, answer.headers_mut());
+        keep_for_ever(&api.verbs.clock, answer.headers_mut());
     }
     answer
 }

@@ -245,7 +245,7 @@ where
 
     // Impersonation and authorization, before anything is said about what exists,
     // and before a body costs anything. From here on the user is who counts.
-    let authorizer = &*api.registry.authorizer;
+    let authorizer = &*api.verbs.authorizer;
     let impersonated = impersonation::impersonated(authorizer, &user, &mut parts.headers, info);
     let allowed = impersonated.and_then(|impersonated| {
         if let (Some(audited), Some(impersonated)) = (&mut audited, &impersonated) {
@@ -306,7 +306,7 @@ where
         audit: audited.as_ref().map(Audited::notes),
         warnings: Arc::default(),
         timeout,
-        clock: api.registry.clock.clone(),
+        clock: api.verbs.clock.clone(),
     };
     let count =
         |request: &Request, routed: Option<&Routed>| api.metrics.requests.begin(request, route, routed);
@@ -324,7 +324,7 @@ where
                         budget.status()
                     }
                 };
-                let counted = count(&request, objects::route(&api.registry, &request).as_ref());
+                let counted = count(&request, objects::route(&api.verbs, &request).as_ref());
                 let failed = failed(response::error(&request.headers, spacing, &status), Some(user));
                 return told(audited, None, Answer { counted, ..failed }).await;
             }
@@ -359,8 +359,7 @@ where
     // When it is its turn.
     let response = flow::run(api.flow.as_deref(), &request.info, &user, handled).await;
     // Whoever was told to come back had no handler yet.
-    let counted =
-        counted.unwrap_or_else(|| count(&request, objects::route(&api.registry, &request).as_ref()));
+    let counted = counted.unwrap_or_else(|| count(&request, objects::route(&api.verbs, &request).as_ref()));
     told(audited, Some(&request), Answer { response, user: Some(user.clone()), counted, charge }).await
 }
 
@@ -382,11 +381,11 @@ fn load(api: &Api, request: &Request, routed: Option<&Routed>) -> Option<Load> {
         return None;
     }
     let served = &routed?.served;
-    let stored = objects::stored_bytes(&api.registry, request, served);
+    let stored = objects::stored_bytes(&api.verbs, request, served);
     if stored >= cpu::INLINE_BYTES {
         return Some(Load::Large);
     }
-    let cost = api.registry.expression_cost(served, sent.saturating_add(stored));
+    let cost = api.verbs.expression_cost(served, sent.saturating_add(stored));
     (cost > cpu::INLINE_COST).then_some(Load::Small)
 }
 
@@ -404,11 +403,11 @@ async fn handle_apart(
 /// The handler of a resource request. What was defined a moment ago, and told to be, is waited for,
 /// also by those who ask what there is.
 async fn routed(api: &Api, request: &Request, route: Route<'_>) -> Option<Routed> {
-    let find = || objects::route(&api.registry, request);
+    let find = || objects::route(&api.verbs, request);
     if let Some(found) = find() {
         return Some(found);
     }
-    let since = api.registry.definitions_in_effect().await;
+    let since = api.verbs.definitions_in_effect().await;
     if matches!(route, Route::Resource(..)) && since == InEffect::Since { find() } else { None }
 }
 

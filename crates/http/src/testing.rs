@@ -23,7 +23,7 @@ use sternpost_openapi::{
     publisher::{Publisher, Unobserved},
 };
 use sternpost_store::{Store, memory::MemoryStore};
-use sternpost_verbs::{Registry, served::ServedResources};
+use sternpost_verbs::{Verbs, served::ServedResources};
 
 use crate::{
     Anonymous, Api, OpenApi, Rbac,
@@ -43,25 +43,25 @@ pub fn api() -> Api {
 }
 
 pub fn api_with(health: Health) -> Api {
-    api_of(health, Naming::Short, registry())
+    api_of(health, Naming::Short, verbs())
 }
 
 pub fn api_named(naming: Naming) -> Api {
-    api_of(Health::default(), naming, registry())
+    api_of(Health::default(), naming, verbs())
 }
 
 /// There are no roles: only the admin may do anything.
 pub fn api_by_rbac() -> Api {
-    let registry = registry();
-    let rbac = Arc::new(Rbac::new(&registry.cache));
-    let mut api = api_of(Health::default(), Naming::Short, registry.with_authorizer(rbac));
+    let verbs = verbs();
+    let rbac = Arc::new(Rbac::new(&verbs.cache));
+    let mut api = api_of(Health::default(), Naming::Short, verbs.with_authorizer(rbac));
     api.anonymous = Anonymous::AsAnyUser;
     let nobody_special = User { name: "carol".into(), ..User::default() };
     api.authenticator.add(&Token::parse("carol").unwrap(), nobody_special);
     api
 }
 
-fn api_of(health: Health, naming: Naming, registry: Registry) -> Api {
+fn api_of(health: Health, naming: Naming, verbs: Verbs) -> Api {
     let mut authenticator = Authenticator::default();
     authenticator.add(&Token::parse(TOKEN).unwrap(), User::admin());
     let discovery = Discovery::new(vec![group("", "pods"), group("apps", "deployments")]);
@@ -75,7 +75,7 @@ fn api_of(health: Health, naming: Naming, registry: Registry) -> Api {
             true,
             std::time::UNIX_EPOCH,
         ),
-        Arc::new(registry),
+        Arc::new(verbs),
         "127.0.0.1:6443".into(),
     )
 }
@@ -130,7 +130,7 @@ pub fn request(method: Method, target: &str, pairs: &[(&str, &str)]) -> Request 
 
 /// The answer of the handler that a request finds.
 pub async fn handle(api: &Api, request: &Request) -> Answer {
-    let routed = objects::route(&api.registry, request).unwrap();
+    let routed = objects::route(&api.verbs, request).unwrap();
     objects::handle(api, request, routed).await.unwrap()
 }
 
@@ -188,7 +188,7 @@ pub fn now<F: Future>(future: F) -> F::Output {
 }
 
 /// An empty registry in memory.
-fn registry() -> Registry {
+fn verbs() -> Verbs {
     struct NoIndex;
     impl Indexer for NoIndex {
         fn fields(&self, _: &ResourceId, _: &[u8]) -> Pairs {
@@ -197,5 +197,5 @@ fn registry() -> Registry {
     }
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Default::default()));
     let (cache, _) = now(Cache::start(store.clone(), Box::new(NoIndex))).unwrap();
-    Registry::new(ServedResources::built_in(), cache, store, ManualClock::at(1_700_000_000).passing().into())
+    Verbs::new(ServedResources::built_in(), cache, store, ManualClock::at(1_700_000_000).passing().into())
 }

@@ -27,14 +27,14 @@ pub(crate) struct Loader<'a> {
     pub(crate) files: &'a dyn FileSystem,
     pub(crate) fetcher: &'a dyn Fetcher,
     restriction: Restriction,
-    place: Rc<Place>,
+    place: Rc<RootDir>,
 }
 
 /// A root directory without links, and the roots that led to it.
 #[derive(Debug)]
-struct Place {
+struct RootDir {
     root: PathBuf,
-    referrer: Option<Rc<Place>>,
+    referrer: Option<Rc<RootDir>>,
     copy: Option<Rc<Copied>>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Loader<'a> {
             return Self::at_repository(files, fetcher, address, None);
         }
         let root = directory(files, shown, path)?;
-        let place = Place { root, referrer: None, copy: None };
+        let place = RootDir { root, referrer: None, copy: None };
         Ok(Self { files, fetcher, restriction, place: Rc::new(place) })
     }
 
@@ -77,7 +77,7 @@ impl<'a> Loader<'a> {
         files: &'a dyn FileSystem,
         fetcher: &'a dyn Fetcher,
         address: Address,
-        referrer: Option<Rc<Place>>,
+        referrer: Option<Rc<RootDir>>,
     ) -> Result<Self> {
         let copied =
             fetcher.clone_repository(&address.repository).map_err(|error| Error::new(error.to_string()))?;
@@ -88,7 +88,7 @@ impl<'a> Loader<'a> {
             return Err(outside(&root, &copied));
         }
         let copy = Some(Rc::new(Copied { directory: copied, address }));
-        let place = Rc::new(Place { root, referrer, copy });
+        let place = Rc::new(RootDir { root, referrer, copy });
         Ok(Self { files, fetcher, restriction: Restriction::RootOnly, place })
     }
 
@@ -151,7 +151,7 @@ impl<'a> Loader<'a> {
             visited = place.referrer.as_ref();
         }
         let copy = self.place.copy.clone();
-        let place = Place { root, referrer: Some(Rc::clone(&self.place)), copy };
+        let place = RootDir { root, referrer: Some(Rc::clone(&self.place)), copy };
         Ok(Self { place: Rc::new(place), ..self.clone() })
     }
 

@@ -78,7 +78,7 @@ fn localized(
     let default = format!("localized-{name}");
     let directory = destination_of(context, destination.unwrap_or(&default))?;
     let mut localizer = Localizer { files: context.surroundings.files, copied: BTreeMap::new() };
-    let at = Place { loader, scope: scope.clone(), destination: directory.clone() };
+    let at = LocalizedRoot { loader, scope: scope.clone(), destination: directory.clone() };
     localizer
         .root(&at)
         .map_err(|error| error.within(format!("unable to localize target {}", go_quote(target))))?;
@@ -130,13 +130,13 @@ fn checkout(loader: &Loader<'_>) -> PathBuf {
 
 /// A kustomization under way: where it is, what it may refer to, and where the
 /// copy of all that goes.
-struct Place<'a> {
+struct LocalizedRoot<'a> {
     loader: Loader<'a>,
     scope: PathBuf,
     destination: PathBuf,
 }
 
-impl Place<'_> {
+impl LocalizedRoot<'_> {
     /// Where the copy of something in the scope goes.
     fn copy_of(&self, path: &Path) -> PathBuf {
         self.destination.join(path.strip_prefix(&self.scope).unwrap_or(Path::new("")))
@@ -150,7 +150,7 @@ struct Localizer<'a> {
 
 impl<'a> Localizer<'a> {
     /// One kustomization and all that it leads to.
-    fn root(&mut self, at: &Place<'a>) -> Result<()> {
+    fn root(&mut self, at: &LocalizedRoot<'a>) -> Result<()> {
         let (text, name) = at.loader.kustomization()?;
         let Value::Object(mut fields) = kustomization::read_fields(&text)? else {
             return Err(Error::new("kustomization.yaml is empty"));
@@ -161,7 +161,7 @@ impl<'a> Localizer<'a> {
         Ok(())
     }
 
-    fn fields(&mut self, at: &Place<'a>, fields: &mut Fields) -> Result<()> {
+    fn fields(&mut self, at: &LocalizedRoot<'a>, fields: &mut Fields) -> Result<()> {
         if let Some(Value::String(path)) =
             fields.get_mut("openapi").and_then(|openapi| openapi.get_mut("path"))
         {
@@ -201,7 +201,7 @@ impl<'a> Localizer<'a> {
             .map_err(|error| error.within("unable to localize resources entry"))
     }
 
-    fn generator(&mut self, at: &Place<'a>, args: &mut Fields) -> Result<()> {
+    fn generator(&mut self, at: &LocalizedRoot<'a>, args: &mut Fields) -> Result<()> {
         self.text(at, args, "env").map_err(|error| error.within("unable to localize generator env file"))?;
         each_text(args, "envs", |path| self.file(at, path))
             .map_err(|error| error.within("unable to localize generator envs file"))?;
@@ -210,7 +210,7 @@ impl<'a> Localizer<'a> {
 
     /// `path` or `key=path`; the key stays, and where there is none the name of
     /// the file remains it.
-    fn file_source(&mut self, at: &Place<'a>, source: &str) -> Result<String> {
+    fn file_source(&mut self, at: &LocalizedRoot<'a>, source: &str) -> Result<String> {
         let invalid = |error: Error| error.within(format!("invalid file source {}", go_quote(source)));
         match source.split('=').collect::<Vec<_>>().as_slice() {
             [path] => {
@@ -227,7 +227,7 @@ impl<'a> Localizer<'a> {
         }
     }
 
-    fn charts(&mut self, at: &Place<'a>, fields: &mut Fields) -> Result<()> {
+    fn charts(&mut self, at: &LocalizedRoot<'a>, fields: &mut Fields) -> Result<()> {
         let mut homes = Vec::new();
         for (index, chart) in objects(fields, "helmCharts").into_iter().enumerate() {
             let within = |field: &str| format!("unable to localize helmCharts entry {index} {field}");
@@ -258,7 +258,7 @@ impl<'a> Localizer<'a> {
     }
 
     /// Every file of a directory.
-    fn tree(&mut self, at: &Place<'a>, directory: &Path, depth: usize) -> Result<()> {
+    fn tree(&mut self, at: &LocalizedRoot<'a>, directory: &Path, depth: usize) -> Result<()> {
         let shown = directory.display();
         if depth > MAX_CHART_DEPTH {
             return Err(Error::new(format!("{shown} is more than {MAX_CHART_DEPTH} directories deep")));
@@ -279,7 +279,7 @@ impl<'a> Localizer<'a> {
     }
 
     /// The path in a field, if one is there.
-    fn text(&mut self, at: &Place<'a>, fields: &mut Fields, field: &str) -> Result<()> {
+    fn text(&mut self, at: &LocalizedRoot<'a>, fields: &mut Fields, field: &str) -> Result<()> {
         match fields.get_mut(field) {
             Some(Value::String(path)) if !path.is_empty() => {
                 *path = self.file(at, path)?;
@@ -291,13 +291,13 @@ impl<'a> Localizer<'a> {
 
     /// Copies a file, and says where the copy is as the copied kustomization
     /// sees it.
-    fn file(&mut self, at: &Place<'a>, path: &str) -> Result<String> {
+    fn file(&mut self, at: &LocalizedRoot<'a>, path: &str) -> Result<String> {
         let (localized, copy, content) = self.load(at, path)?;
         self.copied.insert(copy, content);
         Ok(localized)
     }
 
-    fn load(&self, at: &Place<'a>, path: &str) -> Result<(String, PathBuf, Vec<u8>)> {
+    fn load(&self, at: &LocalizedRoot<'a>, path: &str) -> Result<(String, PathBuf, Vec<u8>)> {
         let content = at.loader.load(path).map_err(|error| error.within("invalid file reference"))?;
         let root = at.loader.root();
         if is_http(path) {
@@ -312,7 +312,7 @@ impl<'a> Localizer<'a> {
         Ok((relative(root, &real), at.copy_of(&real), content))
     }
 
-    fn resource(&mut self, at: &Place<'a>, path: &str) -> Result<String> {
+    fn resource(&mut self, at: &LocalizedRoot<'a>, path: &str) -> Result<String> {
         let as_file = match self.manifest(at, path) {
             Ok(localized) => return Ok(localized),
             Err(error) => error,
@@ -325,7 +325,7 @@ impl<'a> Localizer<'a> {
         })
     }
 
-    fn manifest(&mut self, at: &Place<'a>, path: &str) -> Result<String> {
+    fn manifest(&mut self, at: &LocalizedRoot<'a>, path: &str) -> Result<String> {
         let (localized, copy, content) = self.load(at, path)?;
         let text = documents::text(content.clone())?;
         documents::read(&schema::builtin(), &text).map_err(|error| {
@@ -335,7 +335,7 @@ impl<'a> Localizer<'a> {
         Ok(localized)
     }
 
-    fn directory(&mut self, at: &Place<'a>, path: &str) -> Result<String> {
+    fn directory(&mut self, at: &LocalizedRoot<'a>, path: &str) -> Result<String> {
         let remote = crate::repository::parse(path);
         if remote.as_ref().is_some_and(|address| address.repository.reference.is_empty()) {
             return Err(Error::new(format!(
@@ -360,7 +360,7 @@ impl<'a> Localizer<'a> {
                 let destination = at.copy_of(at.loader.root()).join(&copy);
                 let localized = copy.join(&address.path).to_string_lossy().into_owned();
                 let scope = checkout(&loader);
-                (Place { loader, scope, destination }, localized)
+                (LocalizedRoot { loader, scope, destination }, localized)
             }
             None if !root.starts_with(&at.scope) => {
                 return Err(Error::new(format!(
@@ -371,7 +371,10 @@ impl<'a> Localizer<'a> {
             }
             None => {
                 let localized = relative(at.loader.root(), &root);
-                (Place { loader, scope: at.scope.clone(), destination: at.destination.clone() }, localized)
+                (
+                    LocalizedRoot { loader, scope: at.scope.clone(), destination: at.destination.clone() },
+                    localized,
+                )
             }
         };
         self.root(&inner)
@@ -380,7 +383,7 @@ impl<'a> Localizer<'a> {
     }
 
     /// A patch that is text stays; one that is a file is copied.
-    fn patch(&mut self, at: &Place<'a>, patch: &str) -> Result<String> {
+    fn patch(&mut self, at: &LocalizedRoot<'a>, patch: &str) -> Result<String> {
         match documents::read(&schema::builtin(), patch) {
             Ok(_) => Ok(patch.to_owned()),
             Err(as_text) => self.file(at, patch).map_err(|as_file| neither(patch, &as_text, &as_file)),
@@ -388,7 +391,7 @@ impl<'a> Localizer<'a> {
     }
 
     /// Plugins, as text or in a file; what built-in ones refer to is copied too.
-    fn plugins(&mut self, at: &Place<'a>, entry: &str, field: &str) -> Result<String> {
+    fn plugins(&mut self, at: &LocalizedRoot<'a>, entry: &str, field: &str) -> Result<String> {
         let unable = || format!("unable to load {field} entry");
         let as_text = match documents::read(&schema::builtin(), entry) {
             Ok(_) => return self.configured(at, entry),
@@ -406,7 +409,7 @@ impl<'a> Localizer<'a> {
         Ok(localized)
     }
 
-    fn configured(&mut self, at: &Place<'a>, text: &str) -> Result<String> {
+    fn configured(&mut self, at: &LocalizedRoot<'a>, text: &str) -> Result<String> {
         let mut texts = Vec::new();
         for resource in documents::read(&schema::builtin(), text)? {
             let json = resource.node.to_json().map_err(|error| Error::new(error.to_string()))?;

@@ -63,7 +63,7 @@ struct File {
 
 /// A place in a file, counted from 1.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct FilePosition {
     file: FileId,
     line: u32,
     column: u32,
@@ -72,14 +72,14 @@ struct Place {
 /// An entry of a kustomization at work.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Step {
-    place: Place,
+    place: FilePosition,
     kustomization: FileId,
     field: String,
     by: String,
     /// What was run for it.
     program: String,
     /// Where the values of a map are written, by their keys.
-    keys: HashMap<String, Place>,
+    keys: HashMap<String, FilePosition>,
 }
 
 /// One value that was once written to one field.
@@ -88,7 +88,7 @@ struct Writing {
     /// 0 for a value that is in no object yet.
     object: u32,
     text: Box<str>,
-    place: Place,
+    place: FilePosition,
     step: StepId,
     /// What the value was copied from.
     from: Mark,
@@ -332,7 +332,7 @@ impl State {
 
     /// The step to name for a change, and where that is written; for a step
     /// that is written nowhere, where its value is.
-    fn answers(&mut self, trace: u32, cause: Cause, from: Mark, was: Mark) -> (StepId, Place) {
+    fn answers(&mut self, trace: u32, cause: Cause, from: Mark, was: Mark) -> (StepId, FilePosition) {
         let step = match cause {
             Cause::Step(step) => step,
             Cause::Vars => {
@@ -355,7 +355,7 @@ impl State {
         (step, self.writing(value).place)
     }
 
-    fn place_of_key(&self, step: StepId, path: &str) -> Option<Place> {
+    fn place_of_key(&self, step: StepId, path: &str) -> Option<FilePosition> {
         let keys = &self.step(step)?.keys;
         if keys.is_empty() {
             return None;

@@ -29,7 +29,7 @@ use sternpost_meta::{gvk::GroupVersion, status::Status};
 use sternpost_outbound::Egress;
 use sternpost_store::BoxFuture;
 use sternpost_tasks::Tasks;
-use sternpost_verbs::{Part, Registry, Target, Writer};
+use sternpost_verbs::{Part, Target, Verbs, Writer};
 use tokio::sync::watch;
 use tokio_rustls::rustls::{SignatureScheme, client::ResolvesClientCert, sign::CertifiedKey};
 
@@ -91,7 +91,7 @@ impl Aggregation {
     pub fn open(
         args: &ServeArgs,
         dir: Option<&DataDir>,
-        registry: &Arc<Registry>,
+        verbs: &Arc<Verbs>,
         egress: Egress,
         now: SystemTime,
     ) -> anyhow::Result<Self> {
@@ -110,7 +110,7 @@ impl Aggregation {
             }
         };
         let identity = Arc::new(Identity(ArcSwap::from_pointee(shown.certified_key()?)));
-        let services = Services::new(registry.cache.clone(), args.aggregation.routing());
+        let services = Services::new(verbs.cache.clone(), args.aggregation.routing());
         let told = TrustSettings {
             client_ca: args.client_ca_file.clone(),
             authentication: args.authentication.clone(),
@@ -147,9 +147,9 @@ impl Aggregation {
         };
         let (shown, remotes) = (api.clone(), self.remotes.clone());
         tasks.forever("remotes-shown", move || shown.clone().show_remotes(remotes.clone()));
-        api_services::start(api.registry.clone(), tasks, Arc::new(servers)).await;
-        let (this, registry) = (self.clone(), api.registry.clone());
-        tasks.forever("remotes-told", move || this.clone().keep_published(registry.clone()));
+        api_services::start(api.verbs.clone(), tasks, Arc::new(servers)).await;
+        let (this, verbs) = (self.clone(), api.verbs.clone());
+        tasks.forever("remotes-told", move || this.clone().keep_published(verbs.clone()));
     }
 
     /// An authority was read again.
@@ -395,18 +395,18 @@ const AGAIN: Duration = Duration::from_secs(1);
 impl Aggregation {
     /// Keeps the ConfigMap: makes it when it is missing, puts right what is ours in it, and leaves the
     /// rest alone.
-    async fn keep_published(self, registry: Arc<Registry>) {
+    async fn keep_published(self, verbs: Arc<Verbs>) {
         let mut changed = self.published.subscribe();
-        let Some(served) = registry.served.get("", "v1", "configmaps") else { return };
+        let Some(served) = verbs.served.get("", "v1", "configmaps") else { return };
         let target = Target { served: &served, namespace: NAMESPACE, name: NAME };
-        let maps = registry.cache.resource(&served.id);
+        let maps = verbs.cache.resource(&served.id);
         let waiter = maps.waiter();
         let mut data = read(self.told.clone()).await;
         loop {
             let snapshot = maps.snapshot();
             let found = snapshot.get(NAMESPACE, NAME);
             let ensured = match &data {
-                Some(data) => ensure(&registry, target, found.map(|found| &**found), data).await,
+                Some(data) => ensure(&verbs, target, found.map(|found| &**found), data).await,
                 None => Ok(()),
             };
             let failed = match ensured {
@@ -442,7 +442,7 @@ async fn read(told: Arc<TrustSettings>) -> Option<Map<String, Value>> {
 }
 
 async fn ensure(
-    registry: &Registry,
+    verbs: &Verbs,
     target: Target<'_>,
     found: Option<&Object>,
     data: &Map<String, Value>,
@@ -451,7 +451,7 @@ async fn ensure(
         None if data.is_empty() => return Ok(()),
         None => {
             let object = json!({"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data});
-            registry.create(Target { name: "", ..target }, object, Writer::server()).await
+            verbs.create(Target { name: "", ..target }, object, Writer::server()).await
         }
         Some(found) => {
             let mut object = found.value();
@@ -470,7 +470,7 @@ async fn ensure(
                     told.extend(data.clone());
                 }
             }
-            registry.update(target, object, Part::Main, Writer::server()).await
+            verbs.update(target, object, Part::Main, Writer::server()).await
         }
     };
     Ok(written.map(|_| ())?)

@@ -91,16 +91,16 @@ pub fn start(
     let (end_lease, stopped) = oneshot::channel();
     let (stop, ended) = oneshot::channel::<Infallible>();
     let has_lease = options.switches.is_on(SERVER_LEASE);
-    let lease = has_lease.then(|| (identity(&api.server_address, &api.registry.clock), stopped));
+    let lease = has_lease.then(|| (identity(&api.server_address, &api.verbs.clock), stopped));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (registry, tasks) = (api.registry.clone(), tasks.clone());
+    let (verbs, tasks) = (api.verbs.clone(), tasks.clone());
     let work = move || {
         yield_to_requests();
         runtime.block_on(async {
             if let Some((identity, stopped)) = lease {
-                tasks.once(SERVER_LEASE.name, server_lease::run(registry.clone(), identity, stopped));
+                tasks.once(SERVER_LEASE.name, server_lease::run(verbs.clone(), identity, stopped));
             }
-            sternpost_controllers::start(&registry, &tasks, options);
+            sternpost_controllers::start(&verbs, &tasks, options);
             // Nothing is ever sent. With the runtime end all that run in it.
             let _ = ended.await;
         });

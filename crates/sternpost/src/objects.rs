@@ -15,7 +15,7 @@ use sternpost_store::{
 use sternpost_store_redb::{OpenError, Options, RedbStore};
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{
-    ObjectSize, Registry, admission::Chain, index::Selectable, served::ServedResources, startup,
+    ObjectSize, Verbs, admission::Chain, index::Selectable, served::ServedResources, startup,
 };
 
 use crate::{
@@ -29,7 +29,7 @@ pub type Refusing = dyn Fn() -> Option<Arc<str>> + Send + Sync;
 
 /// The objects of a running server.
 pub struct Objects {
-    pub registry: Arc<Registry>,
+    pub verbs: Arc<Verbs>,
     /// Says, whenever it is asked, why writes are refused for now.
     pub refusing: Box<Refusing>,
     pub store: Arc<dyn Store>,
@@ -86,17 +86,16 @@ pub async fn open(dir: Option<&Path>, settings: Settings, tasks: &Tasks) -> anyh
         AuthorizationMode::Rbac => Arc::new(Rbac::new(&cache)),
         AuthorizationMode::AlwaysAllow => Arc::new(AlwaysAllow),
     };
-    let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), clock);
-    let registry = registry.with_object_size(match object_size {
+    let verbs = Verbs::new(ServedResources::built_in(), cache, store.clone(), clock);
+    let verbs = verbs.with_object_size(match object_size {
         ObjectSizeLimit::Etcd => ObjectSize::AsInEtcd,
         ObjectSizeLimit::None => ObjectSize::Unlimited,
     });
-    let registry =
-        Arc::new(registry.with_admission(admission).with_callouts(webhooks).with_authorizer(authorizer));
-    startup::ensure(&registry, port)
+    let verbs = Arc::new(verbs.with_admission(admission).with_callouts(webhooks).with_authorizer(authorizer));
+    startup::ensure(&verbs, port)
         .await
         .map_err(|status| anyhow::anyhow!("cannot create the start-up objects: {status}"))?;
-    Ok(Objects { registry, refusing, store })
+    Ok(Objects { verbs, refusing, store })
 }
 
 /// A damaged store can be looked into, and much of it saved.

@@ -210,7 +210,7 @@ pub async fn serve(
         routing: args.aggregation.routing(),
         egress: egress.clone(),
     };
-    let Objects { registry, refusing, store } = objects::open(objects.as_deref(), settings, &tasks).await?;
+    let Objects { verbs, refusing, store } = objects::open(objects.as_deref(), settings, &tasks).await?;
 
     if let Some(clients) = &tls.clients {
         authenticator.set_clients(clients.clone());
@@ -219,7 +219,7 @@ pub async fn serve(
         authenticator.set_front_proxies(proxies.clone());
     }
     authentication::apply(&args.authentication, &args.service_accounts.issuers, &authenticator)?;
-    let named = Arc::new(TokenObjects(registry.clone()));
+    let named = Arc::new(TokenObjects(verbs.clone()));
     authenticator.set_service_accounts(service_accounts::open(&args.service_accounts, dir.as_ref(), named)?);
 
     let reachable = reachable(address);
@@ -233,7 +233,7 @@ pub async fn serve(
         health,
         Metrics::new(counters, clock.wall()),
         openapi,
-        registry,
+        verbs,
         reachable.to_string(),
     );
     api.set_limits(limits);
@@ -252,11 +252,11 @@ pub async fn serve(
         api.strict_transport_security = Some(HeaderValue::try_from(directives.join("; "))?);
     }
 
-    let aggregation = Aggregation::open(args, dir.as_ref(), &api.registry, egress, now)?;
+    let aggregation = Aggregation::open(args, dir.as_ref(), &api.verbs, egress, now)?;
     api.remotes = aggregation.remotes();
     let (audit_log, audit) = audit::open(&args.audit, &clock)?.unzip();
     api.audit = audit;
-    api.flow = flow::start(&args.flow, &api.registry.cache, &tasks);
+    api.flow = flow::start(&args.flow, &api.verbs.cache, &tasks);
     start.flow.done();
     api.zpages.flags = args.flags.clone();
 
@@ -264,7 +264,7 @@ pub async fn serve(
     let published = api.clone();
     let publish =
         Arc::new(move |name: &str, group: &str, change| published.publish_definition(name, group, change));
-    sternpost_controllers::definitions::start(api.registry.clone(), &tasks, publish).await;
+    sternpost_controllers::definitions::start(api.verbs.clone(), &tasks, publish).await;
     start.definitions.done();
     let namespace_delay = if args.stand_in { envtest::NAMESPACE_DELAY } else { Duration::ZERO };
     let controllers = controllers::start(&args.controllers, namespace_delay, &api, trusted.clone(), &tasks)?;
@@ -377,12 +377,12 @@ impl Drop for TemporaryDir {
     }
 }
 
-fn openapi(args: &ServeArgs, registry: &mut Registry, now: SystemTime) -> OpenApi {
+fn openapi(args: &ServeArgs, counters: &mut Registry, now: SystemTime) -> OpenApi {
     let naming = match args.openapi_names {
         OpenApiNames::Short => Naming::Short,
         OpenApiNames::Upstream => Naming::Upstream,
     };
-    let observer = Arc::new(OpenApiMetrics::register(registry));
+    let observer = Arc::new(OpenApiMetrics::register(counters));
     let v3 = args.feature_gates.iter().fold(true, |_, Gate::OpenApiV3(on)| *on);
     let merge_keys = match args.openapi_merge_keys {
         OpenApiMergeKeys::Derived => MergeKeys::Derived,

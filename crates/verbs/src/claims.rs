@@ -14,8 +14,8 @@ use sternpost_registry::strategy::{Allocated, Claim, ClaimKey};
 use sternpost_store::{Compare, Transaction, Write};
 
 use crate::{
-    registry::{Registry, Target, Writer},
     served::Served,
+    verbs::{Target, Verbs, Writer},
 };
 
 /// What a transaction has to do beside writing the object.
@@ -42,7 +42,7 @@ impl Claimed {
     }
 }
 
-impl Registry {
+impl Verbs {
     /// Gives a new object what it asks for, or needs.
     pub(crate) fn claim_for_new(
         &self,

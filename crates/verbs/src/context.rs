@@ -4,9 +4,9 @@ use serde_json::Value;
 use sternpost_cache::ResourceId;
 use sternpost_registry::context::{Cluster, Context};
 
-use crate::registry::{Registry, Target, Writer};
+use crate::verbs::{Target, Verbs, Writer};
 
-impl Registry {
+impl Verbs {
     pub(crate) fn context<'a>(&'a self, target: Target<'a>, writer: Writer<'a>) -> Context<'a> {
         Context {
             user: writer.user,
@@ -19,9 +19,9 @@ impl Registry {
     }
 }
 
-impl Cluster for Registry {
+impl Cluster for Verbs {
     fn now(&self) -> String {
-        Registry::now(self)
+        Verbs::now(self)
     }
 
     fn choose(&self, candidates: usize) -> usize {

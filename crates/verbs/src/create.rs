@@ -19,7 +19,7 @@ use crate::{
     names::{generate_name, new_uid},
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
-    registry::{DryRun, Registry, Target, Writer, Written, invalid, storage_status},
+    verbs::{DryRun, Target, Verbs, Writer, Written, invalid, storage_status},
 };
 
 /// How often a generated name may clash before the client is told to try again.
@@ -33,7 +33,7 @@ pub(crate) enum Request {
     CreateOnUpdate,
 }
 
-impl Registry {
+impl Verbs {
     /// `object` is typed already. The order of steps is upstream's.
     pub async fn create(
         &self,

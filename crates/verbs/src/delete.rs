@@ -17,7 +17,7 @@ use crate::{
     claims::Claimed,
     failure::Failure,
     list::{ListQuery, Selection},
-    registry::{DryRun, Registry, Target, Writer, deleted_status, storage_status},
+    verbs::{DryRun, Target, Verbs, Writer, deleted_status, storage_status},
 };
 
 const ATTEMPTS: usize = 100;
@@ -81,7 +81,7 @@ pub enum Deleted {
     Pending(Value),
 }
 
-impl Registry {
+impl Verbs {
     /// Whether to write at all is in the options, not in the writer.
     pub async fn delete(
         &self,

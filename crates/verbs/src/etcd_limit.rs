@@ -9,7 +9,7 @@ use sternpost_cache::Object;
 use sternpost_meta::status::Status;
 use sternpost_registry::object::FieldsMut;
 
-use crate::{registry::Registry, served::Served};
+use crate::{served::Served, verbs::Verbs};
 
 /// What a request may be to etcd (`--max-request-bytes`).
 pub const MAX_REQUEST_BYTES: usize = 3 * 1024 * 1024 / 2;
@@ -37,7 +37,7 @@ pub enum ObjectSize {
     Unlimited,
 }
 
-impl Registry {
+impl Verbs {
     /// The stored form of an object, and the object, as etcd would take them: what is too large with the
     /// owners of its fields is stored without them.
     pub(crate) async fn within_limit(

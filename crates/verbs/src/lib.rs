@@ -1,6 +1,6 @@
 //! What one verb does to one resource: the way of a write, a read and a watch.
 //!
-//! Entry point: [`Registry`]. A write is typed ([`typed`]), defaulted and checked
+//! Entry point: [`Verbs`]. A write is typed ([`typed`]), defaulted and checked
 //! by the rules of its kind (`sternpost-registry`), compared and stored in one
 //! transaction, and answered when the cache shows it. Reads and watches never
 //! touch the store.
@@ -27,7 +27,6 @@ mod object_meta;
 mod ownership;
 mod patch;
 pub mod quota;
-mod registry;
 mod scale;
 mod second_verb;
 pub mod served;
@@ -35,6 +34,7 @@ pub mod startup;
 mod subresource;
 pub mod typed;
 mod update;
+mod verbs;
 mod watch;
 
 pub use delete::{DeleteOptions, Deleted, Propagation};
@@ -45,7 +45,7 @@ pub use list::{
     parse_exact_version, parse_version,
 };
 pub use patch::{Patch, PatchRequest, Validation, to_stored};
-pub use registry::{DryRun, InEffect, Registry, SentOptions, Target, Writer, Written, deleted_status};
 pub use scale::ScaleChange;
 pub use update::Part;
+pub use verbs::{DryRun, InEffect, SentOptions, Target, Verbs, Writer, Written, deleted_status};
 pub use watch::{StateChange, Watch, WatchEvent, WatchQuery};

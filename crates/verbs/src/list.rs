@@ -19,8 +19,8 @@ use sternpost_store::Revision;
 
 use crate::{
     custom::Custom,
-    registry::{Registry, Target},
     served::Served,
+    verbs::{Target, Verbs},
 };
 use sternpost_registry::object::{Fields, FieldsMut};
 
@@ -210,7 +210,7 @@ pub struct Listed {
     pub remaining: Option<usize>,
 }
 
-impl Registry {
+impl Verbs {
     pub async fn list(
         &self,
         target: Target<'_>,

@@ -9,8 +9,8 @@ use sternpost_schema::topology::Type;
 
 use crate::{
     patch::to_stored,
-    registry::{Registry, Target, Writer},
     served::Served,
+    verbs::{Target, Verbs, Writer},
 };
 
 /// Where the owners of an object's fields come from.
@@ -22,7 +22,7 @@ pub(crate) enum Ownership {
     Settled,
 }
 
-impl Registry {
+impl Verbs {
     /// Notes that `writer` wants `object` in place of `live`. Both are in the stored form,
     /// `object` defaulted but otherwise as sent.
     pub(crate) async fn track(
@@ -39,7 +39,7 @@ impl Registry {
         set_owners(object, owners);
     }
 
-    /// As [`Registry::track`], of a new object of a kind whose versions are the server's own.
+    /// As [`Verbs::track`], of a new object of a kind whose versions are the server's own.
     pub(crate) fn track_new(&self, target: Target<'_>, object: &mut Value, writer: Writer<'_>) {
         let owners = self.owners(target, None, object, writer, &KindVersions::new(self, target.served));
         set_owners(object, owners);
@@ -134,7 +134,7 @@ pub(crate) fn set_owners(object: &mut Value, owners: Option<Value>) {
 
 /// The versions of one kind, for owners that wrote in another.
 pub(crate) struct KindVersions<'a> {
-    registry: &'a Registry,
+    verbs: &'a Verbs,
     served: &'a Served,
     /// What webhooks have converted.
     known: &'a [Converted],
@@ -153,8 +153,8 @@ fn not_served(api_version: &str) -> String {
 }
 
 impl<'a> KindVersions<'a> {
-    pub(crate) fn new(registry: &'a Registry, served: &'a Served) -> Self {
-        Self { registry, served, known: &[], missing: RefCell::default() }
+    pub(crate) fn new(verbs: &'a Verbs, served: &'a Served) -> Self {
+        Self { verbs, served, known: &[], missing: RefCell::default() }
     }
 
     fn at(&self, api_version: &str) -> Option<Versioned<'a>> {
@@ -163,7 +163,7 @@ impl<'a> KindVersions<'a> {
         if (&*own.gv.group, &*own.gv.version) == (group, version) {
             return Some(Versioned::Own(self.served));
         }
-        let found = self.registry.served.get(group, version, &own.plural)?;
+        let found = self.verbs.served.get(group, version, &own.plural)?;
         (found.id == self.served.id).then_some(Versioned::Other(found))
     }
 

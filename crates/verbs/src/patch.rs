@@ -17,10 +17,10 @@ use crate::{
     create::Request,
     failure::Failure,
     ownership::{Ownership, in_served_version},
-    registry::{Registry, Target, Writer, Written},
     served::{Served, no_kind},
     typed::MAX_COMPLAINTS,
     update::{ATTEMPTS, Live, Part, check_named, modified, seen_version},
+    verbs::{Target, Verbs, Writer, Written},
 };
 
 /// How unknown and duplicate fields are treated.
@@ -53,7 +53,7 @@ pub struct PatchRequest {
     pub validation: Validation,
 }
 
-impl Registry {
+impl Verbs {
     pub async fn patch(
         &self,
         target: Target<'_>,

@@ -15,9 +15,9 @@ use crate::{
     failure::Failure,
     ownership::{KindVersions, Ownership},
     patch::{Patch, PatchRequest},
-    registry::{Registry, Target, Writer, Written},
     served::Served,
     update::{ATTEMPTS, Live, Part, Shown, check_named, check_uid, modified, seen_version},
+    verbs::{Target, Verbs, Writer, Written},
 };
 
 /// What becomes of a scale.
@@ -27,7 +27,7 @@ pub enum ScaleChange<'a> {
     Patch(&'a PatchRequest),
 }
 
-impl Registry {
+impl Verbs {
     /// The scale of an object.
     pub async fn scale(&self, target: Target<'_>) -> Result<Value, Status> {
         let object = self.get(target)?;

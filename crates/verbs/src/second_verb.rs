@@ -6,9 +6,9 @@ use sternpost_meta::{
     status::Status,
 };
 
-use crate::registry::{Registry, Target, Writer};
+use crate::verbs::{Target, Verbs, Writer};
 
-impl Registry {
+impl Verbs {
     /// Of an update or an apply that creates its object. Upstream asks behind validation: what is
     /// invalid is told first.
     pub(crate) fn authorize_create_on_update(

@@ -23,9 +23,9 @@ use crate::{
     failure::Failure,
     list::FUTURE_VERSION_TIMEOUT,
     object_meta,
-    registry::{Registry, Target, Writer, invalid, storage_status},
     served::Served,
     update::Part,
+    verbs::{Target, Verbs, Writer, invalid, storage_status},
 };
 
 mod rbac;
@@ -49,19 +49,19 @@ static OBJECTS: &str = include_str!("startup/objects.json");
 
 /// Makes what is missing; `port` is where the server listens. Answers how many
 /// objects were written.
-pub async fn ensure(registry: &Registry, port: u16) -> Result<usize, Status> {
-    let wanted = wanted(registry, port)?;
-    let mut written = create_missing(registry, &wanted).await?;
+pub async fn ensure(verbs: &Verbs, port: u16) -> Result<usize, Status> {
+    let wanted = wanted(verbs, port)?;
+    let mut written = create_missing(verbs, &wanted).await?;
     let mut removed = 0;
     for want in &wanted {
-        match keep_up(registry, want).await? {
+        match keep_up(verbs, want).await? {
             Reconciled::AsItWas => {}
             Reconciled::Changed => written += 1,
             Reconciled::Removed => removed += 1,
         }
     }
     if removed > 0 {
-        written += create_missing(registry, &wanted).await?;
+        written += create_missing(verbs, &wanted).await?;
     }
     Ok(written)
 }
@@ -118,19 +118,19 @@ impl Wanted {
 }
 
 /// Many in one transaction: each of its own would wait for the disk.
-async fn create_missing(registry: &Registry, wanted: &[Wanted]) -> Result<usize, Status> {
+async fn create_missing(verbs: &Verbs, wanted: &[Wanted]) -> Result<usize, Status> {
     let mut count = 0;
     for wanted in wanted.chunks(MAX_OPERATIONS) {
-        count += create_together(registry, wanted).await?;
+        count += create_together(verbs, wanted).await?;
     }
     Ok(count)
 }
 
-async fn create_together(registry: &Registry, wanted: &[Wanted]) -> Result<usize, Status> {
+async fn create_together(verbs: &Verbs, wanted: &[Wanted]) -> Result<usize, Status> {
     for _ in 0..ATTEMPTS {
         let mut transaction = Transaction::default();
-        for want in wanted.iter().filter(|want| registry.get(want.target()).is_err()) {
-            let object = prepare(registry, want)?;
+        for want in wanted.iter().filter(|want| verbs.get(want.target()).is_err()) {
+            let object = prepare(verbs, want)?;
             let target = want.target();
             let key = object_key(&target.served.id, target.namespace, target.name);
             transaction.compares.push(Compare::Absent { key: key.clone() });
@@ -140,11 +140,11 @@ async fn create_together(registry: &Registry, wanted: &[Wanted]) -> Result<usize
         if count == 0 {
             return Ok(0);
         }
-        match registry.commit(transaction).await {
+        match verbs.commit(transaction).await {
             Ok(_) => return Ok(count),
             // Another replica was faster with some. The cache knows by that revision.
             Err(CommitError::Conflict { revision, .. }) => {
-                registry.cache.reaches(revision, FUTURE_VERSION_TIMEOUT).await;
+                verbs.cache.reaches(revision, FUTURE_VERSION_TIMEOUT).await;
             }
             Err(error) => return Err(storage_status(&error)),
         }
@@ -153,10 +153,10 @@ async fn create_together(registry: &Registry, wanted: &[Wanted]) -> Result<usize
 }
 
 /// The steps of a create, up to what is stored.
-fn prepare(registry: &Registry, want: &Wanted) -> Result<Value, Status> {
+fn prepare(verbs: &Verbs, want: &Wanted) -> Result<Value, Status> {
     let (target, mut object) = (want.target(), want.object.clone());
     let strategy = target.served.strategy;
-    registry.begin(target, &mut object);
+    verbs.begin(target, &mut object);
     (strategy.default)(&mut object);
     (strategy.prepare_create)(&mut object);
     let mut errors = Errors::default();
@@ -172,12 +172,12 @@ fn prepare(registry: &Registry, want: &Wanted) -> Result<Value, Status> {
     Ok(object)
 }
 
-async fn keep_up(registry: &Registry, want: &Wanted) -> Result<Reconciled, Status> {
+async fn keep_up(verbs: &Verbs, want: &Wanted) -> Result<Reconciled, Status> {
     if want.upkeep == Upkeep::Nothing {
         return Ok(Reconciled::AsItWas);
     }
     let target = want.target();
-    let Ok(current) = registry.get(target) else { return Ok(Reconciled::AsItWas) };
+    let Ok(current) = verbs.get(target) else { return Ok(Reconciled::AsItWas) };
     let mut object = current.value();
     match want.upkeep {
         Upkeep::Nothing => {}
@@ -198,7 +198,7 @@ async fn keep_up(registry: &Registry, want: &Wanted) -> Result<Reconciled, Statu
             rbac::Upkeep::Change(changed) => object = changed,
             rbac::Upkeep::MakeAnew => {
                 let key = object_key(&target.served.id, target.namespace, target.name);
-                return match registry.commit(Transaction::delete(key, current.revision)).await {
+                return match verbs.commit(Transaction::delete(key, current.revision)).await {
                     Ok(_) | Err(CommitError::Conflict { .. }) => Ok(Reconciled::Removed),
                     Err(error) => Err(storage_status(&error)),
                 };
@@ -208,7 +208,7 @@ async fn keep_up(registry: &Registry, want: &Wanted) -> Result<Reconciled, Statu
     if object == current.value() {
         return Ok(Reconciled::AsItWas);
     }
-    match registry.update(target, object, Part::Main, Writer::server()).await {
+    match verbs.update(target, object, Part::Main, Writer::server()).await {
         Ok(_) => Ok(Reconciled::Changed),
         // Another replica was faster.
         Err(Failure::Refused(status)) if status.code == 409 => Ok(Reconciled::AsItWas),
@@ -238,17 +238,17 @@ fn keep_up_spec(object: &mut Value, want: &Wanted) {
     }
 }
 
-fn wanted(registry: &Registry, port: u16) -> Result<Vec<Wanted>, Status> {
+fn wanted(verbs: &Verbs, port: u16) -> Result<Vec<Wanted>, Status> {
     let data: Value = serde_json::from_str(OBJECTS)
         .map_err(|error| Status::internal_error(&format!("the start-up objects: {error}")))?;
-    let now = registry.now();
-    let mut all = List { registry, wanted: Vec::new() };
+    let now = verbs.now();
+    let mut all = List { verbs, wanted: Vec::new() };
 
     for name in data.items("namespaces") {
         all.add("", "namespaces", json!({"metadata": {"name": name}}))?;
     }
     all.add("", "services", kubernetes_service(port))?.upkeep = Upkeep::Ports;
-    for address in held_addresses(registry, port) {
+    for address in held_addresses(verbs, port) {
         all.add("networking.k8s.io", "ipaddresses", address)?;
     }
     let range = json!({
@@ -294,14 +294,14 @@ fn wanted(registry: &Registry, port: u16) -> Result<Vec<Wanted>, Status> {
 }
 
 struct List<'a> {
-    registry: &'a Registry,
+    verbs: &'a Verbs,
     wanted: Vec<Wanted>,
 }
 
 impl List<'_> {
     /// All are of version `v1`. `object` is complete but for what [`prepare`] adds.
     fn add(&mut self, group: &str, plural: &str, object: Value) -> Result<&mut Wanted, Status> {
-        let served = self.registry.served.get(group, "v1", plural);
+        let served = self.verbs.served.get(group, "v1", plural);
         let served = served.ok_or_else(|| Status::internal_error(&format!("{plural} are not served")))?;
         Ok(self.wanted.push_mut(Wanted { served, object, status: None, upkeep: Upkeep::Nothing }))
     }
@@ -328,8 +328,8 @@ fn kubernetes_service(port: u16) -> Value {
 
 /// That the addresses of services are taken: of `kubernetes`, and of those that
 /// lost theirs.
-fn held_addresses(registry: &Registry, port: u16) -> Vec<Value> {
-    let stored = registry.cache.resource(&ResourceId::new("", "services")).snapshot();
+fn held_addresses(verbs: &Verbs, port: u16) -> Vec<Value> {
+    let stored = verbs.cache.resource(&ResourceId::new("", "services")).snapshot();
     let mut services: Vec<Value> = stored.iter(None, None).map(|service| service.value()).collect();
     if stored.get("default", "kubernetes").is_none() {
         services.push(kubernetes_service(port));

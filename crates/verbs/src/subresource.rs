@@ -13,13 +13,13 @@ use crate::{
     claims::Claimed,
     delete::DeleteOptions,
     failure::Failure,
-    registry::{DryRun, Registry, Target, Writer},
     served::Served,
+    verbs::{DryRun, Target, Verbs, Writer},
 };
 
 const ATTEMPTS: usize = 100;
 
-impl Registry {
+impl Verbs {
     /// What holds for everything that is created, stored or not. `served` is what `object` is.
     pub async fn admit_new(
         &self,
@@ -33,7 +33,7 @@ impl Registry {
         self.validate_new(target, served, object, writer).await
     }
 
-    /// The first half of [`Registry::admit_new`], for who has something to do in between.
+    /// The first half of [`Verbs::admit_new`], for who has something to do in between.
     pub async fn mutate_new(
         &self,
         target: Target<'_>,

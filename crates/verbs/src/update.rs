@@ -19,8 +19,8 @@ use crate::{
     list::version_number,
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
-    registry::{DryRun, Registry, Target, Writer, Written, invalid, storage_status},
     served::Served,
+    verbs::{DryRun, Target, Verbs, Writer, Written, invalid, storage_status},
 };
 
 /// How often an update without a resource version is tried again when another
@@ -63,7 +63,7 @@ pub enum Part {
     },
 }
 
-impl Registry {
+impl Verbs {
     pub async fn update(
         &self,
         target: Target<'_>,

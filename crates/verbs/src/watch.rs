@@ -13,7 +13,7 @@ use sternpost_store::Revision;
 use crate::{
     custom::Custom,
     list::{Selection, parse_exact_version},
-    registry::{Registry, Target},
+    verbs::{Target, Verbs},
 };
 
 /// What a watch begins with.
@@ -99,7 +99,7 @@ impl Selection {
     }
 }
 
-impl Registry {
+impl Verbs {
     /// What a watcher of a custom resource is told of changes, as its version shows the objects.
     pub async fn told(
         &self,
@@ -158,7 +158,7 @@ enum EventDecision {
     Depends { last: bool, now: bool },
 }
 
-impl Registry {
+impl Verbs {
     /// The objects to begin with, if any, and the watch that goes on behind them.
     pub async fn watch(
         &self,

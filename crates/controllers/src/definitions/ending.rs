@@ -7,7 +7,7 @@ use sternpost_clock::machine;
 use sternpost_crd::{definition::is_established, names::Condition};
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{
-    DeleteOptions, Failure, Registry, Selection, Target, Writer, definitions, served::Served,
+    DeleteOptions, Failure, Selection, Target, Verbs, Writer, definitions, served::Served,
 };
 
 use super::{naming::writer, target};
@@ -17,9 +17,9 @@ use super::{naming::writer, target};
 const AGAIN: Duration = Duration::from_millis(100);
 const LATER: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(registry: Arc<Registry>, served: Arc<Served>, name: String) {
+pub(super) async fn run(verbs: Arc<Verbs>, served: Arc<Served>, name: String) {
     let mut waited = Duration::ZERO;
-    while let Err(problem) = step(&registry, &served, &name).await {
+    while let Err(problem) = step(&verbs, &served, &name).await {
         match problem {
             Unfinished::Gone => return,
             Unfinished::Waiting => {}
@@ -53,29 +53,29 @@ impl<F: Into<Failure>> From<F> for Unfinished {
     }
 }
 
-async fn step(registry: &Registry, served: &Served, name: &str) -> Result<(), Unfinished> {
-    let crd = registry.get(target(served, name))?.value();
+async fn step(verbs: &Verbs, served: &Served, name: &str) -> Result<(), Unfinished> {
+    let crd = verbs.get(target(served, name))?.value();
     let metadata = crd.field("metadata");
     if !metadata.items("finalizers").iter().any(|finalizer| finalizer == definitions::FINALIZER) {
         // Whatever else it waits for is not our business.
         return Err(Unfinished::Gone);
     }
     // Whoever deletes objects does it under the definition as it is now: going away.
-    registry.definitions_in_effect().await;
-    let objects = registry.served.customs.installed(name).and_then(|installed| installed.stored.clone());
+    verbs.definitions_in_effect().await;
+    let objects = verbs.served.customs.installed(name).and_then(|installed| installed.stored.clone());
     if let Some(objects) = objects {
-        delete_all(registry, &objects).await?;
-        if !registry.cache.resource(&objects.id).snapshot().is_empty() {
+        delete_all(verbs, &objects).await?;
+        if !verbs.cache.resource(&objects.id).snapshot().is_empty() {
             // They wait for somebody else, which is worth telling.
             let why = "CustomResource deletion is in progress";
             let condition = terminating(true, "InstanceDeletionInProgress", why);
-            let now = registry.now();
+            let now = verbs.now();
             let change = |crd: &mut Value| definitions::set_condition_of(crd, &condition, &now);
-            registry.change_own(target(served, name), change, writer()).await?;
+            verbs.change_own(target(served, name), change, writer()).await?;
             return Err(Unfinished::Waiting);
         }
     }
-    let now = registry.now();
+    let now = verbs.now();
     let let_go = |crd: &mut Value| {
         let all = crd.field("metadata").items("finalizers").iter();
         let others: Vec<Value> = all.filter(|name| *name != definitions::FINALIZER).cloned().collect();
@@ -86,7 +86,7 @@ async fn step(registry: &Registry, served: &Served, name: &str) -> Result<(), Un
         }
         crd.object_mut("metadata").set("finalizers", others);
     };
-    registry.change_own(target(served, name), let_go, writer()).await?;
+    verbs.change_own(target(served, name), let_go, writer()).await?;
     Ok(())
 }
 
@@ -107,8 +107,8 @@ fn terminating(status: bool, reason: &str, message: &str) -> Condition {
     Condition { kind: "Terminating", status, reason: reason.into(), message: message.into() }
 }
 
-async fn delete_all(registry: &Registry, objects: &Served) -> Result<(), Failure> {
+async fn delete_all(verbs: &Verbs, objects: &Served) -> Result<(), Failure> {
     let all = Target { served: objects, namespace: "", name: "" };
     let options = DeleteOptions::default();
-    registry.delete_collection(all, &Selection::default(), 0, &options, Writer::server()).await.map(|_| ())
+    verbs.delete_collection(all, &Selection::default(), 0, &options, Writer::server()).await.map(|_| ())
 }

@@ -18,7 +18,7 @@ use std::{
 
 use sternpost_cache::Object;
 use sternpost_tasks::Tasks;
-use sternpost_verbs::{Registry, custom::Change, definitions, served::Served};
+use sternpost_verbs::{Verbs, custom::Change, definitions, served::Served};
 use tokio::sync::Notify;
 
 use crate::follow::{Follow, News, ObjectChange};
@@ -28,24 +28,24 @@ use crate::follow::{Follow, News, ObjectChange};
 pub type Publish = dyn Fn(&str, &str, Change) + Send + Sync;
 
 /// Starts with everything that is defined already in the table and published.
-pub async fn start(registry: Arc<Registry>, tasks: &Tasks, publish: Arc<Publish>) {
-    let Some(served) = registry.served.get(definitions::GROUP, "v1", definitions::PLURAL) else { return };
-    let (objects, follow) = Follow::start(registry.clone(), served.clone()).await;
+pub async fn start(verbs: Arc<Verbs>, tasks: &Tasks, publish: Arc<Publish>) {
+    let Some(served) = verbs.served.get(definitions::GROUP, "v1", definitions::PLURAL) else { return };
+    let (objects, follow) = Follow::start(verbs.clone(), served.clone()).await;
     let changed = Arc::new(ChangedGroups::default());
     let groups = changed.clone();
-    let mut serving = Serving { registry: registry.clone(), publish, changed, known: BTreeSet::new() };
+    let mut serving = Serving { verbs: verbs.clone(), publish, changed, known: BTreeSet::new() };
     serving.all(&objects);
-    registry.served.customs.applied(follow.revision());
+    verbs.served.customs.applied(follow.revision());
     tasks.essential("definitions", serving.run(follow));
-    let apart = registry.clone();
+    let apart = verbs.clone();
     tasks.forever("definitions-registering", move || registering::run(apart.clone(), groups.clone()));
     let ends = tasks.clone();
-    tasks.forever("definitions-naming", move || naming::run(registry.clone(), served.clone(), ends.clone()));
+    tasks.forever("definitions-naming", move || naming::run(verbs.clone(), served.clone(), ends.clone()));
 }
 
 /// The table of what is served.
 struct Serving {
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     publish: Arc<Publish>,
     /// Told the groups in which something changed.
     changed: Arc<ChangedGroups>,
@@ -89,7 +89,7 @@ impl Serving {
                     }
                 }
             }
-            self.registry.served.customs.applied(follow.revision());
+            self.verbs.served.customs.applied(follow.revision());
         }
     }
 
@@ -105,7 +105,7 @@ impl Serving {
 
     fn now(&mut self, object: &Object) {
         self.known.insert(object.name().to_owned());
-        let customs = &self.registry.served.customs;
+        let customs = &self.verbs.served.customs;
         // Most are seen once before they are established; those need not be read.
         if customs.installed(object.name()).is_none() && !mentions(object.stored(), "\"Established\"") {
             return;
@@ -118,7 +118,7 @@ impl Serving {
 
     fn gone(&mut self, name: &str) {
         self.known.remove(name);
-        if self.registry.served.customs.remove(name) {
+        if self.verbs.served.customs.remove(name) {
             self.publish(name, Change::All);
         }
     }

@@ -12,7 +12,7 @@ use sternpost_crd::{
 };
 use sternpost_registry::validation::ca_bundle;
 use sternpost_tasks::Tasks;
-use sternpost_verbs::{Failure, Registry, Writer, served::Served};
+use sternpost_verbs::{Failure, Verbs, Writer, served::Served};
 use tokio::task::JoinSet;
 
 use super::{ending, group_of, target};
@@ -26,9 +26,9 @@ pub(super) fn writer() -> Writer<'static> {
     Writer { subresource: "status", ..Writer::server() }
 }
 
-pub(super) async fn run(registry: Arc<Registry>, served: Arc<Served>, tasks: Tasks) {
-    let (objects, mut follow) = Follow::start(registry.clone(), served.clone()).await;
-    let mut naming = Naming { registry, served, tasks, groups: HashMap::new(), ending: BTreeSet::new() };
+pub(super) async fn run(verbs: Arc<Verbs>, served: Arc<Served>, tasks: Tasks) {
+    let (objects, mut follow) = Follow::start(verbs.clone(), served.clone()).await;
+    let mut naming = Naming { verbs, served, tasks, groups: HashMap::new(), ending: BTreeSet::new() };
     naming.all(&objects).await;
     loop {
         match follow.next().await {
@@ -39,7 +39,7 @@ pub(super) async fn run(registry: Arc<Registry>, served: Arc<Served>, tasks: Tas
 }
 
 struct Naming {
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     served: Arc<Served>,
     tasks: Tasks,
     groups: HashMap<String, Group>,
@@ -116,7 +116,7 @@ impl Naming {
 
     /// What is known of a definition now.
     fn outline(&self, name: &str) -> Option<Outline> {
-        self.registry.get(target(&self.served, name)).ok()?.read()
+        self.verbs.get(target(&self.served, name)).ok()?.read()
     }
 
     /// Keeps account of the names that a definition says it has.
@@ -144,9 +144,9 @@ impl Naming {
     fn decide(&mut self, name: &str, writes: &mut JoinSet<Result<(), Failure>>) -> Vec<String> {
         let Some(crd) = self.outline(name) else { return Vec::new() };
         if crd.is_terminating() && self.ending.insert((name.to_owned(), crd.metadata.uid.clone())) {
-            let (registry, served, name) = (self.registry.clone(), self.served.clone(), name.to_owned());
+            let (verbs, served, name) = (self.verbs.clone(), self.served.clone(), name.to_owned());
             self.tasks.until_done("definitions-ending", move || {
-                ending::run(registry.clone(), served.clone(), name.clone())
+                ending::run(verbs.clone(), served.clone(), name.clone())
             });
             // Until it is gone it can still be given names.
         }
@@ -169,11 +169,11 @@ impl Naming {
             Vec::new()
         };
         if !verdict.is_told_by(&crd) {
-            let (registry, served, name) = (self.registry.clone(), self.served.clone(), name.to_owned());
+            let (verbs, served, name) = (self.verbs.clone(), self.served.clone(), name.to_owned());
             writes.spawn(async move {
                 let target = target(&served, &name);
-                let now = registry.now();
-                registry.change_own(target, |crd| verdict.apply(crd, &now), writer()).await
+                let now = verbs.now();
+                verbs.change_own(target, |crd| verdict.apply(crd, &now), writer()).await
             });
         }
         again

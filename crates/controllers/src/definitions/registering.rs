@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sternpost_cache::Object;
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{
-    DeleteOptions, Failure, Part, Registry, Target, Writer,
+    DeleteOptions, Failure, Part, Target, Verbs, Writer,
     served::{Served, is_built_in},
 };
 
@@ -26,16 +26,16 @@ const GROUP_PRIORITY: i64 = 1000;
 const VERSION_PRIORITY: i64 = 100;
 
 /// Keeps the APIServices of the groups it is told of.
-pub(super) async fn run(registry: Arc<Registry>, groups: Arc<ChangedGroups>) {
-    let Some(services) = registry.served.get("apiregistration.k8s.io", "v1", "apiservices") else { return };
-    let (objects, mut follow) = Follow::start(registry.clone(), services.clone()).await;
+pub(super) async fn run(verbs: Arc<Verbs>, groups: Arc<ChangedGroups>) {
+    let Some(services) = verbs.served.get("apiregistration.k8s.io", "v1", "apiservices") else { return };
+    let (objects, mut follow) = Follow::start(verbs.clone(), services.clone()).await;
     let mut registered = registered(&objects);
     // What was registered before and went while nobody looked.
     let mut due: BTreeSet<String> = registered.keys().cloned().collect();
     loop {
         for group in std::mem::take(&mut due) {
             let versions = registered.entry(group.clone()).or_default();
-            if let Err(status) = settle(&registry, &services, &group, versions).await {
+            if let Err(status) = settle(&verbs, &services, &group, versions).await {
                 tracing::warn!(group, %status, "the APIServices of a group cannot be kept");
             }
             if versions.is_empty() {
@@ -69,12 +69,12 @@ fn registered(services: &[Arc<Object>]) -> HashMap<String, BTreeSet<String>> {
 }
 
 async fn settle(
-    registry: &Registry,
+    verbs: &Verbs,
     services: &Served,
     group: &str,
     registered: &mut BTreeSet<String>,
 ) -> Result<(), Failure> {
-    let customs = &registry.served.customs;
+    let customs = &verbs.served.customs;
     let wanted: BTreeSet<String> = if is_built_in(group) {
         customs.told_in(group).iter().map(|resource| resource.gv.version.to_string()).collect()
     } else {
@@ -82,15 +82,14 @@ async fn settle(
     };
     for version in &wanted {
         let name = format!("{version}.{group}");
-        keep(registry, Target { served: services, namespace: "", name: &name }, service(group, version))
-            .await?;
+        keep(verbs, Target { served: services, namespace: "", name: &name }, service(group, version)).await?;
         registered.insert(version.clone());
     }
     for version in registered.difference(&wanted).cloned().collect::<Vec<_>>() {
         let name = format!("{version}.{group}");
         let target = Target { served: services, namespace: "", name: &name };
-        if registry.get(target).is_ok_and(|service| is_managed(&service)) {
-            match registry.delete(target, &DeleteOptions::default(), Writer::server()).await {
+        if verbs.get(target).is_ok_and(|service| is_managed(&service)) {
+            match verbs.delete(target, &DeleteOptions::default(), Writer::server()).await {
                 Err(status) if status.code() != 404 => return Err(status),
                 _ => {}
             }
@@ -100,11 +99,11 @@ async fn settle(
     Ok(())
 }
 
-async fn keep(registry: &Registry, target: Target<'_>, wanted: Value) -> Result<(), Failure> {
-    let kept = match registry.get(target) {
+async fn keep(verbs: &Verbs, target: Target<'_>, wanted: Value) -> Result<(), Failure> {
+    let kept = match verbs.get(target) {
         Err(_) => {
             let target = Target { name: "", ..target };
-            registry.create(target, wanted, Writer::server()).await
+            verbs.create(target, wanted, Writer::server()).await
         }
         // Whoever has made one already wants it so.
         Ok(service) if !is_managed(&service) => return Ok(()),
@@ -114,7 +113,7 @@ async fn keep(registry: &Registry, target: Target<'_>, wanted: Value) -> Result<
                 return Ok(());
             }
             service.set("spec", wanted.field("spec").clone());
-            registry.update(target, service, Part::Main, Writer::server()).await
+            verbs.update(target, service, Part::Main, Writer::server()).await
         }
     };
     match kept {

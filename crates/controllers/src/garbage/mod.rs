@@ -19,7 +19,7 @@ use sternpost_cache::{Event, EventKind, Object, ResourceId};
 use sternpost_clock::{DueQueue, machine};
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_tasks::Tasks;
-use sternpost_verbs::{DeleteOptions, Failure, Registry, Target, served::Served};
+use sternpost_verbs::{DeleteOptions, Failure, Target, Verbs, served::Served};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::{
@@ -47,11 +47,11 @@ const ATTEMPTS: usize = 100;
 const MAX_ABSENT: usize = 4096;
 
 /// Collects until the process ends.
-pub(crate) async fn run(registry: Arc<Registry>, tasks: Tasks) {
+pub(crate) async fn run(verbs: Arc<Verbs>, tasks: Tasks) {
     let mut collector = Collector {
         tasks,
-        streams: Streams::new(registry.clone()),
-        registry,
+        streams: Streams::new(verbs.clone()),
+        verbs,
         graph: Graph::default(),
         known: HashSet::new(),
         kinds: HashMap::new(),
@@ -72,7 +72,7 @@ pub(crate) async fn run(registry: Arc<Registry>, tasks: Tasks) {
 
 struct Collector {
     tasks: Tasks,
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     streams: Streams,
     graph: Graph,
     /// Resources whose objects were all seen once.
@@ -227,7 +227,7 @@ impl Collector {
         for reference in &dependent.owner_references {
             let Some(served) = self.kind(reference) else { continue };
             let namespace = if served.is_namespaced() { namespace } else { "" };
-            let snapshot = self.registry.cache.resource(&served.id).snapshot();
+            let snapshot = self.verbs.cache.resource(&served.id).snapshot();
             if let Some(owner) = snapshot.get(namespace, &reference.name).filter(|owner| owner.terminating) {
                 self.queue.push(ObjectReference { id: served.id.clone(), path: owner.place().into() });
             }
@@ -243,15 +243,14 @@ impl Collector {
             }
             let Some(served) = self.streams.get(&place.id).cloned() else { continue };
             let (namespace, name) = place.parts();
-            let Some(object) =
-                self.registry.cache.resource(&place.id).snapshot().get(namespace, name).cloned()
+            let Some(object) = self.verbs.cache.resource(&place.id).snapshot().get(namespace, name).cloned()
             else {
                 self.began.remove(&place);
                 self.failures.remove(&place);
                 self.unresolved.remove(&place);
                 continue;
             };
-            if object.revision > self.registry.cache.revision() {
+            if object.revision > self.verbs.cache.revision() {
                 // What was written before it may not be readable yet.
                 self.retry(place, LEAST_RETRY);
                 continue;
@@ -276,25 +275,25 @@ impl Collector {
                     .filter(|dependent| **dependent != place)
                     .filter_map(|place| Some((self.streams.get(&place.id)?.clone(), place.clone())))
                     .collect();
-                self.begin(place, move |registry, place| async move {
+                self.begin(place, move |verbs, place| async move {
                     for (served, dependent) in dependents {
                         let gone = [metadata.uid.clone()];
-                        drop_references(&registry, target(&served, &dependent), &gone, None).await?;
+                        drop_references(&verbs, target(&served, &dependent), &gone, None).await?;
                     }
-                    remove_finalizer(&registry, target(&served, &place), &metadata, ORPHAN, version).await
+                    remove_finalizer(&verbs, target(&served, &place), &metadata, ORPHAN, version).await
                 });
             } else if metadata.waits_for_dependents() {
                 if self.graph.blocking(&metadata.uid) == 0 {
-                    self.begin(place, move |registry, place| async move {
-                        remove_finalizer(&registry, target(&served, &place), &metadata, FOREGROUND, version)
+                    self.begin(place, move |verbs, place| async move {
+                        remove_finalizer(&verbs, target(&served, &place), &metadata, FOREGROUND, version)
                             .await
                     });
                 } else if began {
-                    let waits = |place: &ObjectReference| waits_for_dependents(&self.registry, place);
+                    let waits = |place: &ObjectReference| waits_for_dependents(&self.verbs, place);
                     if self.graph.waits_for_itself(&metadata.uid, waits) {
                         // All who wait in a ring would wait forever.
-                        self.begin(place, move |registry, place| async move {
-                            unblock(&registry, target(&served, &place), &metadata, &version).await
+                        self.begin(place, move |verbs, place| async move {
+                            unblock(&verbs, target(&served, &place), &metadata, &version).await
                         });
                     }
                 }
@@ -309,7 +308,7 @@ impl Collector {
             references.iter().map(|reference| self.owner(reference, &place, &metadata)).collect();
         let circular = || {
             let mut dependents = self.graph.dependents(&metadata.uid);
-            dependents.any(|dependent| waits_for_dependents(&self.registry, dependent))
+            dependents.any(|dependent| waits_for_dependents(&self.verbs, dependent))
         };
         match decide(&metadata, &owners, self.graph.has_dependents(&metadata.uid), circular) {
             Verdict::Keep => {}
@@ -319,17 +318,17 @@ impl Collector {
             Verdict::LetGo => {
                 let going = references.iter().zip(&owners).filter(|(_, owner)| **owner != Owner::Solid);
                 let going: Vec<String> = going.map(|(reference, _)| reference.uid.clone()).collect();
-                self.begin(place, move |registry, place| async move {
-                    drop_references(&registry, target(&served, &place), &going, Some(version)).await
+                self.begin(place, move |verbs, place| async move {
+                    drop_references(&verbs, target(&served, &place), &going, Some(version)).await
                 });
             }
             Verdict::Delete { propagation, unblock: first } => {
                 let blocks = references.iter().any(|it| it.block_owner_deletion == Some(true));
-                self.begin(place, move |registry, place| async move {
+                self.begin(place, move |verbs, place| async move {
                     let target = target(&served, &place);
                     if first && blocks {
                         // It is looked at again as it is then.
-                        return unblock(&registry, target, &metadata, &version).await;
+                        return unblock(&verbs, target, &metadata, &version).await;
                     }
                     let options = DeleteOptions {
                         uid: Some(metadata.uid),
@@ -337,7 +336,7 @@ impl Collector {
                         propagation: Some(propagation),
                         ..DeleteOptions::default()
                     };
-                    delete(&registry, target, &options, &GARBAGE_COLLECTOR).await
+                    delete(&verbs, target, &options, &GARBAGE_COLLECTOR).await
                 });
             }
         }
@@ -353,7 +352,7 @@ impl Collector {
             return Owner::Unresolved;
         }
         let within = if served.is_namespaced() { namespace } else { "" };
-        let snapshot = self.registry.cache.resource(&served.id).snapshot();
+        let snapshot = self.verbs.cache.resource(&served.id).snapshot();
         let found = snapshot.get(within, &reference.name);
         let found = found.and_then(|object| object.read::<Outline>()).map(|outline| outline.metadata);
         match found.filter(|owner| owner.uid == reference.uid) {
@@ -371,11 +370,11 @@ impl Collector {
     /// The resource that a reference names by its kind.
     fn kind(&mut self, reference: &OwnerReference) -> Option<Arc<Served>> {
         let key = (reference.api_version.clone(), reference.kind.clone());
-        let registry = &self.registry;
+        let verbs = &self.verbs;
         let found = self.kinds.entry(key).or_insert_with_key(|(version, kind)| {
             let (group, version) = version.split_once('/').unwrap_or(("", version));
-            let customs = registry.served.customs.in_group(group);
-            let mut all = registry.served.all_built_in().chain(&customs);
+            let customs = verbs.served.customs.in_group(group);
+            let mut all = verbs.served.all_built_in().chain(&customs);
             let is_it = |served: &&Arc<Served>| {
                 let gv = &served.resource.gv;
                 (&*gv.group, &*gv.version, served.kind()) == (group, version, kind)
@@ -405,8 +404,8 @@ impl Collector {
         if !self.remember_absent(&reference.uid, namespace) {
             return;
         }
-        let namespaces = self.registry.cache.resource(&ResourceId::new("", "namespaces")).snapshot();
-        let owners = self.registry.cache.resource(&served.id).snapshot();
+        let namespaces = self.verbs.cache.resource(&ResourceId::new("", "namespaces")).snapshot();
+        let owners = self.verbs.cache.resource(&served.id).snapshot();
         let elsewhere = namespaces.iter(None, None).any(|namespace| {
             let found = owners.get(namespace.name(), &reference.name);
             let found = found.and_then(|object| object.read::<Outline>());
@@ -421,7 +420,7 @@ impl Collector {
             reference.api_version, reference.kind, reference.name, reference.uid
         );
         let within = if namespace.is_empty() { "default" } else { namespace };
-        let now = self.registry.now();
+        let now = self.verbs.now();
         let mut about = json!({
             "apiVersion": dependents.resource.gv.to_string(),
             "kind": dependents.kind(),
@@ -443,26 +442,23 @@ impl Collector {
             "lastTimestamp": now,
             "count": 1,
         });
-        let (registry, within) = (self.registry.clone(), within.to_owned());
+        let (verbs, within) = (self.verbs.clone(), within.to_owned());
         self.tasks.once("garbage-collector-event", async move {
-            let Some(events) = registry.served.get("", "v1", "events") else { return };
+            let Some(events) = verbs.served.get("", "v1", "events") else { return };
             let target = Target { served: &events, namespace: &within, name: "" };
-            if let Err(status) = registry.create(target, event, writer(&GARBAGE_COLLECTOR)).await {
+            if let Err(status) = verbs.create(target, event, writer(&GARBAGE_COLLECTOR)).await {
                 tracing::debug!(%status, "an event about an owner in another namespace is lost");
             }
         });
     }
 
     /// Starts a write for an object.
-    fn begin<Work>(
-        &mut self,
-        place: ObjectReference,
-        work: impl FnOnce(Arc<Registry>, ObjectReference) -> Work,
-    ) where
+    fn begin<Work>(&mut self, place: ObjectReference, work: impl FnOnce(Arc<Verbs>, ObjectReference) -> Work)
+    where
         Work: Future<Output = Result<(), Failure>> + Send + 'static,
     {
         self.queue.begin(&place);
-        let work = work(self.registry.clone(), place.clone());
+        let work = work(self.verbs.clone(), place.clone());
         self.writes.spawn(async move { (place, work.await) });
     }
 
@@ -536,9 +532,9 @@ fn target<'a>(served: &'a Served, place: &'a ObjectReference) -> Target<'a> {
     Target { served, namespace, name }
 }
 
-fn waits_for_dependents(registry: &Registry, place: &ObjectReference) -> bool {
+fn waits_for_dependents(verbs: &Verbs, place: &ObjectReference) -> bool {
     let (namespace, name) = place.parts();
-    let snapshot = registry.cache.resource(&place.id).snapshot();
+    let snapshot = verbs.cache.resource(&place.id).snapshot();
     let object = snapshot.get(namespace, name).filter(|object| object.terminating);
     let outline = object.and_then(|object| object.read::<Outline>());
     outline.is_some_and(|outline| outline.metadata.waits_for_dependents())
@@ -546,13 +542,13 @@ fn waits_for_dependents(registry: &Registry, place: &ObjectReference) -> bool {
 
 /// Removes the references to these owners. Without a version from the object as it is.
 async fn drop_references(
-    registry: &Registry,
+    verbs: &Verbs,
     target: Target<'_>,
     owners: &[String],
     version: Option<String>,
 ) -> Result<(), Failure> {
     for _ in 0..ATTEMPTS {
-        let object = match registry.get(target) {
+        let object = match verbs.get(target) {
             Ok(object) => object.value(),
             Err(_) => return Ok(()),
         };
@@ -569,7 +565,7 @@ async fn drop_references(
             patch.set("resourceVersion", version.as_str());
         }
         patch.set("ownerReferences", if rest.is_empty() { Value::Null } else { rest.into() });
-        match patch_metadata(registry, target, patch, &GARBAGE_COLLECTOR).await {
+        match patch_metadata(verbs, target, patch, &GARBAGE_COLLECTOR).await {
             Err(status) if status.code() == 404 => return Ok(()),
             Err(status) if status.code() == 409 && version.is_none() => {}
             result => return result,
@@ -579,7 +575,7 @@ async fn drop_references(
 }
 
 async fn remove_finalizer(
-    registry: &Registry,
+    verbs: &Verbs,
     target: Target<'_>,
     object: &Metadata,
     finalizer: &str,
@@ -587,23 +583,18 @@ async fn remove_finalizer(
 ) -> Result<(), Failure> {
     let rest: Vec<&String> = object.finalizers.iter().filter(|name| *name != finalizer).collect();
     let patch = json!({"uid": object.uid, "resourceVersion": version, "finalizers": rest});
-    patch_metadata(registry, target, patch, &GARBAGE_COLLECTOR).await
+    patch_metadata(verbs, target, patch, &GARBAGE_COLLECTOR).await
 }
 
 /// No owner waits for the object any more.
-async fn unblock(
-    registry: &Registry,
-    target: Target<'_>,
-    object: &Metadata,
-    version: &str,
-) -> Result<(), Failure> {
-    let found = registry.get(target)?.value();
+async fn unblock(verbs: &Verbs, target: Target<'_>, object: &Metadata, version: &str) -> Result<(), Failure> {
+    let found = verbs.get(target)?.value();
     let mut references = found.field("metadata").items("ownerReferences").to_vec();
     for reference in references.iter_mut().filter(|reference| reference.flag("blockOwnerDeletion")) {
         reference.set("blockOwnerDeletion", false);
     }
     let patch = json!({"uid": object.uid, "resourceVersion": version, "ownerReferences": references});
-    patch_metadata(registry, target, patch, &GARBAGE_COLLECTOR).await
+    patch_metadata(verbs, target, patch, &GARBAGE_COLLECTOR).await
 }
 
 /// As upstream's recorders name events: the object, and a number that no other has.

@@ -11,7 +11,7 @@ use crate::running::Running;
 use serde_json::{Value, json};
 use sternpost_controllers::api_services::{self, ATTEMPTS, INTERVAL, Servers};
 use sternpost_store::BoxFuture;
-use sternpost_verbs::{Part, Registry, Target};
+use sternpost_verbs::{Part, Target, Verbs};
 use tokio::time::Instant;
 
 const API_SERVICES: &str = "apiregistration.k8s.io/apiservices";
@@ -30,7 +30,7 @@ struct Fake {
     asked: Mutex<Vec<(String, Instant)>>,
     /// What was announced, and what the stored condition said by then.
     announced: Mutex<Vec<(Value, Option<String>)>>,
-    registry: OnceLock<Arc<Registry>>,
+    verbs: OnceLock<Arc<Verbs>>,
 }
 
 #[derive(Clone)]
@@ -52,9 +52,9 @@ impl Servers for Fake {
     }
 
     fn announce(&self, name: &str, api_service: &Value) {
-        let registry = self.registry.get().unwrap();
-        let served = registry.served.get("apiregistration.k8s.io", "v1", "apiservices").unwrap();
-        let stored = registry.get(Target { served: &served, namespace: "", name }).ok();
+        let verbs = self.verbs.get().unwrap();
+        let served = verbs.served.get("apiregistration.k8s.io", "v1", "apiservices").unwrap();
+        let stored = verbs.get(Target { served: &served, namespace: "", name }).ok();
         let stored = stored.map(|object| object.value()["status"]["conditions"][0]["status"].to_string());
         let status = api_service["status"]["conditions"][0]["status"].clone();
         self.announced.lock().unwrap().push((status, stored));
@@ -100,8 +100,8 @@ impl Fake {
 
 async fn start() -> (Running, Arc<Fake>) {
     let running = Running::start(&["-*"]).await;
-    let servers = Arc::new(Fake { registry: running.registry.clone().into(), ..Fake::default() });
-    api_services::start(running.registry.clone(), &running.tasks, servers.clone()).await;
+    let servers = Arc::new(Fake { verbs: running.verbs.clone().into(), ..Fake::default() });
+    api_services::start(running.verbs.clone(), &running.tasks, servers.clone()).await;
     running.namespace("ext").await;
     (running, servers)
 }
@@ -253,9 +253,9 @@ async fn a_status_is_written_when_it_changes_and_only_then() {
     running.register("b.example", "a").await;
     running.until_it_says("v1.a.example", "True", "Passed", "all checks passed").await;
     running.until_it_says("v1.b.example", "False", "FailedDiscoveryCheck", "no").await;
-    let before = running.registry.cache.revision();
+    let before = running.verbs.cache.revision();
     tokio::time::sleep(INTERVAL * 4).await;
-    assert_eq!(running.registry.cache.revision(), before);
+    assert_eq!(running.verbs.cache.revision(), before);
     assert!(servers.asked.lock().unwrap().len() > 8);
 
     // The same answer in other words is written, and is as old as it was.
@@ -337,12 +337,12 @@ async fn one_answer_of_several_is_enough() {
     let (running, servers) = start().await;
     running.outside("a").await;
     servers.answer("v1.a.example", Answer::Now);
-    let before = running.registry.cache.revision();
+    let before = running.verbs.cache.revision();
     running.register("a.example", "a").await;
     tokio::time::sleep(INTERVAL * 3).await;
     running.until_it_says("v1.a.example", "True", "Passed", "all checks passed").await;
     // Made, and written once: it never was otherwise.
-    assert_eq!(running.registry.cache.revision().get(), before.get() + 2);
+    assert_eq!(running.verbs.cache.revision().get(), before.get() + 2);
     assert!(servers.asked.lock().unwrap().len() > 6);
 }
 

@@ -18,7 +18,7 @@ fn pod(name: &str, finalizers: &[&str], resources: &Value) -> Value {
 
 /// Type, status, reason and message of the conditions of a namespace at each of its changes.
 fn conditions(running: &Running, name: &str) -> Vec<Vec<[String; 4]>> {
-    let cache = running.registry.cache.resource(&ResourceId::new("", "namespaces"));
+    let cache = running.verbs.cache.resource(&ResourceId::new("", "namespaces"));
     let events = cache.events_after(Revision::FIRST).unwrap();
     let text = |condition: &Value, field: &str| condition[field].as_str().unwrap().to_owned();
     let of = |object: Value| -> Vec<[String; 4]> {
@@ -133,7 +133,7 @@ async fn custom_objects_go_with_their_namespace_and_other_finalizers_keep_it() {
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]},
     });
     running.create("apiextensions.k8s.io/customresourcedefinitions", "", crd).await;
-    let served = |it: &Running| it.registry.served.get("sea.test", "v1", "buoys").is_some();
+    let served = |it: &Running| it.verbs.served.get("sea.test", "v1", "buoys").is_some();
     running.until("it is served", served).await;
     let namespace = json!({"metadata": {"name": "end", "finalizers": ["a.test/x"]}});
     running.create("namespaces", "", namespace).await;

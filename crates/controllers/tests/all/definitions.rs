@@ -15,7 +15,7 @@ use sternpost_store::{
 };
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{
-    DeleteOptions, Failure, Part, Registry, Selection, Target, WatchEvent, WatchQuery, Writer,
+    DeleteOptions, Failure, Part, Selection, Target, Verbs, WatchEvent, WatchQuery, Writer,
     custom::Change,
     index::Selectable,
     served::{Served, ServedResources},
@@ -66,7 +66,7 @@ impl Store for Hesitating {
 
 /// A server on a store that may have been used before.
 struct Running {
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     published: Arc<Mutex<Vec<String>>>,
     /// They run for as long as this does.
     _tasks: Tasks,
@@ -77,15 +77,15 @@ async fn run(store: &Arc<dyn Store>) -> Running {
     tokio::spawn(feeder.run());
     let count = store.current_revision().await.unwrap().get();
     let clock = ManualClock::at(1_794_700_800).counting_from(count).passing().into();
-    let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), clock);
-    let registry = Arc::new(registry);
-    startup::ensure(&registry, 6443).await.unwrap();
+    let verbs = Verbs::new(ServedResources::built_in(), cache, store.clone(), clock);
+    let verbs = Arc::new(verbs);
+    startup::ensure(&verbs, 6443).await.unwrap();
     let published = Arc::new(Mutex::new(Vec::new()));
     let seen = published.clone();
     let publish = Arc::new(move |name: &str, _: &str, _: Change| seen.lock().unwrap().push(name.to_owned()));
     let tasks = Tasks::default();
-    definitions::start(registry.clone(), &tasks, publish).await;
-    Running { registry, published, _tasks: tasks }
+    definitions::start(verbs.clone(), &tasks, publish).await;
+    Running { verbs, published, _tasks: tasks }
 }
 
 fn store() -> Arc<dyn Store> {
@@ -109,50 +109,50 @@ fn buoy(name: &str) -> Value {
 
 impl Running {
     fn definitions(&self) -> Arc<Served> {
-        self.registry.served.get("apiextensions.k8s.io", "v1", "customresourcedefinitions").unwrap()
+        self.verbs.served.get("apiextensions.k8s.io", "v1", "customresourcedefinitions").unwrap()
     }
 
     fn buoys(&self) -> Option<Arc<Served>> {
-        self.registry.served.get("sea.test", "v1", "buoys")
+        self.verbs.served.get("sea.test", "v1", "buoys")
     }
 
     async fn define(&self, crd: Value) {
         let served = self.definitions();
         let target = Target { served: &served, namespace: "", name: "" };
-        self.registry.create(target, crd, Writer::server()).await.unwrap();
+        self.verbs.create(target, crd, Writer::server()).await.unwrap();
         self.until("it is served", || self.buoys().is_some()).await;
     }
 
     async fn redefine(&self, change: impl FnOnce(&mut Value)) {
         let served = self.definitions();
         let target = Target { served: &served, namespace: "", name: "buoys.sea.test" };
-        let mut crd = self.registry.get(target).unwrap().value();
+        let mut crd = self.verbs.get(target).unwrap().value();
         change(&mut crd);
-        self.registry.update(target, crd, Part::Main, Writer::server()).await.unwrap();
+        self.verbs.update(target, crd, Part::Main, Writer::server()).await.unwrap();
     }
 
     async fn undefine(&self) {
         let served = self.definitions();
         let target = Target { served: &served, namespace: "", name: "buoys.sea.test" };
-        self.registry.delete(target, &DeleteOptions::default(), Writer::server()).await.unwrap();
+        self.verbs.delete(target, &DeleteOptions::default(), Writer::server()).await.unwrap();
     }
 
     async fn create(&self, served: &Served, object: &Value) -> Result<Value, Failure> {
         let target = Target { served, namespace: "", name: "" };
         let object = served.decode(object.to_string().as_bytes()).unwrap().object;
-        self.registry.create(target, object, Writer::server()).await.map(|written| written.object)
+        self.verbs.create(target, object, Writer::server()).await.map(|written| written.object)
     }
 
     async fn shown(&self, name: &str) -> Value {
         let served = self.buoys().unwrap();
-        let object = self.registry.get(Target { served: &served, namespace: "", name }).unwrap();
+        let object = self.verbs.get(Target { served: &served, namespace: "", name }).unwrap();
         let custom = served.custom().unwrap();
-        self.registry.shown(custom, &[object]).await.unwrap().pop().unwrap()
+        self.verbs.shown(custom, &[object]).await.unwrap().pop().unwrap()
     }
 
     fn objects(&self) -> usize {
         let id = sternpost_cache::ResourceId::new("sea.test", "buoys");
-        self.registry.cache.resource(&id).snapshot().len()
+        self.verbs.cache.resource(&id).snapshot().len()
     }
 
     async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
@@ -192,12 +192,11 @@ async fn a_definition_that_others_hold_is_let_go_of_and_says_so_in_one_write() {
     let served = running.definitions();
     let all = Target { served: &served, namespace: "", name: "" };
     let (_, mut watch) =
-        running.registry.watch(all, Selection::default(), &WatchQuery::default()).await.unwrap();
+        running.verbs.watch(all, Selection::default(), &WatchQuery::default()).await.unwrap();
     running.undefine().await;
     let target = Target { served: &served, namespace: "", name: "buoys.sea.test" };
-    let is_left = || {
-        running.registry.get(target).unwrap().value()["metadata"]["finalizers"] == json!(["sea.test/hold"])
-    };
+    let is_left =
+        || running.verbs.get(target).unwrap().value()["metadata"]["finalizers"] == json!(["sea.test/hold"]);
     running.until("only the other finalizer is left", is_left).await;
     let mut states = Vec::new();
     let tell = |told: WatchEvent<'_>| {
@@ -232,10 +231,10 @@ async fn what_had_begun_to_end_ends_after_a_restart() {
     let served = again.buoys().unwrap();
     assert_eq!(again.create(&served, &buoy("late")).await.unwrap_err().code(), 403);
     let target = Target { served: &served, namespace: "", name: "held" };
-    again.until("it is marked", || again.registry.get(target).unwrap().terminating).await;
+    again.until("it is marked", || again.verbs.get(target).unwrap().terminating).await;
     let mut object = again.shown("held").await;
     object["metadata"]["finalizers"] = json!([]);
-    again.registry.update(target, object, Part::Main, Writer::server()).await.unwrap();
+    again.verbs.update(target, object, Part::Main, Writer::server()).await.unwrap();
     again.until("nothing is served", || again.buoys().is_none()).await;
     assert_eq!(again.objects(), 0);
 }
@@ -262,13 +261,13 @@ async fn what_was_checked_against_an_older_definition_is_not_stored() {
     let object = running.shown("one").await;
     let mut changed = object.clone();
     changed["a"] = json!("bb");
-    let refused = running.registry.update(target, changed, Part::Main, Writer::server()).await.unwrap_err();
+    let refused = running.verbs.update(target, changed, Part::Main, Writer::server()).await.unwrap_err();
     assert_eq!(refused, Failure::Superseded);
     let newer = running.buoys().unwrap();
     assert_eq!(running.create(&newer, &buoy("three")).await.unwrap_err().code(), 422);
     // What is not touched is let be.
     let target = Target { served: &newer, namespace: "", name: "one" };
-    running.registry.update(target, object, Part::Main, Writer::server()).await.unwrap();
+    running.verbs.update(target, object, Part::Main, Writer::server()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,7 +280,7 @@ async fn writes_that_race_wait_for_no_definition() {
     let write = |text: &str| {
         let mut object = made.clone();
         object["a"] = json!(text);
-        running.registry.update(target, object, Part::Main, Writer::server())
+        running.verbs.update(target, object, Part::Main, Writer::server())
     };
     let begun = tokio::time::Instant::now();
     // Both have started from the same object when the first is stored; the store refuses the second.
@@ -297,7 +296,7 @@ async fn objects_show_what_the_schema_says_now() {
     running.define(definition(&json!({"a": {"type": "string"}}))).await;
     running.create(&running.buoys().unwrap(), &buoy("one")).await.unwrap();
     let get = |served: &Served| {
-        let object = running.registry.get(Target { served, namespace: "", name: "one" }).unwrap();
+        let object = running.verbs.get(Target { served, namespace: "", name: "one" }).unwrap();
         served.shows_stored(&object)
     };
     assert!(get(&running.buoys().unwrap()), "the bytes are as they were written");
@@ -348,7 +347,7 @@ async fn a_status_that_is_a_default_is_shown_and_not_stored() {
     sent["status"] = json!({"phase": "sent"});
     let created = running.create(&served, &sent).await.unwrap();
     assert_eq!(created["status"], json!({"phase": "new"}));
-    let stored = running.registry.get(Target { served: &served, namespace: "", name: "one" }).unwrap();
+    let stored = running.verbs.get(Target { served: &served, namespace: "", name: "one" }).unwrap();
     assert_eq!(stored.value().get("status"), None);
     assert!(!served.shows_stored(&stored));
     assert_eq!(running.shown("one").await["status"], json!({"phase": "new"}));
@@ -364,7 +363,7 @@ async fn what_is_defined_is_there_after_a_restart() {
     again.create(&served, &buoy("one")).await.unwrap();
     let query = WatchQuery::default();
     let all = Target { served: &served, namespace: "", name: "" };
-    let (begin, _) = again.registry.watch(all, Selection::default(), &query).await.unwrap();
+    let (begin, _) = again.verbs.watch(all, Selection::default(), &query).await.unwrap();
     assert_eq!(begin.unwrap().len(), 1);
 }
 
@@ -377,18 +376,18 @@ async fn names_go_to_whoever_waits_for_them() {
     other["spec"]["names"] = json!({"plural": "floats", "kind": "Buoy", "listKind": "FloatList"});
     let served = running.definitions();
     let target = Target { served: &served, namespace: "", name: "" };
-    running.registry.create(target, other, Writer::server()).await.unwrap();
+    running.verbs.create(target, other, Writer::server()).await.unwrap();
     let floats = Target { served: &served, namespace: "", name: "floats.sea.test" };
     let accepted = |status: &str| {
-        let crd = running.registry.get(floats).unwrap().value();
+        let crd = running.verbs.get(floats).unwrap().value();
         let conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.iter().any(|found| found["type"] == "NamesAccepted" && found["status"] == *status)
     };
     running.until("the kind is taken", || accepted("False")).await;
-    assert!(running.registry.served.get("sea.test", "v1", "floats").is_none());
+    assert!(running.verbs.served.get("sea.test", "v1", "floats").is_none());
     running.undefine().await;
     running.until("the kind is free", || accepted("True")).await;
-    running.until("it is served", || running.registry.served.get("sea.test", "v1", "floats").is_some()).await;
+    running.until("it is served", || running.verbs.served.get("sea.test", "v1", "floats").is_some()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -401,23 +400,23 @@ async fn a_definition_ends_with_two_writes_and_its_object_with_one() {
         crd["metadata"]["name"] = json!(name(number));
         crd["spec"]["names"] = json!({"plural": format!("buoys{number}"), "kind": format!("Buoy{number}")});
         let target = Target { served: &served, namespace: "", name: "" };
-        running.registry.create(target, crd, Writer::server()).await.unwrap();
+        running.verbs.create(target, crd, Writer::server()).await.unwrap();
     }
-    let of = |number: usize| running.registry.served.get("sea.test", "v1", &format!("buoys{number}"));
+    let of = |number: usize| running.verbs.served.get("sea.test", "v1", &format!("buoys{number}"));
     running.until("all are served", || (0..50).all(|number| of(number).is_some())).await;
     for number in 0..50 {
         let mut object = buoy("one");
         object["kind"] = json!(format!("Buoy{number}"));
         running.create(&of(number).unwrap(), &object).await.unwrap();
     }
-    let began = running.registry.cache.revision().get();
+    let began = running.verbs.cache.revision().get();
     for number in 0..50 {
         let name = name(number);
         let target = Target { served: &served, namespace: "", name: &name };
-        running.registry.delete(target, &DeleteOptions::default(), Writer::server()).await.unwrap();
+        running.verbs.delete(target, &DeleteOptions::default(), Writer::server()).await.unwrap();
     }
     running.until("none is served", || (0..50).all(|number| of(number).is_none())).await;
     // The mark, the object and the definition; the group's APIService goes once.
-    let writes = running.registry.cache.revision().get() - began;
+    let writes = running.verbs.cache.revision().get() - began;
     assert!(writes <= 3 * 50 + 1, "{writes}");
 }

@@ -35,7 +35,7 @@ async fn make(running: &Running, name: &str, owners: &[Value], finalizers: &[&st
 /// Every change of ConfigMaps in the default namespace since the start, as upstream's were recorded:
 /// type, name, finalizers, whether it is being deleted, owners and whether they wait for it.
 fn told(running: &Running, since: u64) -> Vec<String> {
-    let cache = running.registry.cache.resource(&ResourceId::new("", CONFIG_MAPS));
+    let cache = running.verbs.cache.resource(&ResourceId::new("", CONFIG_MAPS));
     let events = cache.events_after(sternpost_store::Revision::new(since).unwrap()).unwrap();
     let tell = |event: &Arc<sternpost_cache::Event>| {
         let metadata = event.object.value()["metadata"].clone();
@@ -61,7 +61,7 @@ fn told(running: &Running, since: u64) -> Vec<String> {
 }
 
 fn now(running: &Running) -> u64 {
-    running.registry.cache.revision().get()
+    running.verbs.cache.revision().get()
 }
 
 fn has(running: &Running, name: &str) -> bool {
@@ -319,7 +319,7 @@ async fn an_owner_of_many_waits_for_all_of_them_and_goes() {
     }
     running.delete(CONFIG_MAPS, "default", "owner", Some(Propagation::Foreground)).await;
     running.until("all are gone", |it| it.names(CONFIG_MAPS, "default").is_empty()).await;
-    let events = running.registry.cache.resource(&ResourceId::new("", CONFIG_MAPS));
+    let events = running.verbs.cache.resource(&ResourceId::new("", CONFIG_MAPS));
     let events = events.events_after(sternpost_store::Revision::FIRST).unwrap();
     // Made and deleted each, and the owner marked: nobody was written twice.
     assert_eq!(events.len(), 2 * (MANY + 1) + 1);

@@ -9,7 +9,7 @@ use sternpost_meta::{
     status::{ResourceName, Status},
 };
 use sternpost_registry::strategy::Action;
-use sternpost_verbs::{Registry, served::Served};
+use sternpost_verbs::{Verbs, served::Served};
 
 use super::{node_bound, patch, representation};
 use crate::{request::Request, request_info::ResourcePath};
@@ -39,9 +39,9 @@ pub enum Handler {
 }
 
 /// `None` if the path names no resource that is served.
-pub fn route(registry: &Registry, request: &Request) -> Option<Routed> {
+pub fn route(verbs: &Verbs, request: &Request) -> Option<Routed> {
     let path = request.info.resource_path()?;
-    let served = registry.served.get(path.group, path.version, path.resource)?;
+    let served = verbs.served.get(path.group, path.version, path.resource)?;
     let is_nowhere = match served.custom() {
         Some(_) => is_nowhere(request, &served, &path),
         None => path.is_deeper,

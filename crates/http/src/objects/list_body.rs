@@ -589,7 +589,7 @@ mod tests {
     /// Lists in every form, and compares with the list written at once. Returns the sizes, and the
     /// most that was held of each.
     async fn compare(api: &Api, group: &str, plural: &str) -> Vec<(usize, usize)> {
-        let served = api.registry.served.get(group, "v1", plural).unwrap();
+        let served = api.verbs.served.get(group, "v1", plural).unwrap();
         let path = if group.is_empty() { "/api/v1".into() } else { format!("/apis/{group}/v1") };
         let path = format!("{path}/{plural}");
         let mut sizes = Vec::new();
@@ -599,7 +599,7 @@ mod tests {
             let target = Target { served: &served, namespace: "", name: "" };
             let selection = objects::options::selection(&request, &served).unwrap();
             let options = objects::options::list(&request).unwrap();
-            let listed = api.registry.list(target, &selection, &options).await.unwrap();
+            let listed = api.verbs.list(target, &selection, &options).await.unwrap();
             let now = Timestamp::from(request.clock.wall());
             let listing = Listing { shape, served: served.clone(), now };
             let items: Vec<Value> = listed.items.iter().map(|object| listing.stored(object)).collect();

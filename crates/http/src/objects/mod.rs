@@ -6,7 +6,7 @@ use sternpost_clock::machine;
 use sternpost_meta::{resource::Verb, status::Status};
 use sternpost_registry::strategy::Action;
 use sternpost_verbs::{
-    DeleteOptions, Deleted, DryRun, Failure, Listed, Part, Registry, Target, Written, parse_exact_version,
+    DeleteOptions, Deleted, DryRun, Failure, Listed, Part, Target, Verbs, Written, parse_exact_version,
     served::Served,
 };
 
@@ -57,7 +57,7 @@ pub async fn handle(api: &Api, request: &Request, mut routed: Routed) -> Option<
         match answer {
             // The definition has changed meanwhile: what is served now has to say.
             Err(Failure::Superseded) if attempts < ATTEMPTS => {
-                routed = route(&api.registry, request)?;
+                routed = route(&api.verbs, request)?;
             }
             answer => break answer,
         }
@@ -78,13 +78,13 @@ pub fn timed_out(request: &Request) -> Answer {
 
 /// How large the object is, where it is stored, that a request writes to. Of a collection any could be
 /// meant, and it counts as if they were just not large.
-pub fn stored_bytes(registry: &Registry, request: &Request, served: &Served) -> usize {
+pub fn stored_bytes(verbs: &Verbs, request: &Request, served: &Served) -> usize {
     let Some(path) = request.info.resource_path() else { return 0 };
     let target = Target { served, namespace: path.namespace.unwrap_or_default(), name: path.name };
     match path.name {
         "" if request.method == Method::DELETE => INLINE_BYTES - 1,
         "" => 0,
-        _ => registry.get(target).map_or(0, |object| object.stored().len()),
+        _ => verbs.get(target).map_or(0, |object| object.stored().len()),
     }
 }
 
@@ -97,7 +97,7 @@ async fn respond(
     routed: &Routed,
     path: &ResourcePath<'_>,
 ) -> Result<Answer, Failure> {
-    let (registry, served) = (&api.registry, &routed.served);
+    let (verbs, served) = (&api.verbs, &routed.served);
     let target = Target { served, namespace: path.namespace.unwrap_or_default(), name: path.name };
     if served.custom().is_some() {
         // Whatever else there is to say.
@@ -109,13 +109,13 @@ async fn respond(
     let verb = match *handler {
         Handler::Connect { index, action } => {
             let kind = &subresource(index)?.kind;
-            return node_bound::respond(registry, request, target, path, action, kind).await;
+            return node_bound::respond(verbs, request, target, path, action, kind).await;
         }
         Handler::Subresource { index, action: Action::Token, verb: Verb::Create } => {
             return reviews::token_request(api, request, target, subresource(index)?).await;
         }
         Handler::Subresource { index, action, verb } => {
-            return subresource::respond(registry, request, target, subresource(index)?, action, verb).await;
+            return subresource::respond(verbs, request, target, subresource(index)?, action, verb).await;
         }
         Handler::Main(verb) => verb,
     };
@@ -137,22 +137,22 @@ async fn respond(
             options::check_export(request)?;
             let version = request.query.first("resourceVersion").unwrap_or_default();
             if !matches!(version, "" | "0") {
-                registry.await_revision(parse_exact_version(version)?).await?;
+                verbs.await_revision(parse_exact_version(version)?).await?;
             }
-            Ok(shape.stored(registry, request, served, &registry.get(target)?).await?)
+            Ok(shape.stored(verbs, request, served, &verbs.get(target)?).await?)
         }
         Verb::List => {
             let shape = Shape::negotiate_list(request, served)?;
             let selection = options::selection(request, served)?;
             let query = options::list(request)?;
-            let listed: Listed = registry.list(target, &selection, &query).await?;
-            Ok(shape.list(registry, request, served, listed).await?)
+            let listed: Listed = verbs.list(target, &selection, &query).await?;
+            Ok(shape.list(verbs, request, served, listed).await?)
         }
         Verb::Watch => Ok(watch::serve(api, request, target, served).await?),
         Verb::Create => {
             // Some kinds are answered, not stored.
             if let Some(to) = &served.strategy.posted_to {
-                return subresource::post_by_name(registry, request, target, to).await;
+                return subresource::post_by_name(verbs, request, target, to).await;
             }
             if served.resource.storage_version_hash.is_none() {
                 return reviews::respond(api, request, target).await;
@@ -160,14 +160,14 @@ async fn respond(
             let shape = Shape::negotiate(request, served)?;
             let options = options::write(request, "CreateOptions")?;
             let object = body_in::object(request, served, options.validation)?;
-            let written = registry.create(target, object, options.writer("")).await?;
+            let written = verbs.create(target, object, options.writer("")).await?;
             Ok(write_answer(request, served, shape, &written))
         }
         Verb::Update => {
             let shape = Shape::negotiate(request, served)?;
             let options = options::write(request, "UpdateOptions")?;
             let object = body_in::object(request, served, options.validation)?;
-            let written = registry.update(target, object, Part::Main, options.writer("")).await?;
+            let written = verbs.update(target, object, Part::Main, options.writer("")).await?;
             Ok(write_answer(request, served, shape, &written))
         }
         Verb::Delete => {
@@ -175,7 +175,7 @@ async fn respond(
             let options = body_in::delete_options(request)?;
             request.warnings.extend(orphan_warning(served, &options));
             let writer = options::deleter(request);
-            let deleted = registry.delete(target, &options, writer).await?;
+            let deleted = verbs.delete(target, &options, writer).await?;
             Ok(delete_answer(request, served, shape, &options, deleted))
         }
         Verb::DeleteCollection => {
@@ -185,11 +185,11 @@ async fn respond(
             let options = body_in::delete_options(request)?;
             request.warnings.extend(orphan_warning(served, &options));
             let writer = options::deleter(request);
-            let items = registry.delete_collection(target, &selection, query.limit, &options, writer).await?;
-            let meta = Meta { revision: Some(registry.cache.revision()), ..Meta::default() };
-            Ok(shape.objects(registry, request, served, items, meta).await?)
+            let items = verbs.delete_collection(target, &selection, query.limit, &options, writer).await?;
+            let meta = Meta { revision: Some(verbs.cache.revision()), ..Meta::default() };
+            Ok(shape.objects(verbs, request, served, items, meta).await?)
         }
-        Verb::Patch => patch::respond(registry, request, target, "", Part::Main).await,
+        Verb::Patch => patch::respond(verbs, request, target, "", Part::Main).await,
     }
 }
 

@@ -20,7 +20,7 @@ use sternpost_registry::{
     object::{Fields, FieldsMut},
     strategy::{Action, Proxy, Stream},
 };
-use sternpost_verbs::{Failure, Registry, Target, Writer};
+use sternpost_verbs::{Failure, Target, Verbs, Writer};
 
 use super::{Answer, options, representation, whole};
 use crate::{accept::Accept, request::Request, request_info::ResourcePath, response};
@@ -45,7 +45,7 @@ pub fn allows(action: Action, method: &Method) -> bool {
 
 /// Answers a request on such a subresource. `kind` is that of its options.
 pub async fn respond(
-    registry: &Registry,
+    verbs: &Verbs,
     request: &Request,
     target: Target<'_>,
     path: &ResourcePath<'_>,
@@ -56,15 +56,15 @@ pub async fn respond(
     match action {
         Action::Stream(stream) => stream_options(request, stream, &mut asked),
         Action::Proxy(_) => proxy_options(path, &mut asked),
-        _ => return Ok(log(registry, request, target)?),
+        _ => return Ok(log(verbs, request, target)?),
     }
     let writer = Writer { subresource: path.subresource, ..options::deleter(request) };
-    registry.admit_connection(target, kind, &mut asked, writer).await?;
+    verbs.admit_connection(target, kind, &mut asked, writer).await?;
     match action {
-        Action::Proxy(to) => Ok(proxy(registry, request, target, path, to)?),
+        Action::Proxy(to) => Ok(proxy(verbs, request, target, path, to)?),
         Action::Stream(stream) => {
-            registry.authorize_stream(target, writer)?;
-            Ok(open_stream(registry, request, target, stream, asked.text("container"))?)
+            verbs.authorize_stream(target, writer)?;
+            Ok(open_stream(verbs, request, target, stream, asked.text("container"))?)
         }
         _ => Err(Status::no_such_resource().into()),
     }
@@ -103,12 +103,12 @@ fn stream_options(request: &Request, stream: Stream, asked: &mut Value) {
 
 /// What was said, as text; all else is an object, and what is not said is all
 /// there is here.
-fn log(registry: &Registry, request: &Request, pod: Target<'_>) -> Result<Answer, Status> {
+fn log(verbs: &Verbs, request: &Request, pod: Target<'_>) -> Result<Answer, Status> {
     check_accept_log(request)?;
     if Accept::of(&request.headers).choose(&OBJECTS).is_none() {
         return Err(Status::not_acceptable(&OBJECTS));
     }
-    find_log(registry, request, pod)
+    find_log(verbs, request, pod)
 }
 
 const OBJECTS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
@@ -123,9 +123,9 @@ fn check_accept_log(request: &Request) -> Result<(), Status> {
     })
 }
 
-fn find_log(registry: &Registry, request: &Request, target: Target<'_>) -> Result<Answer, Status> {
+fn find_log(verbs: &Verbs, request: &Request, target: Target<'_>) -> Result<Answer, Status> {
     let query = log_query(request, target.name)?;
-    let pod = registry.get(target)?.value();
+    let pod = verbs.get(target)?.value();
     let asked = request.query.first("container").unwrap_or_default();
     let container = node_connection::container(&pod, asked).map_err(refused)?;
     let node = pod.field("spec").text("nodeName");
@@ -133,7 +133,7 @@ fn find_log(registry: &Registry, request: &Request, target: Target<'_>) -> Resul
         // Nothing runs yet, so nothing was said.
         return Ok(whole(response::empty(StatusCode::NO_CONTENT)));
     }
-    let kubelet = node_connection::kubelet_of_pod(&pod, registry).map_err(refused)?;
+    let kubelet = node_connection::kubelet_of_pod(&pod, verbs).map_err(refused)?;
     let (namespace, name) = (target.namespace, target.name);
     let url = format!("https://{kubelet}/containerLogs/{namespace}/{name}/{container}{query}");
     Err(Status::unexpected(format!("Get {}: {}", go_quote(&url), no_route(&kubelet))))
@@ -186,7 +186,7 @@ fn log_query(request: &Request, name: &str) -> Result<String, Status> {
 
 /// `exec`, `attach` and `portforward`: nothing but a connection that is taken over.
 fn open_stream(
-    registry: &Registry,
+    verbs: &Verbs,
     request: &Request,
     target: Target<'_>,
     stream: Stream,
@@ -195,7 +195,7 @@ fn open_stream(
     if stream == Stream::PortForward {
         node_connection::forwarded_ports(request.query.all("ports")).map_err(refused)?;
     }
-    let pod = registry.get(target)?.value();
+    let pod = verbs.get(target)?.value();
     if stream != Stream::PortForward {
         node_connection::container(&pod, container).map_err(refused)?;
     }
@@ -203,7 +203,7 @@ fn open_stream(
     if node.is_empty() {
         return Err(Status::bad_request(format!("pod {} does not have a host assigned", target.name)));
     }
-    let kubelet = node_connection::kubelet_of_pod(&pod, registry).map_err(refused)?;
+    let kubelet = node_connection::kubelet_of_pod(&pod, verbs).map_err(refused)?;
     if !is_upgrade(&request.headers) {
         return Err(Status::bad_request("Upgrade request required"));
     }
@@ -211,7 +211,7 @@ fn open_stream(
 }
 
 fn proxy(
-    registry: &Registry,
+    verbs: &Verbs,
     request: &Request,
     target: Target<'_>,
     path: &ResourcePath<'_>,
@@ -220,9 +220,9 @@ fn proxy(
     let to = match to {
         Proxy::Object { called, address } => {
             let id = ProxyId::parse(target.name, called).map_err(refused)?;
-            address(id, &registry.get(Target { name: id.name, ..target })?.value())
+            address(id, &verbs.get(Target { name: id.name, ..target })?.value())
         }
-        Proxy::Other(address) => address(target.namespace, target.name, registry),
+        Proxy::Other(address) => address(target.namespace, target.name, verbs),
     };
     let to = to.map_err(refused)?;
     if is_upgrade(&request.headers) {

@@ -11,7 +11,7 @@ use sternpost_patch::{
 };
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{
-    Failure, Part, Patch, PatchRequest, Registry, ScaleChange, Target, Validation, served::Served,
+    Failure, Part, Patch, PatchRequest, ScaleChange, Target, Validation, Verbs, served::Served,
 };
 
 use super::{Answer, body_in::repeated_key, options, representation::Shape, write_answer};
@@ -49,7 +49,7 @@ pub fn media_type(request: &Request, served: &Served) -> Result<PatchType, Statu
 
 /// Answers a PATCH of an object, itself or through a subresource.
 pub async fn respond(
-    registry: &Registry,
+    verbs: &Verbs,
     request: &Request,
     target: Target<'_>,
     subresource: &str,
@@ -59,13 +59,13 @@ pub async fn respond(
     let shape = Shape::negotiate(request, target.served)?;
     let (options, force) = options::patch(request, kind == PatchType::Apply)?;
     let patch = read(request, kind, target.served, options.validation, force)?;
-    let written = registry.patch(target, &patch, part, options.writer(subresource)).await?;
+    let written = verbs.patch(target, &patch, part, options.writer(subresource)).await?;
     Ok(write_answer(request, target.served, shape, &written))
 }
 
 /// Answers a PATCH of the scale of an object.
 pub async fn respond_scale(
-    registry: &Registry,
+    verbs: &Verbs,
     request: &Request,
     target: Target<'_>,
     scale: &Served,
@@ -75,7 +75,7 @@ pub async fn respond_scale(
     let (options, force) = options::patch(request, kind == PatchType::Apply)?;
     let patch = read(request, kind, scale, options.validation, force)?;
     let change = ScaleChange::Patch(&patch);
-    let written = registry.write_scale(target, scale, change, options.writer("scale")).await?;
+    let written = verbs.write_scale(target, scale, change, options.writer("scale")).await?;
     Ok(write_answer(request, scale, shape, &written))
 }
 

@@ -16,7 +16,7 @@ use sternpost_registry::{
 };
 use sternpost_store::Revision;
 use sternpost_verbs::{
-    Listed, Registry,
+    Listed, Verbs,
     served::{Served, metadata_description},
 };
 
@@ -121,7 +121,7 @@ impl Shape {
     /// One object as it is stored.
     pub async fn stored(
         self,
-        registry: &Registry,
+        verbs: &Verbs,
         request: &Request,
         served: &Served,
         object: &Arc<Object>,
@@ -129,7 +129,7 @@ impl Shape {
         if self.sends_stored_bytes(served, object) {
             return Ok(self.bytes(request, served, object));
         }
-        let value = registry.loaded(served, object).await?;
+        let value = verbs.loaded(served, object).await?;
         Ok(self.object(request, served, &value, StatusCode::OK))
     }
 
@@ -150,7 +150,7 @@ impl Shape {
 
     pub async fn list(
         self,
-        registry: &Registry,
+        verbs: &Verbs,
         request: &Request,
         served: &Arc<Served>,
         listed: Listed,
@@ -162,13 +162,13 @@ impl Shape {
         }
         let Listed { items, revision, continue_token, remaining } = listed;
         let meta = Meta { revision: Some(revision), continue_token, remaining };
-        self.objects(registry, request, served, items, meta).await
+        self.objects(verbs, request, served, items, meta).await
     }
 
     /// A list of objects, whatever their stored form.
     pub async fn objects(
         self,
-        registry: &Registry,
+        verbs: &Verbs,
         request: &Request,
         served: &Arc<Served>,
         mut objects: Vec<Arc<Object>>,
@@ -177,7 +177,7 @@ impl Shape {
         let items = match served.custom() {
             // A webhook is asked for all of them before anything is said: it may refuse.
             Some(custom) if custom.calls_webhook() => {
-                let shown = registry.shown(custom, &objects).await?;
+                let shown = verbs.shown(custom, &objects).await?;
                 // As text they take a fraction of the memory; into memory, writing cannot fail.
                 let texts = shown.iter().map(|item| serde_json::to_vec(item).unwrap_or_default().into());
                 Items::Made(texts.collect::<Vec<Bytes>>().into_iter())

@@ -25,7 +25,7 @@ use sternpost_registry::{
     object::{Fields, FieldsMut},
 };
 use sternpost_verbs::{
-    Failure, Registry, Target,
+    Failure, Target, Verbs,
     names::new_uid,
     served::{Served, ServedResources},
 };
@@ -48,7 +48,7 @@ pub async fn respond(api: &Api, request: &Request, target: Target<'_>) -> Result
     // With dryRun the answer is the same: nothing is stored either way.
     let options = options::write(request, "CreateOptions")?;
     let mut review = body_in::object(request, served, options.validation)?;
-    api.registry.admit_new(target, served, &mut review, options.writer("")).await?;
+    api.verbs.admit_new(target, served, &mut review, options.writer("")).await?;
     if served.kind() == "TokenReview" {
         identity::prepare_review(api, review.field("spec").text("token")).await;
     }
@@ -61,7 +61,7 @@ fn token_review(api: &Api, _: &Request, _: Target<'_>, mut review: Value) -> Res
     token_review::check_token(&review)?;
     let spec = review.field("spec");
     let audiences = strings(spec.get_field("audiences"));
-    let verdict = api.authenticator.review(spec.text("token"), &audiences, api.registry.clock.wall());
+    let verdict = api.authenticator.review(spec.text("token"), &audiences, api.verbs.clock.wall());
     for field in ["namespace", "managedFields"] {
         review.object_mut("metadata").remove(field);
     }
@@ -88,7 +88,7 @@ fn token_review(api: &Api, _: &Request, _: Target<'_>, mut review: Value) -> Res
 fn self_subject_review(api: &Api, request: &Request, _: Target<'_>, _: Value) -> Result<Value, Status> {
     let user = request.user();
     Ok(json!({
-        "metadata": {"creationTimestamp": api.registry.now()},
+        "metadata": {"creationTimestamp": api.verbs.now()},
         "status": {"userInfo": user.to_json()},
     }))
 }
@@ -139,7 +139,7 @@ fn access_review(
         }
         None => (path.text("verb"), What::Path(path.text("path"))),
     };
-    let decision = api.registry.authorizer.authorize(&Attributes { user, verb, what });
+    let decision = api.verbs.authorizer.authorize(&Attributes { user, verb, what });
     let mut status = json!({"allowed": decision.is_allowed()});
     if !decision.reason().is_empty() {
         status.set("reason", decision.reason());
@@ -155,7 +155,7 @@ fn rules_review(api: &Api, request: &Request, _: Target<'_>, mut review: Value) 
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    let held = api.registry.authorizer.rules(request.user(), namespace);
+    let held = api.verbs.authorizer.rules(request.user(), namespace);
     let (paths, resources): (Vec<_>, Vec<_>) =
         held.rules.iter().partition(|rule| !rule.non_resource_urls.is_empty());
     let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false});
@@ -185,12 +185,12 @@ pub async fn token_request(
     let mut wanted = body_in::object(request, &served, options.validation)?;
 
     // What the body names must be what the URL names, and be there.
-    check_namespace(&api.registry, target, &wanted)?;
-    let account = api.registry.get(target)?.value();
+    check_namespace(&api.verbs, target, &wanted)?;
+    let account = api.verbs.get(target)?.value();
     let uid = account.field("metadata").text("uid").to_owned();
     (served.strategy.default)(&mut wanted);
     let writer = options.writer("token");
-    api.registry.mutate_new(target, &served, &mut wanted, writer).await?;
+    api.verbs.mutate_new(target, &served, &mut wanted, writer).await?;
     check_account(&served, target, &wanted, &uid)?;
 
     // The kind's own rules; upstream has not named the request yet.
@@ -199,16 +199,16 @@ pub async fn token_request(
     if !errors.is_empty() {
         return Err(invalid(&served, "", errors).into());
     }
-    let bound = bound_object(&api.registry, target, &wanted)?;
+    let bound = bound_object(&api.verbs, target, &wanted)?;
 
     let metadata = wanted.object_mut("metadata");
     metadata.set("name", target.name);
     metadata.set("namespace", target.namespace);
     metadata.set("uid", uid.clone());
-    metadata.set("creationTimestamp", api.registry.now());
-    api.registry.validate_new(target, &served, &wanted, writer).await?;
+    metadata.set("creationTimestamp", api.verbs.now());
+    api.verbs.validate_new(target, &served, &wanted, writer).await?;
 
-    let issued = issue(&api.registry.clock, accounts, request, target, &mut wanted, uid, bound)?;
+    let issued = issue(&api.verbs.clock, accounts, request, target, &mut wanted, uid, bound)?;
     wanted.object_mut("metadata").remove("managedFields");
     wanted.set("status", issued);
     finish(&mut wanted, &served);
@@ -273,9 +273,9 @@ fn check_namespace_named(target: Target<'_>, object: &Value) -> Result<(), Statu
     Ok(())
 }
 
-fn check_namespace(registry: &Registry, target: Target<'_>, wanted: &Value) -> Result<(), Status> {
+fn check_namespace(verbs: &Verbs, target: Target<'_>, wanted: &Value) -> Result<(), Status> {
     check_namespace_named(target, wanted)?;
-    let namespaces = registry.cache.resource(&ResourceId::new("", "namespaces")).snapshot();
+    let namespaces = verbs.cache.resource(&ResourceId::new("", "namespaces")).snapshot();
     let Some(namespace) = namespaces.get("", target.namespace) else {
         return Err(Status::not_found(ResourceName { group: "", resource: "namespaces" }, target.namespace));
     };
@@ -303,7 +303,7 @@ fn check_account(served: &Served, target: Target<'_>, wanted: &Value, uid: &str)
 }
 
 /// The object that the token is to live with, if it is there.
-fn bound_object(registry: &Registry, target: Target<'_>, wanted: &Value) -> Result<Bound, Status> {
+fn bound_object(verbs: &Verbs, target: Target<'_>, wanted: &Value) -> Result<Bound, Status> {
     token_request::check_bound_object(wanted)?;
     let Some(named) = wanted.field("spec").get_field("boundObjectRef").filter(|named| !named.is_null())
     else {
@@ -315,7 +315,7 @@ fn bound_object(registry: &Registry, target: Target<'_>, wanted: &Value) -> Resu
         "Secret" => ("secrets", target.namespace),
         _ => ("nodes", ""),
     };
-    let object = find(registry, resource, namespace, name)?.value();
+    let object = find(verbs, resource, namespace, name)?.value();
     let found = reference(&object);
     if kind == "Pod" && object.field("spec").text("serviceAccountName") != target.name {
         return Err(Status::bad_request(format!(
@@ -331,21 +331,21 @@ fn bound_object(registry: &Registry, target: Target<'_>, wanted: &Value) -> Resu
         return Err(Status::conflict(ResourceName { group: "", resource: kind }, name, &why));
     }
     Ok(match kind {
-        "Pod" => Bound::Pod { node: node_of(registry, &object), pod: found },
+        "Pod" => Bound::Pod { node: node_of(verbs, &object), pod: found },
         "Secret" => Bound::Secret(found),
         _ => Bound::Node(found),
     })
 }
 
 /// The node that a pod was given, also if there is no such node.
-fn node_of(registry: &Registry, pod: &Value) -> Option<Reference> {
+fn node_of(verbs: &Verbs, pod: &Value) -> Option<Reference> {
     let name = Some(pod.field("spec").text("nodeName")).filter(|name| !name.is_empty())?;
-    let node = find(registry, "nodes", "", name).ok().map(|node| reference(&node.value()));
+    let node = find(verbs, "nodes", "", name).ok().map(|node| reference(&node.value()));
     node.or_else(|| Some(Reference { name: name.into(), uid: String::new() }))
 }
 
 fn find(
-    registry: &Registry,
+    verbs: &Verbs,
     resource: &str,
     namespace: &str,
     name: &str,
@@ -357,7 +357,7 @@ fn find(
     if !problems.is_empty() {
         return Err(Status::invalid_name_parameter(name, &problems));
     }
-    let snapshot = registry.cache.resource(&ResourceId::new("", resource)).snapshot();
+    let snapshot = verbs.cache.resource(&ResourceId::new("", resource)).snapshot();
     snapshot
         .get(namespace, name)
         .cloned()

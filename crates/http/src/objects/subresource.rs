@@ -11,7 +11,7 @@ use sternpost_registry::{
     strategy::{Action, PostedTo},
 };
 use sternpost_verbs::{
-    DryRun, Failure, Part, Registry, ScaleChange, Target,
+    DryRun, Failure, Part, ScaleChange, Target, Verbs,
     served::{Served, ServedResources},
 };
 
@@ -22,7 +22,7 @@ use crate::{
 };
 
 pub async fn respond(
-    registry: &Registry,
+    verbs: &Verbs,
     request: &Request,
     target: Target<'_>,
     subresource: &Subresource,
@@ -36,7 +36,7 @@ pub async fn respond(
             let own = of_kind(served, subresource)?;
             let shape = Shape::negotiate(request, &own)?;
             options::check_export(request)?;
-            Ok(shape.object(request, &own, &registry.scale(target).await?, StatusCode::OK))
+            Ok(shape.object(request, &own, &verbs.scale(target).await?, StatusCode::OK))
         }
         (Action::Scale, Verb::Update) => {
             let own = of_kind(served, subresource)?;
@@ -45,26 +45,26 @@ pub async fn respond(
             let wanted = body_in::object(request, &own, options.validation)
                 .map_err(|status| if own.is_of_custom() { unread_scale(status) } else { status })?;
             let change = ScaleChange::Replace(&wanted);
-            let written = registry.write_scale(target, &own, change, options.writer(name)).await?;
+            let written = verbs.write_scale(target, &own, change, options.writer(name)).await?;
             Ok(write_answer(request, &own, shape, &written))
         }
         (Action::Scale, Verb::Patch) => {
-            patch::respond_scale(registry, request, target, &of_kind(served, subresource)?).await
+            patch::respond_scale(verbs, request, target, &of_kind(served, subresource)?).await
         }
         (Action::Status | Action::Part { .. }, Verb::Get) => {
             let shape = Shape::negotiate(request, served)?;
             options::check_export(request)?;
-            Ok(shape.stored(registry, request, served, &registry.get(target)?).await?)
+            Ok(shape.stored(verbs, request, served, &verbs.get(target)?).await?)
         }
-        (Action::Status, _) => write_part(registry, request, target, name, Part::Status, verb).await,
+        (Action::Status, _) => write_part(verbs, request, target, name, Part::Status, verb).await,
         (Action::Part { prepare, validate }, _) => {
-            write_part(registry, request, target, name, Part::Other { prepare, validate }, verb).await
+            write_part(verbs, request, target, name, Part::Other { prepare, validate }, verb).await
         }
         (Action::Finalize { .. }, Verb::Update) => {
             let shape = Shape::negotiate(request, served)?;
             let options = options::write(request, "UpdateOptions")?;
             let object = body_in::object(request, served, options.validation)?;
-            let written = registry.finalize(target, object, options.writer(name)).await?;
+            let written = verbs.finalize(target, object, options.writer(name)).await?;
             Ok(write_answer(request, served, shape, &written))
         }
         (Action::Change(_) | Action::Delete(_), Verb::Create) => {
@@ -72,9 +72,9 @@ pub async fn respond(
             let options = options::write(request, "CreateOptions")?;
             let mut posted = body_in::object(request, &own, options.validation)?;
             let writer = options.writer(name);
-            registry.admit_new(target, &own, &mut posted, writer).await?;
+            verbs.admit_new(target, &own, &mut posted, writer).await?;
             check_name(&posted, target, own.kind())?;
-            act(registry, target, action, &posted, writer.dry_run).await?;
+            act(verbs, target, action, &posted, writer.dry_run).await?;
             Ok(success())
         }
         _ => Err(Status::no_such_resource().into()),
@@ -90,7 +90,7 @@ fn unread_scale(status: Status) -> Status {
 }
 
 async fn write_part(
-    registry: &Registry,
+    verbs: &Verbs,
     request: &Request,
     target: Target<'_>,
     subresource: &str,
@@ -98,14 +98,14 @@ async fn write_part(
     verb: Verb,
 ) -> Result<Answer, Failure> {
     match verb {
-        Verb::Update => update(registry, request, target, subresource, part).await,
-        Verb::Patch => patch::respond(registry, request, target, subresource, part).await,
+        Verb::Update => update(verbs, request, target, subresource, part).await,
+        Verb::Patch => patch::respond(verbs, request, target, subresource, part).await,
         _ => Err(Status::no_such_resource().into()),
     }
 }
 
 async fn update(
-    registry: &Registry,
+    verbs: &Verbs,
     request: &Request,
     target: Target<'_>,
     subresource: &str,
@@ -114,7 +114,7 @@ async fn update(
     let shape = Shape::negotiate(request, target.served)?;
     let options = options::write(request, "UpdateOptions")?;
     let object = body_in::object(request, target.served, options.validation)?;
-    let written = registry.update(target, object, part, options.writer(subresource)).await?;
+    let written = verbs.update(target, object, part, options.writer(subresource)).await?;
     Ok(write_answer(request, target.served, shape, &written))
 }
 
@@ -124,7 +124,7 @@ fn of_kind(parent: &Served, subresource: &Subresource) -> Result<Served, Status>
 
 /// An object that names itself whose subresource it is posted to.
 pub async fn post_by_name(
-    registry: &Registry,
+    verbs: &Verbs,
     request: &Request,
     target: Target<'_>,
     to: &PostedTo,
@@ -132,33 +132,33 @@ pub async fn post_by_name(
     Shape::negotiate(request, target.served)?;
     let options = options::write(request, "CreateOptions")?;
     let mut posted = body_in::object(request, target.served, options.validation)?;
-    registry.admit_new(target, target.served, &mut posted, options.writer("")).await?;
+    verbs.admit_new(target, target.served, &mut posted, options.writer("")).await?;
     let name = posted.field("metadata").text("name");
     if name.is_empty() {
         return Err(Status::bad_request("Name parameter required.").into());
     }
-    let parents = registry.served.get(to.group, to.version, to.plural);
+    let parents = verbs.served.get(to.group, to.version, to.plural);
     let parents = parents.ok_or_else(Status::no_such_resource)?;
     let parent = Target { served: &parents, namespace: target.namespace, name };
     let strategy = parents.strategy.subresource(to.subresource).ok_or_else(Status::no_such_resource)?;
-    act(registry, parent, strategy.action, &posted, options.dry_run).await?;
+    act(verbs, parent, strategy.action, &posted, options.dry_run).await?;
     Ok(success())
 }
 
 /// Does to an object what was posted to its subresource.
 async fn act(
-    registry: &Registry,
+    verbs: &Verbs,
     target: Target<'_>,
     action: Action,
     posted: &Value,
     dry_run: DryRun,
 ) -> Result<(), Failure> {
     match action {
-        Action::Change(change) => registry.change_by(target, change, posted, dry_run).await,
+        Action::Change(change) => verbs.change_by(target, change, posted, dry_run).await,
         Action::Delete(agree) => {
             let mut delete = body_in::read_delete_options(posted.field("deleteOptions"))?;
             delete.dry_run |= dry_run == DryRun::All;
-            registry.delete_by(target, agree, &delete).await
+            verbs.delete_by(target, agree, &delete).await
         }
         _ => Err(Status::no_such_resource().into()),
     }

@@ -1,4 +1,4 @@
-//! The objects that tokens of service accounts name, from the registry.
+//! The objects that tokens of service accounts name.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use sternpost_auth::service_account::{Kind, ObjectIdentity, Objects};
 use sternpost_cache::ResourceId;
 use sternpost_golang::time::Timestamp;
 use sternpost_registry::object::Fields;
-use sternpost_verbs::Registry;
+use sternpost_verbs::Verbs;
 
 /// Answers from the cache: a token ends as soon as reads show that the object
 /// it is bound to is gone.
 #[derive(Debug)]
-pub struct TokenObjects(pub Arc<Registry>);
+pub struct TokenObjects(pub Arc<Verbs>);
 
 impl Objects for TokenObjects {
     fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<ObjectIdentity> {

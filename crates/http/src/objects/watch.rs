@@ -22,8 +22,7 @@ use sternpost_registry::{
     table::{self, Definitions, ListMeta},
 };
 use sternpost_verbs::{
-    MAX_CONVERTED, Registry, StateChange, Target, Watch, WatchEvent, WatchQuery, custom::Custom,
-    served::Served,
+    MAX_CONVERTED, StateChange, Target, Verbs, Watch, WatchEvent, WatchQuery, custom::Custom, served::Served,
 };
 
 use super::{
@@ -65,7 +64,7 @@ pub async fn serve(
         selection.named(target.name)
     };
     let bookmarks = options::flag(request, "allowWatchBookmarks");
-    let clock = &api.registry.clock;
+    let clock = &api.verbs.clock;
     let deadline = clock.now() + timeout(request);
     let writer = Writer {
         shape,
@@ -74,7 +73,7 @@ pub async fn serve(
         columns_sent: false,
         clock: clock.clone(),
     };
-    let body = match api.registry.watch(Target { name: "", ..target }, selection, &query).await {
+    let body = match api.verbs.watch(Target { name: "", ..target }, selection, &query).await {
         Ok((begin, watch)) => {
             let annotate = query.initial_events != Some(false) && begin.is_some();
             let mut stopping = api.stopping();
@@ -98,7 +97,7 @@ pub async fn serve(
             Body::Watch(Box::new(WatchBody {
                 writer,
                 watch,
-                registry: api.registry.clone(),
+                verbs: api.verbs.clone(),
                 converting: None,
                 begin: begin.unwrap_or_default().into_iter(),
                 first_bookmark: bookmarks && annotate,
@@ -130,7 +129,7 @@ fn stream(format: Format, body: Body) -> Answer {
 pub struct WatchBody {
     writer: Writer,
     watch: Watch,
-    registry: Arc<Registry>,
+    verbs: Arc<Verbs>,
     /// Events that a webhook has to convert before anything else is sent.
     converting: Option<Converting>,
     begin: std::vec::IntoIter<Arc<Object>>,
@@ -261,12 +260,11 @@ impl WatchBody {
             }
             return piece.into();
         }
-        let (registry, served, selection) =
-            (self.registry.clone(), self.writer.served.clone(), selection.clone());
+        let (verbs, served, selection) = (self.verbs.clone(), self.writer.served.clone(), selection.clone());
         self.converting = Some(Box::pin(async move {
             let Some(custom) = served.custom() else { return Vec::new() };
             loop {
-                match registry.told(custom, &selection, &changes).await {
+                match verbs.told(custom, &selection, &changes).await {
                     Ok(told) => return told,
                     Err(status) => tracing::debug!(%status, "a watch waits for a conversion"),
                 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use sternpost_yaml::node::{Content, Node, Style, read_node};
 
 use super::{
-    Cause, File, FileId, Mark, Place, State, Step, StepId, Why, Writing, each_leaf, leaf_text, number,
+    Cause, File, FileId, FilePosition, Mark, State, Step, StepId, Why, Writing, each_leaf, leaf_text, number,
 };
 use crate::files::clean;
 use crate::functions::FUNCTION;
@@ -109,7 +109,7 @@ impl Layer {
     /// The text that a node holds.
     pub(crate) fn inline_in(&self, node: &Node) -> Option<Text> {
         let state = self.why.0.borrow();
-        let Place { file, line, column } = state.writing(node.source).place;
+        let FilePosition { file, line, column } = state.writing(node.source).place;
         let scalar = node.scalar()?;
         let source = state.files.get(file.0 as usize)?.text.clone();
         let shape = match scalar.style {
@@ -267,27 +267,27 @@ impl Layer {
         find(&self.root, path)
     }
 
-    fn place_of(&self, node: &Node) -> Place {
+    fn place_of(&self, node: &Node) -> FilePosition {
         match self.why.0.borrow().writing(first_mark(node)).place {
-            Place { file: FileId(0), .. } => self.start(),
+            FilePosition { file: FileId(0), .. } => self.start(),
             place => place,
         }
     }
 
-    fn place_in(&self, path: &str, line: u32) -> Place {
+    fn place_in(&self, path: &str, line: u32) -> FilePosition {
         let file = self.why.0.borrow_mut().add_file(self.directory.shown(path), "");
-        Place { file, line, column: 1 }
+        FilePosition { file, line, column: 1 }
     }
 
-    fn start(&self) -> Place {
-        Place { file: self.file, line: 1, column: 1 }
+    fn start(&self) -> FilePosition {
+        FilePosition { file: self.file, line: 1, column: 1 }
     }
 
     fn add(&self, step: Step) -> StepId {
         self.why.0.borrow_mut().add_step(step)
     }
 
-    fn set(&self, value: &mut Node, place: Place, step: StepId) {
+    fn set(&self, value: &mut Node, place: FilePosition, step: StepId) {
         let state = &mut *self.why.0.borrow_mut();
         each_leaf(value, &mut |leaf| {
             let text = leaf_text(leaf).unwrap_or_default().into();
@@ -337,7 +337,7 @@ impl Text {
 
     fn mark_one(&self, state: &mut State, node: &mut Node, before: u32) {
         let (line, column) = self.shape.place(node.line.saturating_add(before), node.column);
-        let place = Place { file: self.file, line, column };
+        let place = FilePosition { file: self.file, line, column };
         let text = leaf_text(node).unwrap_or_default().into();
         node.source = state.add(Writing { text, place, step: self.step, ..Writing::default() });
     }

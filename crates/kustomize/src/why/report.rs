@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 use sternpost_yaml::node::Node;
 
-use super::{FileId, Mark, Place, State, Why};
+use super::{FileId, FilePosition, Mark, State, Why};
 use crate::id::ResId;
 
 /// A field of an object that has no fields itself, and who wrote it.
@@ -241,7 +241,8 @@ impl State {
                     column,
                 }
             });
-            let kustomization = self.shown(Place { file: step.kustomization, ..Place::default() }).0;
+            let kustomization =
+                self.shown(FilePosition { file: step.kustomization, ..FilePosition::default() }).0;
             let (removed, program) = (writing.removed, step.program);
             writers.push(Writer {
                 file,
@@ -259,7 +260,7 @@ impl State {
         writers
     }
 
-    fn shown(&self, place: Place) -> (String, u32, u32) {
+    fn shown(&self, place: FilePosition) -> (String, u32, u32) {
         let FileId(file) = place.file;
         let file = self.files.get(file as usize).map(|file| file.shown.clone()).unwrap_or_default();
         (file, place.line, place.column)

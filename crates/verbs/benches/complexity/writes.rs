@@ -8,7 +8,7 @@ use sternpost_clock::manual::ManualClock;
 use sternpost_meta::{field::Errors, status::Status};
 use sternpost_store::{Revision, Store, memory::MemoryStore};
 use sternpost_verbs::{
-    DryRun, Failure, Part, PatchRequest, Registry, Target, Writer,
+    DryRun, Failure, Part, PatchRequest, Target, Verbs, Writer,
     index::Selectable,
     served::{Served, ServedResources},
     to_stored,
@@ -18,20 +18,20 @@ use tokio::runtime::{Builder, Runtime};
 #[allow(missing_debug_implementations)]
 pub struct Writes {
     runtime: Runtime,
-    pub registry: Registry,
+    pub verbs: Verbs,
 }
 
 impl Writes {
     pub fn new() -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        let registry = runtime.block_on(async {
+        let verbs = runtime.block_on(async {
             let (cache, feeder) =
                 Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
             tokio::spawn(feeder.run());
-            Registry::new(ServedResources::built_in(), cache, store, ManualClock::at(0).into())
+            Verbs::new(ServedResources::built_in(), cache, store, ManualClock::at(0).into())
         });
-        let writes = Self { runtime, registry };
+        let writes = Self { runtime, verbs };
         let toleration = json!({"key": "class", "operator": "Exists", "effect": "NoSchedule"});
         // What pods name: without it they are refused before they are validated, some after a second.
         for (group, plural, namespace, object) in [
@@ -51,7 +51,7 @@ impl Writes {
     }
 
     pub fn served(&self, group: &str, version: &str, plural: &str) -> Arc<Served> {
-        self.registry.served.get(group, version, plural).unwrap()
+        self.verbs.served.get(group, version, plural).unwrap()
     }
 
     /// Serves a definition of custom resources, whose objects can then be written.
@@ -70,7 +70,7 @@ impl Writes {
                 ],
             },
         });
-        self.registry.served.customs.install(&definition, Revision::FIRST);
+        self.verbs.served.customs.install(&definition, Revision::FIRST);
         self.served("example.com", "v1", plural)
     }
 
@@ -81,7 +81,7 @@ impl Writes {
         let namespace = if served.is_namespaced() { "default" } else { "" };
         let target = Target { served, namespace, name: "" };
         let writer = Writer { dry_run: DryRun::All, ..Writer::server() };
-        let created = self.runtime.block_on(self.registry.create(target, object.clone(), writer));
+        let created = self.runtime.block_on(self.verbs.create(target, object.clone(), writer));
         say(created.err());
         (served.strategy.default)(&mut object);
         let old = object.clone();
@@ -103,14 +103,14 @@ impl Writes {
 
     pub fn store(&self, served: &Served, namespace: &str, object: Value) -> Result<Value, Failure> {
         let target = Target { served, namespace, name: "" };
-        let created = self.registry.create(target, object, Writer::server());
+        let created = self.verbs.create(target, object, Writer::server());
         self.runtime.block_on(created).map(|written| written.object)
     }
 
     pub fn patch(&self, served: &Served, name: &str, request: &PatchRequest) -> Result<Value, Failure> {
         let target = Target { served, namespace: "default", name };
         let writer = Writer { dry_run: DryRun::All, manager: "measured", ..Writer::server() };
-        let patched = self.registry.patch(target, request, Part::Main, writer);
+        let patched = self.verbs.patch(target, request, Part::Main, writer);
         self.runtime.block_on(patched).map(|written| written.object)
     }
 }

@@ -13,11 +13,11 @@ use sternpost_meta::status::{ResourceName, Status};
 use sternpost_registry::object::Fields;
 
 use super::{Attributes, expressions::Authorizing, versions};
-use crate::{failure::Failure, registry::Registry};
+use crate::{failure::Failure, verbs::Verbs};
 
 /// A request, whatever becomes of its object.
 pub(super) struct AdmissionRequest<'a> {
-    pub registry: &'a Registry,
+    pub verbs: &'a Verbs,
     pub attributes: &'a Attributes<'a>,
     form: Form,
     options: Value,
@@ -43,11 +43,10 @@ pub(super) struct Shown {
 }
 
 impl<'a> AdmissionRequest<'a> {
-    pub fn new(registry: &'a Registry, attributes: &'a Attributes<'a>) -> Self {
-        let authorizer =
-            Authorizing { authorizer: registry.authorizer.clone(), user: attributes.user.clone() };
+    pub fn new(verbs: &'a Verbs, attributes: &'a Attributes<'a>) -> Self {
+        let authorizer = Authorizing { authorizer: verbs.authorizer.clone(), user: attributes.user.clone() };
         Self {
-            registry,
+            verbs,
             attributes,
             form: attributes.form(),
             options: attributes.options_json(),
@@ -73,10 +72,10 @@ impl<'a> About<'a> {
 
     /// In which version somebody is concerned by the request, if at all.
     pub fn matched(&self, matcher: &Result<Matcher, String>) -> Result<Option<Form>, Status> {
-        let AdmissionRequest { registry, attributes, equivalents, .. } = self.asked;
+        let AdmissionRequest { verbs, attributes, equivalents, .. } = self.asked;
         let matcher = matcher.as_ref().map_err(|why| Status::internal_error(why))?;
         let namespaces = |name: &str| {
-            let namespace = registry.namespaces().get("", name)?.value();
+            let namespace = verbs.namespaces().get("", name)?.value();
             Some(namespace.field("metadata").field("labels").clone())
         };
         let subject = Subject {
@@ -84,7 +83,7 @@ impl<'a> About<'a> {
             object: self.object(),
             old: self.old,
             namespace_labels: &namespaces,
-            equivalents: equivalents.get_or_init(|| versions::equivalents(registry, attributes)),
+            equivalents: equivalents.get_or_init(|| versions::equivalents(verbs, attributes)),
         };
         match matcher.matches(&self.request(), &subject) {
             Match::No => Ok(None),
@@ -96,9 +95,9 @@ impl<'a> About<'a> {
     }
 
     pub async fn show(&self, matched: Form) -> Result<Shown, Failure> {
-        let AdmissionRequest { registry, attributes, .. } = self.asked;
+        let AdmissionRequest { verbs, attributes, .. } = self.asked;
         let show = async |object: Option<&Value>| match object {
-            Some(object) => versions::show(registry, attributes, &matched, object).await.map(Some),
+            Some(object) => versions::show(verbs, attributes, &matched, object).await.map(Some),
             None => Ok(None),
         };
         let (object, old) = (show(self.object()).await?, show(self.old).await?);

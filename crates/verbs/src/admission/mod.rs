@@ -70,8 +70,8 @@ use crate::{
     delete::DeleteOptions,
     failure::Failure,
     ownership::set_owners,
-    registry::{DryRun, Registry, SentOptions, Target, Writer},
     served::Served,
+    verbs::{DryRun, SentOptions, Target, Verbs, Writer},
 };
 
 /// One entry of the chain; what a plugin does not do, does nothing.
@@ -222,19 +222,19 @@ impl<'a> Attributes<'a> {
 
 /// The mutating pass. `object` is `null` on delete, `old` `None` on create.
 pub async fn mutate(
-    registry: &Registry,
+    verbs: &Verbs,
     attributes: &Attributes<'_>,
     object: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Failure> {
     // Only policies and webhooks change who owns fields.
-    let asks_others = registry.webhooks.are_there() || registry.policies.are_there();
+    let asks_others = verbs.webhooks.are_there() || verbs.policies.are_there();
     let owners = asks_others.then(|| object.field("metadata").get_field("managedFields").cloned());
     let mut reinvocation = Reinvocation::default();
-    let mut passed = mutate_once(registry, attributes, object, old, &mut reinvocation).await;
+    let mut passed = mutate_once(verbs, attributes, object, old, &mut reinvocation).await;
     if passed.is_ok() && reinvocation.needed {
         reinvocation.round = Round::Second;
-        passed = mutate_once(registry, attributes, object, old, &mut reinvocation).await;
+        passed = mutate_once(verbs, attributes, object, old, &mut reinvocation).await;
     }
     passed?;
     if let (true, Some(owners)) = (reinvocation.needed, owners)
@@ -247,24 +247,24 @@ pub async fn mutate(
 }
 
 async fn mutate_once(
-    registry: &Registry,
+    verbs: &Verbs,
     attributes: &Attributes<'_>,
     object: &mut Value,
     old: Option<&Value>,
     reinvocation: &mut Reinvocation,
 ) -> Result<(), Failure> {
-    if registry.admission.has(service_account::PLUGIN) {
-        service_account::wait_for_account(registry, attributes, object).await;
+    if verbs.admission.has(service_account::PLUGIN) {
+        service_account::wait_for_account(verbs, attributes, object).await;
     }
-    let request = Request { registry, attributes, old };
-    for plugin in registry.admission.plugins() {
+    let request = Request { verbs, attributes, old };
+    for plugin in verbs.admission.plugins() {
         (plugin.mutate)(&request, object)?;
     }
-    if registry.admission.has(MUTATING_POLICY) {
-        policies::mutate(registry, attributes, object, old, reinvocation).await?;
+    if verbs.admission.has(MUTATING_POLICY) {
+        policies::mutate(verbs, attributes, object, old, reinvocation).await?;
     }
-    if registry.admission.has(MUTATING_WEBHOOK) {
-        webhooks::mutate(registry, attributes, object, old, reinvocation).await?;
+    if verbs.admission.has(MUTATING_WEBHOOK) {
+        webhooks::mutate(verbs, attributes, object, old, reinvocation).await?;
     }
     Ok(())
 }
@@ -272,30 +272,30 @@ async fn mutate_once(
 /// The validating pass. What quotas were charged is given back to be
 /// kept until the write can be read.
 pub(crate) async fn validate<'a>(
-    registry: &'a Registry,
+    verbs: &'a Verbs,
     attributes: &Attributes<'_>,
     object: &Value,
     old: Option<&Value>,
 ) -> Result<Charged<'a>, Failure> {
-    let request = Request { registry, attributes, old };
-    for plugin in registry.admission.plugins() {
+    let request = Request { verbs, attributes, old };
+    for plugin in verbs.admission.plugins() {
         (plugin.validate)(&request, object)?;
     }
-    if registry.admission.has(VALIDATING_POLICY) {
-        policies::validate(registry, attributes, object, old).await?;
+    if verbs.admission.has(VALIDATING_POLICY) {
+        policies::validate(verbs, attributes, object, old).await?;
     }
-    if registry.admission.has(VALIDATING_WEBHOOK) {
-        webhooks::validate(registry, attributes, object, old).await?;
+    if verbs.admission.has(VALIDATING_WEBHOOK) {
+        webhooks::validate(verbs, attributes, object, old).await?;
     }
-    if !registry.admission.has(RESOURCE_QUOTA) {
+    if !verbs.admission.has(RESOURCE_QUOTA) {
         return Ok(Charged::NOTHING);
     }
-    Ok(resource_quota::validate(registry, attributes, object, old).await?)
+    Ok(resource_quota::validate(verbs, attributes, object, old).await?)
 }
 
 /// What a plugin is told beside the object.
 struct Request<'a> {
-    registry: &'a Registry,
+    verbs: &'a Verbs,
     attributes: &'a Attributes<'a>,
     old: Option<&'a Value>,
 }
@@ -315,7 +315,7 @@ impl Request<'_> {
     }
 
     fn objects(&self, group: &str, resource: &str) -> Arc<Snapshot> {
-        self.registry.cache.resource(&ResourceId::new(group, resource)).snapshot()
+        self.verbs.cache.resource(&ResourceId::new(group, resource)).snapshot()
     }
 
     /// One object of a resource without namespaces.

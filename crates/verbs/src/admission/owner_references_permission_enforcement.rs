@@ -84,7 +84,7 @@ fn check_owner(request: &Request<'_>, object: &Value, owner: &Value) -> Result<(
 }
 
 fn find_kind(request: &Request<'_>, group: &str, version: &str, kind: &str) -> Option<Arc<Served>> {
-    let all = &request.registry.served;
+    let all = &request.verbs.served;
     let is_it = |served: &Arc<Served>| {
         let gv = &served.resource.gv;
         (&*gv.group, &*gv.version, served.kind()) == (group, version, kind)
@@ -98,7 +98,7 @@ fn find_kind(request: &Request<'_>, group: &str, version: &str, kind: &str) -> O
 /// Why the user may not, if so.
 fn refusal(request: &Request<'_>, verb: &str, what: ResourceAttributes<'_>) -> Option<String> {
     let asked = Attributes { user: request.attributes.user, verb, what: What::Resource(what) };
-    match request.registry.authorizer.authorize(&asked) {
+    match request.verbs.authorizer.authorize(&asked) {
         Decision::Allow { .. } => None,
         Decision::NoOpinion { reason } => Some(reason),
     }

@@ -36,7 +36,7 @@ use super::{
     versions::{self, Unknown},
     webhooks::GROUP,
 };
-use crate::{failure::Failure, ownership::in_served_version, registry::Registry, served::Served};
+use crate::{failure::Failure, ownership::in_served_version, served::Served, verbs::Verbs};
 
 /// Of what policies never hear: a bad one could not be removed any more, and reviews change nothing.
 const EXEMPT: [(&str, &str); 10] = [
@@ -210,17 +210,17 @@ impl<P> Configured<P> {
 
 /// The validating policies.
 pub(super) async fn validate(
-    registry: &Registry,
+    verbs: &Verbs,
     attributes: &Attributes<'_>,
     object: &Value,
     old: Option<&Value>,
 ) -> Result<(), Failure> {
     let Some(compiled) =
-        registry.policies.validating.bound().filter(|_| !is_exempt(&attributes.target.served.resource))
+        verbs.policies.validating.bound().filter(|_| !is_exempt(&attributes.target.served.resource))
     else {
         return Ok(());
     };
-    let asked = AdmissionRequest::new(registry, attributes);
+    let asked = AdmissionRequest::new(verbs, attributes);
     let about = asked.about(object, old);
     let mut found = PolicyFindings::default();
     for Bound { policy, bindings, .. } in &compiled.bound {
@@ -259,7 +259,7 @@ pub(super) async fn validate(
 
 /// The mutating policies, one after the other.
 pub(super) async fn mutate(
-    registry: &Registry,
+    verbs: &Verbs,
     attributes: &Attributes<'_>,
     object: &mut Value,
     old: Option<&Value>,
@@ -270,13 +270,13 @@ pub(super) async fn mutate(
         return Ok(());
     }
     let Some(compiled) =
-        registry.policies.mutating.bound().filter(|_| !is_exempt(&attributes.target.served.resource))
+        verbs.policies.mutating.bound().filter(|_| !is_exempt(&attributes.target.served.resource))
     else {
         return Ok(());
     };
     let round = reinvocation.round;
     reinvocation.policies.begin(round, object);
-    let asked = AdmissionRequest::new(registry, attributes);
+    let asked = AdmissionRequest::new(verbs, attributes);
     let mut failures = Vec::new();
     for Bound { policy, bindings, .. } in &compiled.bound {
         let about = asked.about(object, old);
@@ -365,7 +365,7 @@ struct Outcome {
 
 impl Mutation<'_> {
     async fn run(&mut self, policy: &Mutating, params: &Value) -> Result<Outcome, Failure> {
-        let AdmissionRequest { registry, attributes, .. } = *self.asked;
+        let AdmissionRequest { verbs, attributes, .. } = *self.asked;
         let about = self.asked.about(self.object, self.old);
         let mut seen = about.see(self.matched.clone()).await?;
         match about.with_input(&seen, params, |input| policy.holds(input)) {
@@ -373,7 +373,7 @@ impl Mutation<'_> {
             Ok(false) => return Ok(Outcome::default()),
             Err(why) => return Ok(Outcome { changed: None, failures: vec![why] }),
         }
-        let kind = versions::topology(registry, attributes, self.matched);
+        let kind = versions::topology(verbs, attributes, self.matched);
         let served = attributes.target.served;
         let (asked, matched) = (&served.resource.gv, &self.matched.gv);
         // What upstream applies it does not convert, but for custom resources.
@@ -400,8 +400,8 @@ impl Mutation<'_> {
                     continue;
                 }
             };
-            let new = versions::read_with(registry, attributes, self.matched, &new, unknown).await?;
-            seen.shown.object = Some(versions::show(registry, attributes, self.matched, &new).await?);
+            let new = versions::read_with(verbs, attributes, self.matched, &new, unknown).await?;
+            seen.shown.object = Some(versions::show(verbs, attributes, self.matched, &new).await?);
             *self.object = new;
         }
         Ok(Outcome { changed: Some(before != seen.shown.object), failures })
@@ -517,7 +517,7 @@ impl About<'_> {
     /// What serves the parameters of a policy, if it has any, or why nothing does.
     fn param_kind(&self, policy: &Policy) -> Result<Option<Arc<Served>>, String> {
         let Some(kind) = &policy.param_kind else { return Ok(None) };
-        served_as(self.asked.registry, kind).map(Some).ok_or_else(|| no_param_kind(kind))
+        served_as(self.asked.verbs, kind).map(Some).ok_or_else(|| no_param_kind(kind))
     }
 
     /// The parameters of a binding, or why there are none. One that names none gets null.
@@ -535,7 +535,7 @@ impl About<'_> {
             Ok(namespace) => namespace,
             Err(why) => return Ok(Err(why)),
         };
-        let snapshot = self.asked.registry.snapshot(served);
+        let snapshot = self.asked.verbs.snapshot(served);
         let objects: Vec<Arc<Object>> = match &reference.which {
             Which::Named(name) => snapshot.get(namespace, name).cloned().into_iter().collect(),
             Which::Selected(selector) => {
@@ -547,7 +547,7 @@ impl About<'_> {
             return Ok(if reference.is_required { Err(NO_PARAMS) } else { Ok(Vec::new()) });
         }
         let shown = match served.custom() {
-            Some(custom) => self.asked.registry.shown(custom, &objects).await?,
+            Some(custom) => self.asked.verbs.shown(custom, &objects).await?,
             None => {
                 objects.iter().map(|object| in_served_version(served, &object.value()).into_owned()).collect()
             }
@@ -557,10 +557,10 @@ impl About<'_> {
     }
 
     async fn see(&self, matched: Form) -> Result<PolicyView, Failure> {
-        let AdmissionRequest { registry, attributes, .. } = self.asked;
+        let AdmissionRequest { verbs, attributes, .. } = self.asked;
         let request = self.request();
         let is_within = attributes.target.served.is_namespaced() && !request.is_about_namespace();
-        let namespaces = registry.namespaces();
+        let namespaces = verbs.namespaces();
         let namespace = namespaces.get("", request.namespace).filter(|_| is_within);
         let namespace = namespace.map(|namespace| namespace.value()).unwrap_or_default();
         Ok(PolicyView { shown: self.show(matched).await?, namespace })
@@ -572,8 +572,8 @@ impl About<'_> {
 }
 
 /// What serves objects of a kind.
-fn served_as(registry: &Registry, kind: &GroupVersionKind) -> Option<Arc<Served>> {
+fn served_as(verbs: &Verbs, kind: &GroupVersionKind) -> Option<Arc<Served>> {
     let is_it = |served: &&Arc<Served>| served.resource.gvk() == *kind;
-    let built_in = registry.served.all_built_in().find(is_it).cloned();
-    built_in.or_else(|| registry.served.customs.in_group(&kind.group).iter().find(is_it).cloned())
+    let built_in = verbs.served.all_built_in().find(is_it).cloned();
+    built_in.or_else(|| verbs.served.customs.in_group(&kind.group).iter().find(is_it).cloned())
 }

@@ -8,9 +8,9 @@ use sternpost_cel::Declaration;
 use sternpost_meta::gvk::{GroupVersion, GroupVersionKind};
 use sternpost_registry::object::Fields;
 
-use crate::registry::Registry;
+use crate::verbs::Verbs;
 
-impl Registry {
+impl Verbs {
     /// `status.typeChecking` of a validating policy. Kinds that are not built in are not looked at.
     pub fn type_check(&self, policy: &Value) -> Value {
         let spec = policy.field("spec");

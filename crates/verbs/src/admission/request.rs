@@ -6,7 +6,7 @@ use sternpost_clock::machine;
 use sternpost_registry::object::{Fields, FieldsMut};
 
 use super::{Attributes, Operation, Options};
-use crate::registry::DryRun;
+use crate::verbs::DryRun;
 
 impl<'a> Attributes<'a> {
     /// The resource and kind as they were asked for.

@@ -33,7 +33,7 @@ use super::{Attributes, Operation, name_of};
 use crate::{
     claims::Claimed,
     quota::{self, Amounts},
-    registry::{DryRun, Registry, Target, Writer},
+    verbs::{DryRun, Target, Verbs, Writer},
 };
 
 /// How often a quota that others changed is charged again.
@@ -171,7 +171,7 @@ impl Charged<'_> {
 
 /// Checks a write, and charges it unless it is a dry run. Goes last: who is charged is stored.
 pub(super) async fn validate<'a>(
-    registry: &'a Registry,
+    verbs: &'a Verbs,
     attributes: &Attributes<'_>,
     object: &Value,
     old: Option<&Value>,
@@ -180,17 +180,17 @@ pub(super) async fn validate<'a>(
     if !attributes.target.served.is_namespaced() || !is_counted(attributes) {
         return Ok(Charged::NOTHING);
     }
-    let quotas = registry.cache.resource(&ResourceId::new("", "resourcequotas"));
+    let quotas = verbs.cache.resource(&ResourceId::new("", "resourcequotas"));
     let has_quotas = quotas.snapshot().iter(Some(namespace), None).next().is_some();
-    if !has_quotas && registry.admission.limited.0.is_empty() {
+    if !has_quotas && verbs.admission.limited.0.is_empty() {
         return Ok(Charged::NOTHING);
     }
-    let request = Charge { registry, attributes, object, old };
+    let request = Charge { verbs, attributes, object, old };
     if attributes.dry_run == DryRun::All {
         return request.due(&[]).map(|_| Charged::NOTHING);
     }
     let charge = async {
-        let mut joined = registry.charges.join(namespace);
+        let mut joined = verbs.charges.join(namespace);
         let turns = joined.turns.clone();
         let turn = turns.turn.lock().await;
         let paid = request.pay(&mut joined).await;
@@ -218,7 +218,7 @@ fn is_counted(attributes: &Attributes<'_>) -> bool {
 }
 
 struct Charge<'a> {
-    registry: &'a Registry,
+    verbs: &'a Verbs,
     attributes: &'a Attributes<'a>,
     object: &'a Value,
     old: Option<&'a Value>,
@@ -250,7 +250,7 @@ impl Cover {
 
 impl Charge<'_> {
     async fn pay(&self, joined: &mut Joined<'_>) -> Result<(), Status> {
-        let Some(served) = self.registry.served.get("", "v1", "resourcequotas") else { return Ok(()) };
+        let Some(served) = self.verbs.served.get("", "v1", "resourcequotas") else { return Ok(()) };
         let writer = Writer { subresource: "status", ..Writer::server() };
         // Names of quotas.
         let mut charged: Vec<String> = Vec::new();
@@ -263,10 +263,9 @@ impl Charge<'_> {
                 let mut after = before.clone();
                 let amounts = after.object_mut("status").object_mut("used");
                 used.into_iter().for_each(|(name, sum)| amounts.set(&name, sum));
-                self.registry.track(target, Some(&before), &mut after, writer).await;
+                self.verbs.track(target, Some(&before), &mut after, writer).await;
                 served.settle_stored(&mut after);
-                let stored =
-                    self.registry.store_update(target, after, &quota, Claimed::default(), DryRun::No);
+                let stored = self.verbs.store_update(target, after, &quota, Claimed::default(), DryRun::No);
                 if stored.await?.is_some() {
                     charged.push(quota.name().to_owned());
                 } else {
@@ -286,9 +285,9 @@ impl Charge<'_> {
     fn due(&self, charged: &[String]) -> Result<Vec<Due>, Status> {
         let served = self.attributes.target.served;
         let (group, resource) = (served.group(), &*served.resource.plural);
-        let Ok(now) = Timestamp::parse_time(&self.registry.now()) else { return Ok(Vec::new()) };
+        let Ok(now) = Timestamp::parse_time(&self.verbs.now()) else { return Ok(Vec::new()) };
         let usage = quota::usage(group, resource, self.object, now);
-        let snapshot = self.registry.cache.resource(&ResourceId::new("", "resourcequotas")).snapshot();
+        let snapshot = self.verbs.cache.resource(&ResourceId::new("", "resourcequotas")).snapshot();
         let mut due = Vec::new();
         let mut exceeded = None;
         let mut cover = Cover::default();
@@ -355,7 +354,7 @@ impl Charge<'_> {
 
     /// What is limited and used has to be counted by a quota.
     fn check_limited(&self, usage: &Amounts, cover: &Cover, now: Timestamp) -> Result<(), Status> {
-        let limited = &self.registry.admission.limited;
+        let limited = &self.verbs.admission.limited;
         if limited.0.is_empty() {
             return Ok(());
         }

@@ -13,7 +13,7 @@ use sternpost_registry::{
 };
 
 use super::{Attributes, Operation, Plugin, Request};
-use crate::{names::generate_name, registry::Registry};
+use crate::{names::generate_name, verbs::Verbs};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "ServiceAccount", mutate, validate };
 
@@ -38,16 +38,16 @@ const STRICT: &str = "kubernetes.io/enforce-mountable-secrets";
 const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Comes before the chain, which does not wait.
-pub(super) async fn wait_for_account(registry: &Registry, attributes: &Attributes<'_>, object: &Value) {
+pub(super) async fn wait_for_account(verbs: &Verbs, attributes: &Attributes<'_>, object: &Value) {
     let served = attributes.target.served;
     let is_new_pod = attributes.operation == Operation::Create
         && attributes.subresource.is_empty()
         && (served.group(), served.kind()) == ("", "Pod");
     let namespace = attributes.target.namespace;
-    if !is_new_pod || is_mirror(object) || registry.namespaces().get("", namespace).is_none() {
+    if !is_new_pod || is_mirror(object) || verbs.namespaces().get("", namespace).is_none() {
         return;
     }
-    let accounts = registry.cache.resource(&ResourceId::new("", "serviceaccounts"));
+    let accounts = verbs.cache.resource(&ResourceId::new("", "serviceaccounts"));
     let name = account_name(object);
     let waiter = accounts.waiter();
     let deadline = machine::within(ACCOUNT_TIMEOUT);
@@ -168,7 +168,7 @@ fn mount_token(request: &Request<'_>, spec: &mut Value) {
         .map(|volume| volume.text("name"))
         .find(|name| name.starts_with(TOKEN_VOLUME))
         .map(str::to_owned);
-    let name = known.clone().unwrap_or_else(|| generate_name(&request.registry.clock, TOKEN_VOLUME));
+    let name = known.clone().unwrap_or_else(|| generate_name(&request.verbs.clock, TOKEN_VOLUME));
     let mut is_mounted = false;
     for list in ["initContainers", "containers"] {
         for container in spec.items_mut(list) {

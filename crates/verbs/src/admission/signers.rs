@@ -51,7 +51,7 @@ fn check(request: &Request<'_>, signing: &Value, verb: &str) -> Result<(), Statu
             ..ResourceAttributes::default()
         };
         let asked = Attributes { user: request.attributes.user, verb, what: What::Resource(what) };
-        request.registry.authorizer.authorize(&asked).is_allowed()
+        request.verbs.authorizer.authorize(&asked).is_allowed()
     };
     if is_allowed(signer) || is_allowed(&format!("{domain}/*")) {
         return Ok(());

@@ -14,12 +14,12 @@ use crate::{
     failure::Failure,
     ownership::in_served_version,
     patch::to_stored,
-    registry::Registry,
     served::{Served, is_known_kind, no_kind},
+    verbs::Verbs,
 };
 
 /// The other versions in which the resource of a request is served.
-pub(super) fn equivalents(registry: &Registry, attributes: &Attributes<'_>) -> Vec<Form> {
+pub(super) fn equivalents(verbs: &Verbs, attributes: &Attributes<'_>) -> Vec<Form> {
     let served = attributes.target.served;
     let form = |other: &Served| {
         let resource = &other.resource;
@@ -33,12 +33,12 @@ pub(super) fn equivalents(registry: &Registry, attributes: &Attributes<'_>) -> V
             let own = &served.resource;
             let versions = custom.definition.versions.iter();
             let others = versions
-                .filter_map(|version| registry.served.get(&own.gv.group, &version.name, &own.plural))
+                .filter_map(|version| verbs.served.get(&own.gv.group, &version.name, &own.plural))
                 .filter(|other| is_other(other));
             others.map(|other| form(&other)).collect()
         }
         None => {
-            let all = registry.served.all_built_in();
+            let all = verbs.served.all_built_in();
             let mut forms: Vec<Form> = all.filter(|other| is_other(other)).map(|other| form(other)).collect();
             forms.sort_by_key(|form| form.gv.to_string());
             forms
@@ -48,7 +48,7 @@ pub(super) fn equivalents(registry: &Registry, attributes: &Attributes<'_>) -> V
 
 /// An object of the form that rules know, as `matched` has it.
 pub(super) async fn show(
-    registry: &Registry,
+    verbs: &Verbs,
     attributes: &Attributes<'_>,
     matched: &Form,
     object: &Value,
@@ -64,11 +64,11 @@ pub(super) async fn show(
     if matched.gv == served.resource.gv {
         return Ok(in_full(served, in_served_version(served, object).into_owned()));
     }
-    let other = registry.served.get(&matched.gv.group, &matched.gv.version, &matched.resource);
+    let other = verbs.served.get(&matched.gv.group, &matched.gv.version, &matched.resource);
     let other = other.ok_or(Failure::Superseded)?;
     match other.custom() {
         Some(custom) => {
-            let converted = registry.in_version(custom, vec![in_full(served, object.clone())]).await?;
+            let converted = verbs.in_version(custom, vec![in_full(served, object.clone())]).await?;
             Ok(in_full(&other, converted.into_iter().next().unwrap_or_default()))
         }
         None => Ok(in_full(&other, in_served_version(&other, object).into_owned())),
@@ -85,20 +85,16 @@ pub(super) enum Unknown {
 /// What somebody made of an object that was shown as `matched` has it, in the form that rules
 /// know. Fields that are unknown vanish, and defaults come back.
 pub(super) async fn read(
-    registry: &Registry,
+    verbs: &Verbs,
     attributes: &Attributes<'_>,
     matched: &Form,
     object: &Value,
 ) -> Result<Value, Failure> {
-    read_with(registry, attributes, matched, object, Unknown::Dropped).await
+    read_with(verbs, attributes, matched, object, Unknown::Dropped).await
 }
 
 /// The schema of objects that are shown as `matched` has them, as merging sees it, or why there is none.
-pub(super) fn topology(
-    registry: &Registry,
-    attributes: &Attributes<'_>,
-    matched: &Form,
-) -> Result<Type, String> {
+pub(super) fn topology(verbs: &Verbs, attributes: &Attributes<'_>, matched: &Form) -> Result<Type, String> {
     let none = || {
         let GroupVersionKind { group, version, kind } = &matched.kind;
         format!("no corresponding type for {group}/{version}, Kind={kind}")
@@ -107,13 +103,13 @@ pub(super) fn topology(
     if !is_own_kind(attributes) {
         return Err(none());
     }
-    let found = registry.served.get(&matched.gv.group, &matched.gv.version, &matched.resource);
+    let found = verbs.served.get(&matched.gv.group, &matched.gv.version, &matched.resource);
     found.map(|served| served.topology()).ok_or_else(none)
 }
 
 /// As [`read`], where unknown fields may be refused.
 pub(super) async fn read_with(
-    registry: &Registry,
+    verbs: &Verbs,
     attributes: &Attributes<'_>,
     matched: &Form,
     object: &Value,
@@ -126,13 +122,13 @@ pub(super) async fn read_with(
     let is_own = is_own_kind(attributes);
     let found;
     let shown_as = if is_own && matched.gv != attributes.target.served.resource.gv {
-        found = registry.served.get(&matched.gv.group, &matched.gv.version, &matched.resource);
+        found = verbs.served.get(&matched.gv.group, &matched.gv.version, &matched.resource);
         found.as_deref().ok_or(Failure::Superseded)?
     } else {
         attributes.served
     };
     let mut object = object.clone();
-    check_kind(registry, shown_as, &mut object)?;
+    check_kind(verbs, shown_as, &mut object)?;
     let decoded = shown_as.decode_value(object).map_err(|error| failed(&error.0))?;
     if unknown == Unknown::Refused && !decoded.complaints.is_empty() {
         return Err(failed(&format!("strict decoding error: {}", decoded.complaints.join(", "))).into());
@@ -143,7 +139,7 @@ pub(super) async fn read_with(
         if let (Some(custom), true) =
             (attributes.target.served.custom(), matched.gv != attributes.target.served.resource.gv)
         {
-            object = registry.in_version(custom, vec![object]).await?.into_iter().next().unwrap_or_default();
+            object = verbs.in_version(custom, vec![object]).await?.into_iter().next().unwrap_or_default();
         }
     }
     let served = if is_own { attributes.target.served } else { attributes.served };
@@ -152,7 +148,7 @@ pub(super) async fn read_with(
 }
 
 /// Nothing may become an object of another kind. What it does not say it does not change.
-fn check_kind(registry: &Registry, served: &Served, object: &mut Value) -> Result<(), Status> {
+fn check_kind(verbs: &Verbs, served: &Served, object: &mut Value) -> Result<(), Status> {
     let (kind, api_version) = (served.kind(), served.resource.gv.to_string());
     for (field, own) in [("kind", kind), ("apiVersion", api_version.as_str())] {
         if object.text(field).is_empty() {
@@ -168,7 +164,7 @@ fn check_kind(registry: &Registry, served: &Served, object: &mut Value) -> Resul
         return Err(Status::internal_error(&no_kind(found, found_version)));
     }
     // Upstream reads it as what it says it is, and then finds that this is something else.
-    let other = registry.served.all_built_in().find(|other| other.resource.gvk() == gvk);
+    let other = verbs.served.all_built_in().find(|other| other.resource.gvk() == gvk);
     if let Some(Err(error)) = other.map(|other| other.decode_borrowed(object)) {
         return Err(Status::internal_error(&error.0));
     }

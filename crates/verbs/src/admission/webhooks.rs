@@ -27,7 +27,7 @@ use super::{
     reinvocation::{Reinvocation, Round},
     versions,
 };
-use crate::{failure::Failure, names::new_uid, registry::Registry};
+use crate::{failure::Failure, names::new_uid, verbs::Verbs};
 
 pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 
@@ -166,7 +166,7 @@ impl Hook {
 
 /// The mutating webhooks, one after the other.
 pub(super) async fn mutate(
-    registry: &Registry,
+    verbs: &Verbs,
     attributes: &Attributes<'_>,
     object: &mut Value,
     old: Option<&Value>,
@@ -174,12 +174,12 @@ pub(super) async fn mutate(
 ) -> Result<(), Failure> {
     let round = reinvocation.round;
     if round == Round::First {
-        reinvocation.asked_webhooks = registry.webhooks.mutating.hooks().filter(|_| !is_exempt(attributes));
+        reinvocation.asked_webhooks = verbs.webhooks.mutating.hooks().filter(|_| !is_exempt(attributes));
     }
     // The second round is for those of the first, also if there are others by now.
     let Some(compiled) = reinvocation.asked_webhooks.clone() else { return Ok(()) };
     reinvocation.webhooks.begin(round, object);
-    let asked = AdmissionRequest::new(registry, attributes);
+    let asked = AdmissionRequest::new(verbs, attributes);
     for (place, hook) in compiled.hooks.iter().enumerate() {
         if !reinvocation.webhooks.may_ask(round, place) {
             continue;
@@ -237,8 +237,8 @@ pub(super) async fn mutate(
                 return Err(Status::internal_error(&why).into());
             };
             let patched = apply_patch(shown, &patch)?;
-            let new = versions::read(registry, attributes, &call.shown.matched, &patched).await?;
-            changed = versions::show(registry, attributes, &call.shown.matched, &new).await?
+            let new = versions::read(verbs, attributes, &call.shown.matched, &patched).await?;
+            changed = versions::show(verbs, attributes, &call.shown.matched, &new).await?
                 != call.shown.object.clone().unwrap_or_default();
             if changed {
                 *object = new;
@@ -255,15 +255,15 @@ pub(super) async fn mutate(
 
 /// The validating webhooks, all at once. Of several that refuse the fastest is told.
 pub(super) async fn validate(
-    registry: &Registry,
+    verbs: &Verbs,
     attributes: &Attributes<'_>,
     object: &Value,
     old: Option<&Value>,
 ) -> Result<(), Failure> {
-    let Some(compiled) = registry.webhooks.validating.hooks().filter(|_| !is_exempt(attributes)) else {
+    let Some(compiled) = verbs.webhooks.validating.hooks().filter(|_| !is_exempt(attributes)) else {
         return Ok(());
     };
-    let asked = AdmissionRequest::new(registry, attributes);
+    let asked = AdmissionRequest::new(verbs, attributes);
     let about = asked.about(object, old);
     // Who is to be asked is decided before anybody is.
     let mut calls = Vec::new();
@@ -417,7 +417,7 @@ impl About<'_> {
     /// Decides whether a webhook is to be asked, and makes what it is shown.
     async fn prepare(&self, hook: &Hook) -> Result<Option<Call>, Failure> {
         let Some(matched) = self.matched(&hook.matcher)? else { return Ok(None) };
-        let uid = new_uid(&self.asked.registry.clock);
+        let uid = new_uid(&self.asked.verbs.clock);
         let call = Call { uid, shown: self.show(matched).await? };
         Ok(self.holds(hook, &call)?.then_some(call))
     }
@@ -463,7 +463,7 @@ impl About<'_> {
         };
         let left = self.asked.attributes.deadline.map(machine::left);
         let timeout = left.map_or(hook.timeout, |left| left.min(hook.timeout));
-        Ok(self.asked.registry.callouts.post(&hook.client, review.body().into(), timeout))
+        Ok(self.asked.verbs.callouts.post(&hook.client, review.body().into(), timeout))
     }
 
     fn read(

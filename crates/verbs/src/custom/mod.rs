@@ -38,9 +38,9 @@ pub use table::{Change, Customs, Installed};
 pub use versions::{Called, Callouts, NoCallouts};
 
 use crate::{
-    registry::Registry,
     served::Served,
     typed::{DecodeError, Decoded},
+    verbs::Verbs,
 };
 
 /// One version of a definition, as it serves.
@@ -143,7 +143,7 @@ impl Custom {
         matches!(self.definition.conversion, Conversion::Webhook(_))
     }
 
-    /// As [`Registry::shown`], where no webhook is needed: for one it makes do with what the
+    /// As [`Verbs::shown`], where no webhook is needed: for one it makes do with what the
     /// schema says.
     pub fn shown_plainly(&self, object: &Object) -> Value {
         self.in_version_plainly(raw(self, object))
@@ -185,7 +185,7 @@ impl Custom {
     }
 }
 
-impl Registry {
+impl Verbs {
     /// An object as it is stored, in the form that the kind's rules know.
     pub async fn loaded(&self, served: &Served, object: &Object) -> Result<Value, Status> {
         let Some(custom) = served.custom() else { return Ok(object.value()) };

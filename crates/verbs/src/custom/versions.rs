@@ -13,7 +13,7 @@ use sternpost_meta::{review::ReviewVersion, status::Status};
 use sternpost_registry::object::Fields;
 
 use super::Custom;
-use crate::{names::new_uid, registry::Registry};
+use crate::{names::new_uid, verbs::Verbs};
 
 /// What a webhook said, or why it did not.
 pub type Called = Pin<Box<dyn Future<Output = Result<Bytes, String>> + Send>>;
@@ -34,7 +34,7 @@ impl Callouts for NoCallouts {
     }
 }
 
-impl Registry {
+impl Verbs {
     /// Objects of any version as this version shows them. All are in full.
     pub(crate) async fn in_version(
         &self,

@@ -8,25 +8,25 @@ use std::sync::Arc;
 use crate::beginning::still;
 use serde_json::{Value, json};
 use sternpost_store::memory::MemoryStore;
-use sternpost_verbs::{DeleteOptions, Registry, Target, Writer, admission::Chain};
+use sternpost_verbs::{DeleteOptions, Target, Verbs, Writer, admission::Chain};
 
-async fn without(plugins: &[&str]) -> Registry {
+async fn without(plugins: &[&str]) -> Verbs {
     let off: Vec<String> = plugins.iter().map(|name| (*name).to_owned()).collect();
-    let registry = crate::beginning::registry(Arc::new(MemoryStore::default()), still())
+    let verbs = crate::beginning::verbs(Arc::new(MemoryStore::default()), still())
         .await
         .with_admission(Chain::new(&[], &off).unwrap());
     let restricted = json!({"metadata": {
         "name": "default",
         "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
     }});
-    create(&registry, "namespaces", "", restricted).await.unwrap();
+    create(&verbs, "namespaces", "", restricted).await.unwrap();
     let account = json!({"metadata": {"name": "default"}});
-    create(&registry, "serviceaccounts", "default", account).await.unwrap();
-    registry
+    create(&verbs, "serviceaccounts", "default", account).await.unwrap();
+    verbs
 }
 
-async fn create(registry: &Registry, plural: &str, namespace: &str, object: Value) -> Result<Value, String> {
-    let created = crate::beginning::create(registry, ("", plural), namespace, object, Writer::server()).await;
+async fn create(verbs: &Verbs, plural: &str, namespace: &str, object: Value) -> Result<Value, String> {
+    let created = crate::beginning::create(verbs, ("", plural), namespace, object, Writer::server()).await;
     created.map_err(|status| status.message)
 }
 
@@ -72,9 +72,9 @@ async fn without_namespace_lifecycle_namespaces_need_not_be_there_and_may_all_go
     let off = without(&["NamespaceLifecycle", "ServiceAccount"]).await;
     assert!(create(&off, "pods", "none", pod()).await.is_ok());
 
-    for (registry, goes) in [(on, false), (off, true)] {
-        let served = registry.served.get("", "v1", "namespaces").unwrap();
+    for (verbs, goes) in [(on, false), (off, true)] {
+        let served = verbs.served.get("", "v1", "namespaces").unwrap();
         let target = Target { served: &served, namespace: "", name: "default" };
-        assert_eq!(registry.delete(target, &DeleteOptions::default(), Writer::server()).await.is_ok(), goes);
+        assert_eq!(verbs.delete(target, &DeleteOptions::default(), Writer::server()).await.is_ok(), goes);
     }
 }

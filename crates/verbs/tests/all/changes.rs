@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use sternpost_clock::manual::ManualClock;
 use sternpost_store::memory::MemoryStore;
 use sternpost_verbs::{
-    Part, Patch, PatchRequest, Registry, Target, Validation, Writer, served::Served, startup,
+    Part, Patch, PatchRequest, Target, Validation, Verbs, Writer, served::Served, startup,
 };
 
-async fn registry() -> Registry {
+async fn verbs() -> Verbs {
     // Every look at the clock is a second later.
     let clock = ManualClock::at(1_794_700_800).stepping(Duration::from_secs(1));
-    let registry = crate::beginning::registry(Arc::new(MemoryStore::default()), clock.into()).await;
-    startup::ensure(&registry, 6443).await.unwrap();
-    registry
+    let verbs = crate::beginning::verbs(Arc::new(MemoryStore::default()), clock.into()).await;
+    startup::ensure(&verbs, 6443).await.unwrap();
+    verbs
 }
 
 fn target<'a>(served: &'a Served, name: &'a str) -> Target<'a> {
@@ -57,35 +57,35 @@ fn deployment(status: Option<Value>) -> Value {
 
 #[tokio::test]
 async fn a_write_that_changes_nothing_takes_no_version_however_late_it_comes() {
-    let registry = registry().await;
-    let served = registry.served.get("apps", "v1", "deployments").unwrap();
+    let verbs = verbs().await;
+    let served = verbs.served.get("apps", "v1", "deployments").unwrap();
     let at = target(&served, "d");
-    let first = registry.patch(at, &apply(deployment(None)), Part::Main, writer("a")).await.unwrap();
+    let first = verbs.patch(at, &apply(deployment(None)), Part::Main, writer("a")).await.unwrap();
     assert!(first.created);
     let expected = version(&first.object);
     let sent_status = deployment(Some(json!({"replicas": 9})));
     for again in [apply(deployment(None)), apply(sent_status), merge(&json!({"spec": {"replicas": 1}}))] {
-        let written = registry.patch(at, &again, Part::Main, writer("a")).await.unwrap();
+        let written = verbs.patch(at, &again, Part::Main, writer("a")).await.unwrap();
         assert_eq!(version(&written.object), expected, "{again:?}");
         assert_eq!(written.object["metadata"]["managedFields"], first.object["metadata"]["managedFields"]);
     }
-    let replaced = registry.update(at, first.object.clone(), Part::Main, writer("b")).await.unwrap();
+    let replaced = verbs.update(at, first.object.clone(), Part::Main, writer("b")).await.unwrap();
     assert_eq!(version(&replaced.object), expected);
 }
 
 #[tokio::test]
 async fn owners_are_listed_by_operation_then_time() {
-    let registry = registry().await;
-    let served = registry.served.get("", "v1", "configmaps").unwrap();
+    let verbs = verbs().await;
+    let served = verbs.served.get("", "v1", "configmaps").unwrap();
     let at = target(&served, "m");
     let config =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"x": "1"}});
-    registry.patch(at, &apply(config), Part::Main, writer("z")).await.unwrap();
+    verbs.patch(at, &apply(config), Part::Main, writer("z")).await.unwrap();
     for manager in ["late", "early", "middle"] {
         let patch = merge(&json!({"data": {manager: "1"}}));
-        registry.patch(at, &patch, Part::Main, writer(manager)).await.unwrap();
+        verbs.patch(at, &patch, Part::Main, writer(manager)).await.unwrap();
     }
-    let object = registry.get(at).unwrap().value();
+    let object = verbs.get(at).unwrap().value();
     let owners = object["metadata"]["managedFields"].as_array().unwrap();
     let owners: Vec<_> = owners.iter().map(|entry| entry["manager"].as_str().unwrap()).collect();
     assert_eq!(owners, ["z", "late", "early", "middle"]);
@@ -94,26 +94,25 @@ async fn owners_are_listed_by_operation_then_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn patches_that_race_all_land() {
     const WRITERS: usize = 24;
-    let registry = Arc::new(registry().await);
-    let served = registry.served.get("", "v1", "configmaps").unwrap();
+    let verbs = Arc::new(verbs().await);
+    let served = verbs.served.get("", "v1", "configmaps").unwrap();
     let empty = json!({"metadata": {"name": "m"}});
-    registry.create(target(&served, ""), empty, writer("first")).await.unwrap();
+    verbs.create(target(&served, ""), empty, writer("first")).await.unwrap();
     let racing: Vec<_> = (0..WRITERS)
         .map(|number| {
-            let (registry, served) = (registry.clone(), served.clone());
+            let (verbs, served) = (verbs.clone(), served.clone());
             tokio::spawn(async move {
                 let patch = merge(&json!({"data": {format!("k{number}"): "v"}}));
-                registry.patch(target(&served, "m"), &patch, Part::Main, writer("racer")).await.unwrap();
+                verbs.patch(target(&served, "m"), &patch, Part::Main, writer("racer")).await.unwrap();
             })
         })
         .collect();
     for racer in racing {
         racer.await.unwrap();
     }
-    let object = registry.get(target(&served, "m")).unwrap().value();
+    let object = verbs.get(target(&served, "m")).unwrap().value();
     assert_eq!(object["data"].as_object().unwrap().len(), WRITERS);
     let stale = merge(&json!({"metadata": {"resourceVersion": "1"}, "data": {"k": "v"}}));
-    let refused =
-        registry.patch(target(&served, "m"), &stale, Part::Main, writer("racer")).await.unwrap_err();
+    let refused = verbs.patch(target(&served, "m"), &stale, Part::Main, writer("racer")).await.unwrap_err();
     assert_eq!(refused.code(), 409);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sternpost_meta::status::Status;
 use sternpost_store::{Store, memory::MemoryStore};
-use sternpost_verbs::{DeleteOptions, Deleted, ObjectSize, Part, Registry, Target, Writer, admission::Chain};
+use sternpost_verbs::{DeleteOptions, Deleted, ObjectSize, Part, Target, Verbs, Writer, admission::Chain};
 
 const RESOURCE: (&str, &str) = ("", "podtemplates");
 
@@ -18,16 +18,16 @@ fn object(size: usize, finalizers: &[&str]) -> Value {
     })
 }
 
-async fn registry(store: &Arc<dyn Store>, size: ObjectSize) -> Registry {
+async fn verbs(store: &Arc<dyn Store>, size: ObjectSize) -> Verbs {
     let off = ["NamespaceLifecycle", "ServiceAccount"].map(str::to_owned);
-    let registry = crate::beginning::registry(store.clone(), crate::beginning::still()).await;
-    registry.with_admission(Chain::new(&[], &off).unwrap()).with_object_size(size)
+    let verbs = crate::beginning::verbs(store.clone(), crate::beginning::still()).await;
+    verbs.with_admission(Chain::new(&[], &off).unwrap()).with_object_size(size)
 }
 
-async fn update(registry: &Registry, object: Value) -> Result<Value, Status> {
-    let served = registry.served.get("", "v1", "podtemplates").unwrap();
+async fn update(verbs: &Verbs, object: Value) -> Result<Value, Status> {
+    let served = verbs.served.get("", "v1", "podtemplates").unwrap();
     let target = Target { served: &served, namespace: "default", name: "it" };
-    let written = registry.update(target, object, Part::Main, Writer::server()).await;
+    let written = verbs.update(target, object, Part::Main, Writer::server()).await;
     Ok(written?.object)
 }
 
@@ -35,12 +35,12 @@ async fn update(registry: &Registry, object: Value) -> Result<Value, Status> {
 async fn what_is_stored_already_stays_readable_and_deletable() {
     const LARGE: usize = 1_700_000;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let unlimited = registry(&store, ObjectSize::Unlimited).await;
+    let unlimited = verbs(&store, ObjectSize::Unlimited).await;
     let finalizers = ["a.test/x", "a.test/y"];
     let made = object(LARGE, &finalizers);
     crate::beginning::create(&unlimited, RESOURCE, "default", made, Writer::server()).await.unwrap();
 
-    let limited = registry(&store, ObjectSize::AsInEtcd).await;
+    let limited = verbs(&store, ObjectSize::AsInEtcd).await;
     let served = limited.served.get("", "v1", "podtemplates").unwrap();
     let target = Target { served: &served, namespace: "default", name: "it" };
     assert!(limited.get(target).is_ok());

@@ -6,13 +6,13 @@ use serde_json::json;
 use sternpost_clock::manual::ManualClock;
 use sternpost_meta::status::{Reason, Status};
 use sternpost_store::memory::MemoryStore;
-use sternpost_verbs::{COMPACTION_SECONDS, ListQuery, Listed, Registry, Selection, Target, Writer};
+use sternpost_verbs::{COMPACTION_SECONDS, ListQuery, Listed, Selection, Target, Verbs, Writer};
 
-async fn list(registry: &Registry, token: &str) -> Result<Listed, Status> {
-    let served = registry.served.get("", "v1", "namespaces").unwrap();
+async fn list(verbs: &Verbs, token: &str) -> Result<Listed, Status> {
+    let served = verbs.served.get("", "v1", "namespaces").unwrap();
     let target = Target { served: &served, namespace: "", name: "" };
     let query = ListQuery { limit: 1, continue_token: token.into(), ..ListQuery::default() };
-    registry.list(target, &Selection::default(), &query).await
+    verbs.list(target, &Selection::default(), &query).await
 }
 
 /// The token in a refusal.
@@ -26,30 +26,30 @@ fn goes_on_with(refused: &Status) -> String {
 #[tokio::test]
 async fn a_token_of_a_quiet_resource_expires_within_ten_minutes() {
     let clock = ManualClock::at(0);
-    let registry = crate::beginning::registry(Arc::new(MemoryStore::default()), clock.clock()).await;
+    let verbs = crate::beginning::verbs(Arc::new(MemoryStore::default()), clock.clock()).await;
     for name in ["a", "b", "c"] {
         let object = json!({"metadata": {"name": name}});
-        crate::beginning::create(&registry, ("", "namespaces"), "", object, Writer::server()).await.unwrap();
+        crate::beginning::create(&verbs, ("", "namespaces"), "", object, Writer::server()).await.unwrap();
     }
     // Whenever in a period a list begins, it can be continued for a whole one at least and two at most.
     for begun in [0, 1, COMPACTION_SECONDS - 1, COMPACTION_SECONDS, 7 * COMPACTION_SECONDS + 123] {
         clock.set_wall((begun).try_into().unwrap());
-        let first = list(&registry, "").await.unwrap();
+        let first = list(&verbs, "").await.unwrap();
         assert_eq!(first.items[0].name(), "a");
         clock.set_wall((begun + COMPACTION_SECONDS).try_into().unwrap());
-        let second = list(&registry, &first.continue_token).await.unwrap();
+        let second = list(&verbs, &first.continue_token).await.unwrap();
         assert_eq!((second.items[0].name(), second.revision), ("b", first.revision));
 
         clock.set_wall((begun + 2 * COMPACTION_SECONDS).try_into().unwrap());
         // Going on does not make it last longer.
         for token in [&first.continue_token, &second.continue_token] {
-            let expired = list(&registry, token).await.unwrap_err();
+            let expired = list(&verbs, token).await.unwrap_err();
             assert_eq!((expired.code, expired.reason), (410, Some(Reason::Expired)));
-            let rest = list(&registry, &goes_on_with(&expired)).await.unwrap();
+            let rest = list(&verbs, &goes_on_with(&expired)).await.unwrap();
             assert_eq!(rest.items[0].name(), if token == &first.continue_token { "b" } else { "c" });
         }
-        let inconsistent = goes_on_with(&list(&registry, &first.continue_token).await.unwrap_err());
+        let inconsistent = goes_on_with(&list(&verbs, &first.continue_token).await.unwrap_err());
         clock.set_wall((begun + 100 * COMPACTION_SECONDS).try_into().unwrap());
-        assert_eq!(list(&registry, &inconsistent).await.unwrap().items[0].name(), "b");
+        assert_eq!(list(&verbs, &inconsistent).await.unwrap().items[0].name(), "b");
     }
 }

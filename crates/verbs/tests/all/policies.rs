@@ -8,60 +8,60 @@ use crate::beginning::still;
 use serde_json::{Value, json};
 use sternpost_meta::audit::Annotations;
 use sternpost_store::memory::MemoryStore;
-use sternpost_verbs::{Registry, Writer, admission::Chain};
+use sternpost_verbs::{Verbs, Writer, admission::Chain};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-async fn without(plugins: &[&str]) -> Registry {
+async fn without(plugins: &[&str]) -> Verbs {
     let off: Vec<String> = plugins.iter().map(|name| (*name).to_owned()).collect();
-    let registry = crate::beginning::registry(Arc::new(MemoryStore::default()), still())
+    let verbs = crate::beginning::verbs(Arc::new(MemoryStore::default()), still())
         .await
         .with_admission(Chain::new(&[], &off).unwrap());
-    create(&registry, "", "namespaces", json!({"metadata": {"name": "default"}}), None).await.unwrap();
-    registry
+    create(&verbs, "", "namespaces", json!({"metadata": {"name": "default"}}), None).await.unwrap();
+    verbs
 }
 
 async fn create(
-    registry: &Registry,
+    verbs: &Verbs,
     group: &str,
     plural: &str,
     object: Value,
     audit: Option<&Annotations>,
 ) -> Result<Value, String> {
-    let served = registry.served.get(group, "v1", plural).unwrap();
+    let served = verbs.served.get(group, "v1", plural).unwrap();
     let namespace = if served.is_namespaced() { "default" } else { "" };
     let writer = Writer { audit, ..Writer::server() };
-    let created = crate::beginning::create(registry, (group, plural), namespace, object, writer).await;
+    let created = crate::beginning::create(verbs, (group, plural), namespace, object, writer).await;
     created.map_err(|status| status.message)
 }
 
-async fn policy(registry: &Registry, name: &str, spec: Value, actions: &[&str]) {
+async fn policy(verbs: &Verbs, name: &str, spec: Value, actions: &[&str]) {
     let mut spec = spec;
     spec["matchConstraints"] = json!({"resourceRules": [
         {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]},
     ]});
     let object = json!({"metadata": {"name": name}, "spec": spec});
-    create(registry, GROUP, "validatingadmissionpolicies", object, None).await.unwrap();
+    create(verbs, GROUP, "validatingadmissionpolicies", object, None).await.unwrap();
     for (binding, action) in actions.iter().enumerate() {
         let spec = json!({"policyName": name, "validationActions": [action]});
         let object = json!({"metadata": {"name": format!("{name}-{binding}")}, "spec": spec});
-        create(registry, GROUP, "validatingadmissionpolicybindings", object, None).await.unwrap();
+        create(verbs, GROUP, "validatingadmissionpolicybindings", object, None).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn what_policies_say_is_noted_for_the_audit_log() {
-    let registry = without(&[]).await;
+    let verbs = without(&[]).await;
     let annotations = json!([
         {"key": "who", "valueExpression": "' made by ' + object.metadata.name"},
         {"key": "none", "valueExpression": "null"},
     ]);
     let validations = json!([{"expression": "true"}, {"expression": "false", "message": "never"}]);
     let spec = json!({"validations": validations, "auditAnnotations": annotations});
-    policy(&registry, "p", spec, &["Audit", "Audit"]).await;
+    policy(&verbs, "p", spec, &["Audit", "Audit"]).await;
     let audit = Annotations::default();
     let map = json!({"metadata": {"name": "a"}});
-    create(&registry, "", "configmaps", map, Some(&audit)).await.unwrap();
+    create(&verbs, "", "configmaps", map, Some(&audit)).await.unwrap();
     let failure = |binding: &str| {
         format!(
             "{{\"message\":\"never\",\"policy\":\"p\",\"binding\":\"{binding}\",\"expressionIndex\":1,\"validationActions\":[\"Audit\"]}}"
@@ -80,9 +80,9 @@ async fn what_policies_say_is_noted_for_the_audit_log() {
 #[tokio::test]
 async fn policies_that_are_switched_off_say_nothing() {
     for (off, is_refused) in [(vec![], true), (vec!["ValidatingAdmissionPolicy"], false)] {
-        let registry = without(&off).await;
-        policy(&registry, "p", json!({"validations": [{"expression": "false"}]}), &["Deny"]).await;
-        let refused = create(&registry, "", "configmaps", json!({"metadata": {"name": "a"}}), None).await;
+        let verbs = without(&off).await;
+        policy(&verbs, "p", json!({"validations": [{"expression": "false"}]}), &["Deny"]).await;
+        let refused = create(&verbs, "", "configmaps", json!({"metadata": {"name": "a"}}), None).await;
         assert_eq!(refused.is_err(), is_refused, "{off:?}");
     }
 }
@@ -90,7 +90,7 @@ async fn policies_that_are_switched_off_say_nothing() {
 /// As the controller of kube-controller-manager 1.36.4 wrote it.
 #[tokio::test]
 async fn validations_are_checked_against_the_kinds_that_rules_name() {
-    let registry = without(&[]).await;
+    let verbs = without(&[]).await;
     let rule = |group: &str, resource: &str| json!({"apiGroups": [group], "apiVersions": ["v1"], "resources": [resource], "operations": ["*"]});
     let (deployments, pods) = (rule("apps", "deployments"), rule("", "pods"));
     let place = |kind: &str, at: usize, why: &str, text: &str| {
@@ -162,6 +162,6 @@ async fn validations_are_checked_against_the_kinds_that_rules_name() {
                 json!({"expressionWarnings": [{"fieldRef": "spec.validations[0].expression", "warning": warning}]})
             }
         };
-        assert_eq!(registry.type_check(&policy), expected, "{expression}");
+        assert_eq!(verbs.type_check(&policy), expected, "{expression}");
     }
 }

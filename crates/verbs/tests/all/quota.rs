@@ -16,7 +16,7 @@ use sternpost_store::{
     BoxFuture, CommitError, Committed, Follower, GetAnswer, KeyRange, Page, ReadError, Revision, Stopped,
     Store, Transaction, Watch, Write, memory::MemoryStore,
 };
-use sternpost_verbs::{Part, Registry, Target, Writer};
+use sternpost_verbs::{Part, Target, Verbs, Writer};
 
 /// A store where somebody else writes a quota just before it is charged, so many times.
 #[derive(Debug, Default)]
@@ -84,28 +84,28 @@ impl Store for Contended {
     }
 }
 
-async fn create(registry: &Registry, plural: &str, namespace: &str, object: Value) -> Result<Value, Status> {
-    crate::beginning::create(registry, ("", plural), namespace, object, Writer::server()).await
+async fn create(verbs: &Verbs, plural: &str, namespace: &str, object: Value) -> Result<Value, Status> {
+    crate::beginning::create(verbs, ("", plural), namespace, object, Writer::server()).await
 }
 
 /// What becomes of a map in a namespace with room for it, if the quota is written so often by others.
 async fn create_contended(times: usize) -> (Result<Value, Status>, Value) {
     let store = Arc::new(Contended::default());
-    let registry = crate::beginning::registry(store.clone(), still()).await;
-    create(&registry, "namespaces", "", json!({"metadata": {"name": "n"}})).await.unwrap();
+    let verbs = crate::beginning::verbs(store.clone(), still()).await;
+    create(&verbs, "namespaces", "", json!({"metadata": {"name": "n"}})).await.unwrap();
     let hard = json!({"configmaps": "5"});
     let mut quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
-    create(&registry, "resourcequotas", "n", quota.clone()).await.unwrap();
+    create(&verbs, "resourcequotas", "n", quota.clone()).await.unwrap();
     quota["status"] = json!({"hard": hard, "used": {"configmaps": "0"}});
-    let served = registry.served.get("", "v1", "resourcequotas").unwrap();
+    let served = verbs.served.get("", "v1", "resourcequotas").unwrap();
     let target = Target { served: &served, namespace: "n", name: "q" };
     let writer = Writer { subresource: "status", ..Writer::server() };
-    registry.update(target, quota, Part::Status, writer).await.unwrap();
+    verbs.update(target, quota, Part::Status, writer).await.unwrap();
 
     store.times.store(times, Ordering::SeqCst);
-    let made = create(&registry, "configmaps", "n", json!({"metadata": {"name": "m"}})).await;
-    assert!(!registry.has_unstored_charges("n"));
-    (made, registry.get(target).unwrap().value()["status"]["used"].clone())
+    let made = create(&verbs, "configmaps", "n", json!({"metadata": {"name": "m"}})).await;
+    assert!(!verbs.has_unstored_charges("n"));
+    (made, verbs.get(target).unwrap().value()["status"]["used"].clone())
 }
 
 #[tokio::test]

@@ -10,14 +10,14 @@ use std::{path::Path, sync::Arc};
 use serde_json::{Value, json};
 use sternpost_clock::manual::ManualClock;
 use sternpost_store::{Store, memory::MemoryStore};
-use sternpost_verbs::{DeleteOptions, Part, Registry, Target, Writer, served::Served, startup};
+use sternpost_verbs::{DeleteOptions, Part, Target, Verbs, Writer, served::Served, startup};
 
 const PORT: u16 = 6443;
 /// 2026-11-15, the day of the recording.
 const NOW: u64 = 1_794_700_800;
 
-async fn registry(store: &Arc<dyn Store>) -> Registry {
-    crate::beginning::registry(store.clone(), ManualClock::at(NOW).into()).await
+async fn verbs(store: &Arc<dyn Store>) -> Verbs {
+    crate::beginning::verbs(store.clone(), ManualClock::at(NOW).into()).await
 }
 
 fn empty_store() -> Arc<dyn Store> {
@@ -25,12 +25,12 @@ fn empty_store() -> Arc<dyn Store> {
 }
 
 /// Kept for the rest of the test, whoever else lets go of it.
-fn served(registry: &Registry, group: &str, plural: &str) -> &'static Served {
-    Box::leak(Box::new(registry.served.get(group, "v1", plural).unwrap()))
+fn served(verbs: &Verbs, group: &str, plural: &str) -> &'static Served {
+    Box::leak(Box::new(verbs.served.get(group, "v1", plural).unwrap()))
 }
 
-fn all(registry: &Registry, served: &Served) -> Vec<Value> {
-    let snapshot = registry.cache.resource(&served.id).snapshot();
+fn all(verbs: &Verbs, served: &Served) -> Vec<Value> {
+    let snapshot = verbs.cache.resource(&served.id).snapshot();
     let full = |mut object: Value| {
         object["kind"] = served.kind().into();
         object["apiVersion"] = served.resource.gv.to_string().into();
@@ -39,14 +39,8 @@ fn all(registry: &Registry, served: &Served) -> Vec<Value> {
     snapshot.iter(None, None).map(|object| full(object.value())).collect()
 }
 
-fn target<'a>(
-    registry: &'a Registry,
-    group: &str,
-    plural: &str,
-    namespace: &'a str,
-    name: &'a str,
-) -> Target<'a> {
-    Target { served: served(registry, group, plural), namespace, name }
+fn target<'a>(verbs: &'a Verbs, group: &str, plural: &str, namespace: &'a str, name: &'a str) -> Target<'a> {
+    Target { served: served(verbs, group, plural), namespace, name }
 }
 
 fn masked(mut object: Value) -> Value {
@@ -64,16 +58,16 @@ fn masked(mut object: Value) -> Value {
     object
 }
 
-async fn change(registry: &Registry, target: Target<'_>, change: impl FnOnce(&mut Value)) {
-    let mut object = registry.get(target).unwrap().value();
+async fn change(verbs: &Verbs, target: Target<'_>, change: impl FnOnce(&mut Value)) {
+    let mut object = verbs.get(target).unwrap().value();
     change(&mut object);
-    registry.update(target, object, Part::Main, Writer::server()).await.unwrap();
+    verbs.update(target, object, Part::Main, Writer::server()).await.unwrap();
 }
 
 #[tokio::test]
 async fn every_start_up_object_equals_the_recorded_one() {
-    let registry = registry(&empty_store()).await;
-    let written = startup::ensure(&registry, PORT).await.unwrap();
+    let verbs = verbs(&empty_store()).await;
+    let written = startup::ensure(&verbs, PORT).await.unwrap();
     let mut compared = 0;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/startup");
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -81,8 +75,7 @@ async fn every_start_up_object_equals_the_recorded_one() {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let (plural, group) = name.split_once('.').unwrap_or((&name, ""));
         let recorded: Vec<Value> = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        let found: Vec<Value> =
-            all(&registry, served(&registry, group, plural)).into_iter().map(masked).collect();
+        let found: Vec<Value> = all(&verbs, served(&verbs, group, plural)).into_iter().map(masked).collect();
         compared += found.len();
         for (found, recorded) in found.iter().zip(&recorded) {
             assert_eq!(found, recorded, "{name}");
@@ -94,10 +87,10 @@ async fn every_start_up_object_equals_the_recorded_one() {
 
 #[tokio::test]
 async fn every_served_group_version_has_an_api_service() {
-    let registry = registry(&empty_store()).await;
-    startup::ensure(&registry, PORT).await.unwrap();
-    let services = served(&registry, "apiregistration.k8s.io", "apiservices");
-    let mut found: Vec<String> = all(&registry, services)
+    let verbs = verbs(&empty_store()).await;
+    startup::ensure(&verbs, PORT).await.unwrap();
+    let services = served(&verbs, "apiregistration.k8s.io", "apiservices");
+    let mut found: Vec<String> = all(&verbs, services)
         .iter()
         .map(|service| service["metadata"]["name"].as_str().unwrap().to_owned())
         .collect();
@@ -117,9 +110,9 @@ async fn every_served_group_version_has_an_api_service() {
 #[tokio::test]
 async fn a_second_start_writes_nothing() {
     let store = empty_store();
-    assert!(startup::ensure(&registry(&store).await, PORT).await.unwrap() > 0);
+    assert!(startup::ensure(&verbs(&store).await, PORT).await.unwrap() > 0);
     let before = store.current_revision().await.unwrap();
-    assert_eq!(startup::ensure(&registry(&store).await, PORT).await.unwrap(), 0);
+    assert_eq!(startup::ensure(&verbs(&store).await, PORT).await.unwrap(), 0);
     assert_eq!(store.current_revision().await.unwrap(), before);
 }
 
@@ -127,36 +120,36 @@ async fn a_second_start_writes_nothing() {
 async fn all_are_made_in_two_revisions() {
     let store = empty_store();
     let before = store.current_revision().await.unwrap();
-    startup::ensure(&registry(&store).await, PORT).await.unwrap();
+    startup::ensure(&verbs(&store).await, PORT).await.unwrap();
     assert_eq!(store.current_revision().await.unwrap().get(), before.get() + 2);
 }
 
 #[tokio::test]
 async fn what_was_deleted_comes_back_at_the_next_start() {
-    let registry = registry(&empty_store()).await;
-    startup::ensure(&registry, PORT).await.unwrap();
-    let service = target(&registry, "", "services", "default", "kubernetes");
-    let uid = registry.get(service).unwrap().value()["metadata"]["uid"].clone();
-    registry.delete(service, &DeleteOptions::default(), Writer::server()).await.unwrap();
+    let verbs = verbs(&empty_store()).await;
+    startup::ensure(&verbs, PORT).await.unwrap();
+    let service = target(&verbs, "", "services", "default", "kubernetes");
+    let uid = verbs.get(service).unwrap().value()["metadata"]["uid"].clone();
+    verbs.delete(service, &DeleteOptions::default(), Writer::server()).await.unwrap();
     // Its address went with it.
-    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 2);
-    assert_ne!(registry.get(service).unwrap().value()["metadata"]["uid"], uid);
+    assert_eq!(startup::ensure(&verbs, PORT).await.unwrap(), 2);
+    assert_ne!(verbs.get(service).unwrap().value()["metadata"]["uid"], uid);
 }
 
 #[tokio::test]
 async fn a_service_that_lost_its_address_has_it_again_at_the_next_start() {
-    let registry = registry(&empty_store()).await;
-    startup::ensure(&registry, PORT).await.unwrap();
-    let services = target(&registry, "", "services", "default", "");
+    let verbs = verbs(&empty_store()).await;
+    startup::ensure(&verbs, PORT).await.unwrap();
+    let services = target(&verbs, "", "services", "default", "");
     let object = json!({
         "metadata": {"name": "a"},
         "spec": {"clusterIP": "10.0.0.7", "ports": [{"port": 80}]},
     });
-    registry.create(services, object, Writer::server()).await.unwrap();
-    let address = target(&registry, "networking.k8s.io", "ipaddresses", "", "10.0.0.7");
-    registry.delete(address, &DeleteOptions::default(), Writer::server()).await.unwrap();
-    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 1);
-    let parent = &registry.get(address).unwrap().value()["spec"]["parentRef"];
+    verbs.create(services, object, Writer::server()).await.unwrap();
+    let address = target(&verbs, "networking.k8s.io", "ipaddresses", "", "10.0.0.7");
+    verbs.delete(address, &DeleteOptions::default(), Writer::server()).await.unwrap();
+    assert_eq!(startup::ensure(&verbs, PORT).await.unwrap(), 1);
+    let parent = &verbs.get(address).unwrap().value()["spec"]["parentRef"];
     assert_eq!(parent, &json!({"resource": "services", "namespace": "default", "name": "a"}));
 }
 
@@ -235,59 +228,59 @@ async fn a_start_restores_what_is_the_servers_and_nothing_else() {
         ),
     ];
     for (group, plural, namespace, name, place, value, stays) in cases {
-        let registry = registry(&empty_store()).await;
-        startup::ensure(&registry, PORT).await.unwrap();
-        let target = target(&registry, group, plural, namespace, name);
-        let before = registry.get(target).unwrap().value().pointer(place).unwrap().clone();
-        change(&registry, target, |object| *object.pointer_mut(place).unwrap() = value.clone()).await;
-        startup::ensure(&registry, PORT).await.unwrap();
+        let verbs = verbs(&empty_store()).await;
+        startup::ensure(&verbs, PORT).await.unwrap();
+        let target = target(&verbs, group, plural, namespace, name);
+        let before = verbs.get(target).unwrap().value().pointer(place).unwrap().clone();
+        change(&verbs, target, |object| *object.pointer_mut(place).unwrap() = value.clone()).await;
+        startup::ensure(&verbs, PORT).await.unwrap();
         let expected = if stays { &value } else { &before };
-        assert_eq!(registry.get(target).unwrap().value().pointer(place), Some(expected), "{name} {place}");
+        assert_eq!(verbs.get(target).unwrap().value().pointer(place), Some(expected), "{name} {place}");
     }
 }
 
 #[tokio::test]
 async fn an_api_service_without_the_servers_mark_stays_changed() {
-    let registry = registry(&empty_store()).await;
-    startup::ensure(&registry, PORT).await.unwrap();
-    let policy = target(&registry, "apiregistration.k8s.io", "apiservices", "", "v1.policy");
-    change(&registry, policy, |service| {
+    let verbs = verbs(&empty_store()).await;
+    startup::ensure(&verbs, PORT).await.unwrap();
+    let policy = target(&verbs, "apiregistration.k8s.io", "apiservices", "", "v1.policy");
+    change(&verbs, policy, |service| {
         service["metadata"]["labels"] = json!({});
         service["spec"]["versionPriority"] = json!(7);
     })
     .await;
-    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 0);
-    assert_eq!(registry.get(policy).unwrap().value()["spec"]["versionPriority"], 7);
+    assert_eq!(startup::ensure(&verbs, PORT).await.unwrap(), 0);
+    assert_eq!(verbs.get(policy).unwrap().value()["spec"]["versionPriority"], 7);
 }
 
 #[tokio::test]
 async fn a_flow_schema_that_the_user_took_over_stays_changed() {
-    let registry = registry(&empty_store()).await;
-    startup::ensure(&registry, PORT).await.unwrap();
-    let target = target(&registry, "flowcontrol.apiserver.k8s.io", "flowschemas", "", "probes");
-    change(&registry, target, |object| {
+    let verbs = verbs(&empty_store()).await;
+    startup::ensure(&verbs, PORT).await.unwrap();
+    let target = target(&verbs, "flowcontrol.apiserver.k8s.io", "flowschemas", "", "probes");
+    change(&verbs, target, |object| {
         object["metadata"]["annotations"]["apf.kubernetes.io/autoupdate-spec"] = json!("false");
         object["spec"]["matchingPrecedence"] = json!(77);
     })
     .await;
-    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 0);
-    assert_eq!(registry.get(target).unwrap().value()["spec"]["matchingPrecedence"], 77);
+    assert_eq!(startup::ensure(&verbs, PORT).await.unwrap(), 0);
+    assert_eq!(verbs.get(target).unwrap().value()["spec"]["matchingPrecedence"], 77);
 }
 
 #[tokio::test]
 async fn the_service_follows_the_port() {
     let store = empty_store();
-    startup::ensure(&registry(&store).await, PORT).await.unwrap();
-    let registry = registry(&store).await;
-    assert_eq!(startup::ensure(&registry, PORT + 1).await.unwrap(), 1);
-    let service = target(&registry, "", "services", "default", "kubernetes");
-    assert_eq!(registry.get(service).unwrap().value()["spec"]["ports"][0]["targetPort"], PORT + 1);
+    startup::ensure(&verbs(&store).await, PORT).await.unwrap();
+    let verbs = verbs(&store).await;
+    assert_eq!(startup::ensure(&verbs, PORT + 1).await.unwrap(), 1);
+    let service = target(&verbs, "", "services", "default", "kubernetes");
+    assert_eq!(verbs.get(service).unwrap().value()["spec"]["ports"][0]["targetPort"], PORT + 1);
 }
 
 #[tokio::test]
 async fn replicas_that_start_together_agree() {
     let store = empty_store();
-    let (one, two) = (registry(&store).await, registry(&store).await);
+    let (one, two) = (verbs(&store).await, verbs(&store).await);
     let (first, second) = tokio::join!(startup::ensure(&one, PORT), startup::ensure(&two, PORT));
     let (first, second) = (first.unwrap(), second.unwrap());
     assert!(first.min(second) == 0 && first.max(second) > 0, "{first} and {second}");
@@ -296,27 +289,27 @@ async fn replicas_that_start_together_agree() {
 #[tokio::test]
 async fn roles_and_bindings_are_brought_back_at_the_next_start() {
     const GROUP: &str = "rbac.authorization.k8s.io";
-    let registry = registry(&empty_store()).await;
-    startup::ensure(&registry, PORT).await.unwrap();
-    let role = target(&registry, GROUP, "clusterroles", "", "system:discovery");
-    let hands_off = target(&registry, GROUP, "clusterroles", "", "system:basic-user");
-    let binding = target(&registry, GROUP, "clusterrolebindings", "", "system:discovery");
-    let other = target(&registry, GROUP, "clusterrolebindings", "", "system:monitoring");
-    let (wanted, bound) = (registry.get(role).unwrap().value(), registry.get(binding).unwrap().value());
-    change(&registry, role, |role| role["rules"] = json!([])).await;
-    change(&registry, hands_off, |role| {
+    let verbs = verbs(&empty_store()).await;
+    startup::ensure(&verbs, PORT).await.unwrap();
+    let role = target(&verbs, GROUP, "clusterroles", "", "system:discovery");
+    let hands_off = target(&verbs, GROUP, "clusterroles", "", "system:basic-user");
+    let binding = target(&verbs, GROUP, "clusterrolebindings", "", "system:discovery");
+    let other = target(&verbs, GROUP, "clusterrolebindings", "", "system:monitoring");
+    let (wanted, bound) = (verbs.get(role).unwrap().value(), verbs.get(binding).unwrap().value());
+    change(&verbs, role, |role| role["rules"] = json!([])).await;
+    change(&verbs, hands_off, |role| {
         role["rules"] = json!([]);
         role["metadata"]["annotations"]["rbac.authorization.kubernetes.io/autoupdate"] = "false".into();
     })
     .await;
-    change(&registry, binding, |binding| binding["subjects"] = json!([])).await;
-    let uid = registry.get(other).unwrap().value()["metadata"]["uid"].clone();
-    registry.delete(other, &DeleteOptions::default(), Writer::server()).await.unwrap();
+    change(&verbs, binding, |binding| binding["subjects"] = json!([])).await;
+    let uid = verbs.get(other).unwrap().value()["metadata"]["uid"].clone();
+    verbs.delete(other, &DeleteOptions::default(), Writer::server()).await.unwrap();
     let mut changed = json!({"metadata": {"name": "system:monitoring"}});
     changed["roleRef"] = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": "cluster-admin"});
-    registry.create(Target { name: "", ..other }, changed, Writer::server()).await.unwrap();
+    verbs.create(Target { name: "", ..other }, changed, Writer::server()).await.unwrap();
 
-    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 3);
+    assert_eq!(startup::ensure(&verbs, PORT).await.unwrap(), 3);
     let urls = |role: &Value| {
         let rules = role["rules"].as_array().unwrap().iter();
         let mut urls: Vec<String> = rules
@@ -326,11 +319,11 @@ async fn roles_and_bindings_are_brought_back_at_the_next_start() {
         urls.sort();
         urls
     };
-    assert_eq!(urls(&registry.get(role).unwrap().value()), urls(&wanted));
-    assert!(registry.get(hands_off).unwrap().value()["rules"].as_array().is_none_or(Vec::is_empty));
-    assert_eq!(registry.get(binding).unwrap().value()["subjects"], bound["subjects"]);
-    let other = registry.get(other).unwrap().value();
+    assert_eq!(urls(&verbs.get(role).unwrap().value()), urls(&wanted));
+    assert!(verbs.get(hands_off).unwrap().value()["rules"].as_array().is_none_or(Vec::is_empty));
+    assert_eq!(verbs.get(binding).unwrap().value()["subjects"], bound["subjects"]);
+    let other = verbs.get(other).unwrap().value();
     assert_eq!(other["roleRef"]["name"], "system:monitoring");
     assert_ne!(other["metadata"]["uid"], uid);
-    assert_eq!(startup::ensure(&registry, PORT).await.unwrap(), 0);
+    assert_eq!(startup::ensure(&verbs, PORT).await.unwrap(), 0);
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sternpost_meta::{audit::Annotations, user::User};
 use sternpost_store::memory::MemoryStore;
 use sternpost_verbs::{
-    Registry, Writer,
+    Verbs, Writer,
     custom::{Called, Callouts},
 };
 
@@ -47,31 +47,30 @@ impl Callouts for Hooks {
     }
 }
 
-async fn registry() -> (Registry, Arc<Hooks>) {
+async fn verbs() -> (Verbs, Arc<Hooks>) {
     let hooks = Arc::new(Hooks::default());
-    let registry = crate::beginning::registry(Arc::new(MemoryStore::default()), still())
-        .await
-        .with_callouts(hooks.clone());
-    write(&registry, "", "namespaces", "", json!({"metadata": {"name": "default"}}), Writer::server())
+    let verbs =
+        crate::beginning::verbs(Arc::new(MemoryStore::default()), still()).await.with_callouts(hooks.clone());
+    write(&verbs, "", "namespaces", "", json!({"metadata": {"name": "default"}}), Writer::server())
         .await
         .unwrap();
-    (registry, hooks)
+    (verbs, hooks)
 }
 
 async fn write(
-    registry: &Registry,
+    verbs: &Verbs,
     group: &str,
     plural: &str,
     namespace: &str,
     object: Value,
     writer: Writer<'_>,
 ) -> Result<Value, String> {
-    let created = crate::beginning::create(registry, (group, plural), namespace, object, writer).await;
+    let created = crate::beginning::create(verbs, (group, plural), namespace, object, writer).await;
     created.map_err(|status| status.message)
 }
 
 /// One configuration with a webhook for each that is named.
-async fn configure(registry: &Registry, plural: &str, names: &[(&str, &str)]) {
+async fn configure(verbs: &Verbs, plural: &str, names: &[(&str, &str)]) {
     let webhook = |(does, failure): &(&str, &str)| {
         json!({
             "name": format!("{does}.example.com"), "clientConfig": {"url": format!("https://{does}")},
@@ -81,7 +80,7 @@ async fn configure(registry: &Registry, plural: &str, names: &[(&str, &str)]) {
     };
     let webhooks: Vec<Value> = names.iter().map(webhook).collect();
     let object = json!({"metadata": {"name": "c"}, "webhooks": webhooks});
-    write(registry, "admissionregistration.k8s.io", plural, "", object, Writer::server()).await.unwrap();
+    write(verbs, "admissionregistration.k8s.io", plural, "", object, Writer::server()).await.unwrap();
 }
 
 fn config_map(name: &str) -> Value {
@@ -90,12 +89,12 @@ fn config_map(name: &str) -> Value {
 
 #[tokio::test]
 async fn an_audit_log_learns_who_was_asked_and_what_they_changed() {
-    let (registry, _) = registry().await;
-    configure(&registry, "mutatingwebhookconfigurations", &[("labels", "Fail"), ("fails", "Ignore")]).await;
-    configure(&registry, "validatingwebhookconfigurations", &[("notes", "Fail"), ("fails", "Ignore")]).await;
+    let (verbs, _) = verbs().await;
+    configure(&verbs, "mutatingwebhookconfigurations", &[("labels", "Fail"), ("fails", "Ignore")]).await;
+    configure(&verbs, "validatingwebhookconfigurations", &[("notes", "Fail"), ("fails", "Ignore")]).await;
     let (notes, user) = (Annotations::default(), User::admin());
     let writer = Writer { user: &user, audit: Some(&notes), ..Writer::server() };
-    let made = write(&registry, "", "configmaps", "default", config_map("a"), writer).await.unwrap();
+    let made = write(&verbs, "", "configmaps", "default", config_map("a"), writer).await.unwrap();
     assert_eq!(made["metadata"]["labels"], json!({"a": "b"}));
     let of = |name: &str, changed: bool| {
         format!("{{\"configuration\":\"c\",\"webhook\":\"{name}.example.com\",\"mutated\":{changed}}}")
@@ -115,14 +114,14 @@ async fn an_audit_log_learns_who_was_asked_and_what_they_changed() {
 
 #[tokio::test]
 async fn the_server_asks_nobody_on_its_own_account() {
-    let (registry, hooks) = registry().await;
-    configure(&registry, "validatingwebhookconfigurations", &[("fails", "Fail")]).await;
-    write(&registry, "", "configmaps", "default", config_map("a"), Writer::server()).await.unwrap();
+    let (verbs, hooks) = verbs().await;
+    configure(&verbs, "validatingwebhookconfigurations", &[("fails", "Fail")]).await;
+    write(&verbs, "", "configmaps", "default", config_map("a"), Writer::server()).await.unwrap();
     assert_eq!(*hooks.called.lock().unwrap(), Vec::<String>::new());
 
     let user = User::admin();
     let writer = Writer { user: &user, ..Writer::server() };
-    let refused = write(&registry, "", "configmaps", "default", config_map("b"), writer).await.unwrap_err();
+    let refused = write(&verbs, "", "configmaps", "default", config_map("b"), writer).await.unwrap_err();
     assert_eq!(
         refused,
         "Internal error occurred: failed calling webhook \"fails.example.com\": failed to call webhook: it is not there"
@@ -132,11 +131,11 @@ async fn the_server_asks_nobody_on_its_own_account() {
 
 #[tokio::test]
 async fn a_configuration_counts_from_the_next_write_on() {
-    let (registry, hooks) = registry().await;
+    let (verbs, hooks) = verbs().await;
     let user = User::admin();
     let writer = Writer { user: &user, ..Writer::server() };
-    write(&registry, "", "configmaps", "default", config_map("a"), writer).await.unwrap();
-    configure(&registry, "validatingwebhookconfigurations", &[("notes", "Fail")]).await;
-    write(&registry, "", "configmaps", "default", config_map("b"), writer).await.unwrap();
+    write(&verbs, "", "configmaps", "default", config_map("a"), writer).await.unwrap();
+    configure(&verbs, "validatingwebhookconfigurations", &[("notes", "Fail")]).await;
+    write(&verbs, "", "configmaps", "default", config_map("b"), writer).await.unwrap();
     assert_eq!(*hooks.called.lock().unwrap(), ["notes"]);
 }

@@ -10,7 +10,7 @@ use sternpost_meta::status::Status;
 use sternpost_store::{Store, memory::MemoryStore};
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{
-    DeleteOptions, Part, Patch, PatchRequest, Propagation, Registry, Target, Validation, Writer,
+    DeleteOptions, Part, Patch, PatchRequest, Propagation, Target, Validation, Verbs, Writer,
     admission::Chain,
     index::Selectable,
     served::{Served, ServedResources},
@@ -23,7 +23,7 @@ pub const BEGUN: u64 = 1_794_700_800;
 const AT_LAST: Duration = Duration::from_secs(60);
 
 pub struct Running {
-    pub registry: Arc<Registry>,
+    pub verbs: Arc<Verbs>,
     #[allow(dead_code, reason = "not every test turns the clock")]
     pub clock: ManualClock,
     /// They run for as long as this does.
@@ -42,12 +42,12 @@ impl Running {
         tokio::spawn(feeder.run());
         let next = store.current_revision().await.unwrap().get() * 1000;
         let clock = ManualClock::at(BEGUN).counting_from(next).passing();
-        let registry = Registry::new(ServedResources::built_in(), cache, store.clone(), clock.clock());
+        let verbs = Verbs::new(ServedResources::built_in(), cache, store.clone(), clock.clock());
         // Pods need no account here, and what is used is only counted.
         let off = ["ServiceAccount", "ResourceQuota"].map(str::to_owned);
-        let registry = Arc::new(registry.with_admission(Chain::new(&[], &off).unwrap()));
+        let verbs = Arc::new(verbs.with_admission(Chain::new(&[], &off).unwrap()));
         let tasks = Tasks::default();
-        definitions::start(registry.clone(), &tasks, Arc::new(|_: &str, _: &str, _| {})).await;
+        definitions::start(verbs.clone(), &tasks, Arc::new(|_: &str, _: &str, _| {})).await;
         let options = Options {
             namespace_delay: Duration::ZERO,
             switches: Switches::new(controllers).unwrap(),
@@ -58,8 +58,8 @@ impl Running {
                 Some(format!("{namespace}/{account}/{account_uid}/{secret}"))
             }),
         };
-        sternpost_controllers::start(&registry, &tasks, options);
-        let running = Self { registry, clock, tasks };
+        sternpost_controllers::start(&verbs, &tasks, options);
+        let running = Self { verbs, clock, tasks };
         // Nothing else of what a server starts with is needed.
         if running.get("namespaces", "", "default").is_none() {
             running.namespace("default").await;
@@ -68,7 +68,7 @@ impl Running {
     }
 
     pub fn served(&self, group: &str, version: &str, plural: &str) -> Arc<Served> {
-        self.registry.served.get(group, version, plural).unwrap()
+        self.verbs.served.get(group, version, plural).unwrap()
     }
 
     /// `kind` is a plural of the core group, or `GROUP/PLURAL`, of version 1.
@@ -80,7 +80,7 @@ impl Running {
     pub async fn try_create(&self, kind: &str, namespace: &str, object: Value) -> Result<Value, Status> {
         let served = self.of(kind);
         let target = Target { served: &served, namespace, name: "" };
-        Ok(self.registry.create(target, object, Writer::server()).await?.object)
+        Ok(self.verbs.create(target, object, Writer::server()).await?.object)
     }
 
     pub async fn create(&self, kind: &str, namespace: &str, object: Value) -> Value {
@@ -89,12 +89,12 @@ impl Running {
 
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
         let served = self.of(kind);
-        self.registry.get(Target { served: &served, namespace, name }).ok().map(|object| object.value())
+        self.verbs.get(Target { served: &served, namespace, name }).ok().map(|object| object.value())
     }
 
     pub fn names(&self, kind: &str, namespace: &str) -> Vec<String> {
         let (group, plural) = kind.split_once('/').unwrap_or(("", kind));
-        let snapshot = self.registry.cache.resource(&ResourceId::new(group, plural)).snapshot();
+        let snapshot = self.verbs.cache.resource(&ResourceId::new(group, plural)).snapshot();
         snapshot.iter(Some(namespace), None).map(|object| object.name().to_owned()).collect()
     }
 
@@ -102,7 +102,7 @@ impl Running {
         let served = self.of(kind);
         let options = DeleteOptions { propagation, ..DeleteOptions::default() };
         let target = Target { served: &served, namespace, name };
-        self.registry.delete(target, &options, Writer::server()).await.unwrap();
+        self.verbs.delete(target, &options, Writer::server()).await.unwrap();
     }
 
     /// At once, as its kubelet would.
@@ -111,7 +111,7 @@ impl Running {
         let served = self.of("pods");
         let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
         let target = Target { served: &served, namespace, name };
-        self.registry.delete(target, &options, Writer::server()).await.unwrap();
+        self.verbs.delete(target, &options, Writer::server()).await.unwrap();
     }
 
     pub async fn patch(&self, kind: &str, namespace: &str, name: &str, patch: Value) -> Value {
@@ -131,7 +131,7 @@ impl Running {
         let patch = Patch::Merge(patch);
         let request = PatchRequest { patch, complaints: Vec::new(), validation: Validation::Ignore };
         let target = Target { served: &served, namespace, name };
-        self.registry.patch(target, &request, part, Writer::server()).await.unwrap().object
+        self.verbs.patch(target, &request, part, Writer::server()).await.unwrap().object
     }
 
     pub async fn namespace(&self, name: &str) {
@@ -155,9 +155,9 @@ impl Running {
     /// two looks. Where time stands still it costs none, and all that there is to do has been done.
     pub async fn quiet(&self) {
         loop {
-            let before = self.registry.cache.revision();
+            let before = self.verbs.cache.revision();
             tokio::time::sleep(Duration::from_millis(300)).await;
-            if self.registry.cache.revision() == before {
+            if self.verbs.cache.revision() == before {
                 return;
             }
         }

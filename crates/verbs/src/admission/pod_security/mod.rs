@@ -28,7 +28,7 @@ use self::{
     policy::{Level, Policy, Standard},
 };
 use super::{Operation, Plugin, Request};
-use crate::registry::invalid;
+use crate::verbs::invalid;
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "PodSecurity", validate, ..Plugin::NONE };
 
@@ -92,7 +92,7 @@ fn check_pod(request: &Request<'_>, pod: &Value) -> Result<(), Status> {
 }
 
 fn configuration<'a>(request: &Request<'a>) -> &'a PodSecurityConfiguration {
-    &request.registry.admission.pod_security
+    &request.verbs.admission.pod_security
 }
 
 /// Whether the namespace or the user is.

@@ -9,7 +9,7 @@ use sternpost_cache::Cache;
 use sternpost_clock::{Clock, manual::ManualClock};
 use sternpost_meta::status::Status;
 use sternpost_store::Store;
-use sternpost_verbs::{Registry, Target, Writer, index::Selectable, served::ServedResources};
+use sternpost_verbs::{Target, Verbs, Writer, index::Selectable, served::ServedResources};
 
 /// No time passes.
 pub fn still() -> Clock {
@@ -17,21 +17,21 @@ pub fn still() -> Clock {
 }
 
 /// A registry of the built-in kinds whose cache follows the store.
-pub async fn registry(store: Arc<dyn Store>, clock: Clock) -> Registry {
+pub async fn verbs(store: Arc<dyn Store>, clock: Clock) -> Verbs {
     let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
     tokio::spawn(feeder.run());
-    Registry::new(ServedResources::built_in(), cache, store, clock)
+    Verbs::new(ServedResources::built_in(), cache, store, clock)
 }
 
 /// Creates an object of a kind in `v1`.
 pub async fn create(
-    registry: &Registry,
+    verbs: &Verbs,
     (group, plural): (&str, &str),
     namespace: &str,
     object: Value,
     writer: Writer<'_>,
 ) -> Result<Value, Status> {
-    let served = registry.served.get(group, "v1", plural).unwrap();
+    let served = verbs.served.get(group, "v1", plural).unwrap();
     let target = Target { served: &served, namespace, name: "" };
-    Ok(registry.create(target, object, writer).await?.object)
+    Ok(verbs.create(target, object, writer).await?.object)
 }

@@ -1,4 +1,4 @@
-//! The registry, and what its verbs share.
+//! The verbs, and what they share.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ const CATCH_UP: Duration = Duration::from_secs(10);
 
 /// Objects and what may be done to them.
 #[derive(Debug)]
-pub struct Registry {
+pub struct Verbs {
     pub served: ServedResources,
     pub cache: Arc<Cache>,
     /// Where the definitions of custom resources are.
@@ -158,7 +158,7 @@ pub struct Written {
     pub created: bool,
 }
 
-impl Registry {
+impl Verbs {
     pub fn new(served: ServedResources, cache: Arc<Cache>, store: Arc<dyn Store>, clock: Clock) -> Self {
         let definitions = cache.resource(&ResourceId::new(definitions::GROUP, definitions::PLURAL));
         let webhooks = Webhooks::of(&cache);
