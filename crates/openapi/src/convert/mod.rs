@@ -353,6 +353,47 @@ impl<'a> Context<'a> {
     }
 }
 
+/// All paths; each is converted by the direction's own `path_item`.
+fn paths<'a, C: AsMut<Context<'a>>>(
+    converter: &mut C,
+    path_item: fn(&mut C, &'a Value, &DocumentPath<'_>) -> Value,
+    paths: &'a Value,
+    place: &DocumentPath<'_>,
+) -> Value {
+    let Some(paths) = paths.as_object() else {
+        converter.as_mut().lose_at(place, "is not an object");
+        return Value::Object(Map::new());
+    };
+    let mut out = Map::new();
+    for (path, item) in paths {
+        let place = place.at(path);
+        let item = if path.starts_with("x-") {
+            converter.as_mut().copy(item)
+        } else {
+            match converter.as_mut().resolve(item, "/paths", &place) {
+                Some((_, item)) => path_item(converter, item, &place),
+                None => continue,
+            }
+        };
+        out.insert(path.clone(), item);
+    }
+    Value::Object(out)
+}
+
+/// Schemas elsewhere that something refers to, and those that these refer to.
+fn hoisted<'a, C: AsMut<Context<'a>>>(
+    converter: &mut C,
+    schema: fn(&mut C, &Value, &DocumentPath<'_>) -> Value,
+    out: &mut Map<String, Value>,
+) {
+    while let Some((pointer, target)) = converter.as_mut().queue.pop_front() {
+        let name = converter.as_mut().hoisted.get(&pointer).cloned().unwrap_or_default();
+        let place = DocumentPath::ROOT;
+        let schema = schema(converter, target, &place.at(pointer.trim_start_matches('/')));
+        out.insert(name, schema);
+    }
+}
+
 /// What OpenAPI 3 allows as the name of a component.
 fn is_component_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))

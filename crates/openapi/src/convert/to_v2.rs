@@ -25,6 +25,12 @@ struct Converter<'a> {
     context: Context<'a>,
 }
 
+impl<'a> AsMut<Context<'a>> for Converter<'a> {
+    fn as_mut(&mut self) -> &mut Context<'a> {
+        &mut self.context
+    }
+}
+
 impl<'a> Converter<'a> {
     fn document(&mut self, fields: &'a Map<String, Value>) -> Map<String, Value> {
         let root = DocumentPath::ROOT;
@@ -39,7 +45,7 @@ impl<'a> Converter<'a> {
                 "components" if value.is_object() => {}
                 "components" => self.context.lose_at(&place, "is not an object"),
                 "paths" => {
-                    out.insert(key.clone(), self.paths(value, &place));
+                    out.insert(key.clone(), super::paths(self, Self::path_item, value, &place));
                 }
                 "servers" => self.servers(value, &mut out, &place),
                 "info" | "security" | "tags" | "externalDocs" => {
@@ -133,33 +139,8 @@ impl<'a> Converter<'a> {
             let name = self.context.names.get(name.as_str()).cloned().unwrap_or_default();
             out.insert(name, schema);
         }
-        while let Some((pointer, target)) = self.context.queue.pop_front() {
-            let name = self.context.hoisted.get(&pointer).cloned().unwrap_or_default();
-            let schema = self.schema(target, &root.at(pointer.trim_start_matches('/')));
-            out.insert(name, schema);
-        }
+        super::hoisted(self, Self::schema, &mut out);
         out
-    }
-
-    fn paths(&mut self, paths: &'a Value, place: &DocumentPath<'_>) -> Value {
-        let Some(paths) = paths.as_object() else {
-            self.context.lose_at(place, "is not an object");
-            return json!({});
-        };
-        let mut out = Map::new();
-        for (path, item) in paths {
-            let place = place.at(path);
-            let item = if path.starts_with("x-") {
-                self.context.copy(item)
-            } else {
-                match self.context.resolve(item, "/paths", &place) {
-                    Some((_, item)) => self.path_item(item, &place),
-                    None => continue,
-                }
-            };
-            out.insert(path.clone(), item);
-        }
-        Value::Object(out)
     }
 
     fn path_item(&mut self, item: &'a Value, place: &DocumentPath<'_>) -> Value {
