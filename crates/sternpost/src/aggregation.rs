@@ -432,6 +432,10 @@ impl Aggregation {
 async fn read(told: Arc<TrustSettings>) -> Option<Map<String, Value>> {
     // A file may be on a disk that does not answer.
     let read = tokio::task::spawn_blocking(move || told.data()).await;
+    if read.as_ref().is_err_and(tokio::task::JoinError::is_cancelled) {
+        // The server ends before it could be read.
+        return None;
+    }
     match read.map_err(anyhow::Error::from).flatten() {
         Ok(data) => Some(data),
         Err(error) => {

@@ -82,6 +82,8 @@ pub fn start(
             });
             match looked.await {
                 Ok(back) => watcher = back,
+                // The server ends.
+                Err(error) if error.is_cancelled() => return,
                 Err(error) => return tracing::error!(%error, "files are no longer watched"),
             }
         }
