@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
-use sternpost_cel::{Activation, Budget, CALL_LIMIT, Declaration, Environment, Place};
+use sternpost_cel::{Activation, Budget, CALL_LIMIT, Declaration, Environment, SchemaPosition};
 
 static DECLARATION: LazyLock<Arc<Declaration>> = LazyLock::new(|| {
     let schema = json!({"type": "object", "properties": {
@@ -19,20 +19,100 @@ static DECLARATION: LazyLock<Arc<Declaration>> = LazyLock::new(|| {
         "t": {"type": "string", "format": "date-time"}, "u": {"type": "string", "format": "duration"}, "y": {"type": "string", "format": "byte"},
     }});
     let schema = sternpost_schema::read::schema(&schema, sternpost_schema::write::Dialect::V3).unwrap();
-    Arc::new(Declaration::from_schema(&schema, Place::Within, "selfType").unwrap())
+    Arc::new(Declaration::from_schema(&schema, SchemaPosition::Within, "selfType").unwrap())
 });
 
 const VALUES: [&str; 40] = [
-    "self.s", "self.i", "self.d", "self.b", "self.l", "self.ls", "self.set", "self.lm", "self.m", "self.x", "self.t", "self.u",
-    "self.y", "1", "-9223372036854775808", "2u", "1.5", "'a'", "'é\\n'", "b'x'", "[]", "[1, 2]", "{'a': 1}", "null", "true",
-    "self.?s", "self.zz", "dyn(self)", "duration('1h')", "timestamp('2020-01-01T00:00:00Z')", "x", "y", "quantity('1Ki')",
-    "ip('::1')", "cidr('10.0.0.0/8')", "url('http://x/y?z')", "semver('1.2.3')", "optional.none()", "9223372036854775807", "'%s %d'",
+    "self.s",
+    "self.i",
+    "self.d",
+    "self.b",
+    "self.l",
+    "self.ls",
+    "self.set",
+    "self.lm",
+    "self.m",
+    "self.x",
+    "self.t",
+    "self.u",
+    "self.y",
+    "1",
+    "-9223372036854775808",
+    "2u",
+    "1.5",
+    "'a'",
+    "'é\\n'",
+    "b'x'",
+    "[]",
+    "[1, 2]",
+    "{'a': 1}",
+    "null",
+    "true",
+    "self.?s",
+    "self.zz",
+    "dyn(self)",
+    "duration('1h')",
+    "timestamp('2020-01-01T00:00:00Z')",
+    "x",
+    "y",
+    "quantity('1Ki')",
+    "ip('::1')",
+    "cidr('10.0.0.0/8')",
+    "url('http://x/y?z')",
+    "semver('1.2.3')",
+    "optional.none()",
+    "9223372036854775807",
+    "'%s %d'",
 ];
 const JOINS: [&str; 48] = [
-    "+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "in", "&&", "||", ".contains", ".startsWith", ".matches", ".split",
-    ".join", ".replace", ".indexOf", ".substring", ".find", ".findAll", ".format", ".charAt", ".slice", ".flatten", ".sort", ".distinct",
-    ".reverse", ".map", ".filter", ".all", ".exists", ".transformMap", ".sum", ".min", ".isSorted", ".orValue", ".optMap", ".size",
-    ".getFullYear", ".add", ".containsIP", ".compareTo", "[", "?",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "==",
+    "!=",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "in",
+    "&&",
+    "||",
+    ".contains",
+    ".startsWith",
+    ".matches",
+    ".split",
+    ".join",
+    ".replace",
+    ".indexOf",
+    ".substring",
+    ".find",
+    ".findAll",
+    ".format",
+    ".charAt",
+    ".slice",
+    ".flatten",
+    ".sort",
+    ".distinct",
+    ".reverse",
+    ".map",
+    ".filter",
+    ".all",
+    ".exists",
+    ".transformMap",
+    ".sum",
+    ".min",
+    ".isSorted",
+    ".orValue",
+    ".optMap",
+    ".size",
+    ".getFullYear",
+    ".add",
+    ".containsIP",
+    ".compareTo",
+    "[",
+    "?",
 ];
 
 /// An expression made of the bytes, and how many were used.
@@ -50,7 +130,9 @@ fn expression(bytes: &[u8], depth: usize, out: &mut String) -> usize {
     let mut used = 1 + expression(rest, depth - 1, out);
     out.push_str(") ");
     out.push_str(join);
-    let operand = |used: usize, out: &mut String| used + expression(bytes.get(used..).unwrap_or_default(), depth - 1, out);
+    let operand = |used: usize, out: &mut String| {
+        used + expression(bytes.get(used..).unwrap_or_default(), depth - 1, out)
+    };
     match join {
         "?" => {
             used = operand(used, out);
@@ -66,7 +148,8 @@ fn expression(bytes: &[u8], depth: usize, out: &mut String) -> usize {
             used = operand(used, out);
             out.push(')');
         }
-        ".flatten" | ".sort" | ".distinct" | ".reverse" | ".sum" | ".min" | ".isSorted" | ".size" | ".getFullYear" => out.push_str("()"),
+        ".flatten" | ".sort" | ".distinct" | ".reverse" | ".sum" | ".min" | ".isSorted" | ".size"
+        | ".getFullYear" => out.push_str("()"),
         ".replace" | ".slice" => {
             out.push('(');
             used = operand(used, out);

@@ -12,7 +12,7 @@ use base64::{
 use libfuzzer_sys::fuzz_target;
 use sternpost_auth::{
     key::{SigningKey, VerifyingKey},
-    service_account::{GetAnswer, Kind, Objects, ServiceAccounts, Settings},
+    service_account::{Kind, ObjectIdentity, Objects, ServiceAccounts, Settings},
 };
 
 const ISSUER: &str = "https://kubernetes.default.svc";
@@ -21,7 +21,7 @@ const ISSUER: &str = "https://kubernetes.default.svc";
 struct Nothing;
 
 impl Objects for Nothing {
-    fn find(&self, _: Kind, _: &str, _: &str) -> Option<GetAnswer> {
+    fn find(&self, _: Kind, _: &str, _: &str) -> Option<ObjectIdentity> {
         None
     }
 }
