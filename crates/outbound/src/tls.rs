@@ -72,7 +72,7 @@ fn verifier(trust: Trust) -> Result<Option<Arc<dyn ServerCertVerifier>>, SetupEr
     let provider = Arc::new(aws_lc_rs::default_provider());
     let unusable = |problem: &dyn std::fmt::Display| SetupError::Roots(problem.to_string());
     let (roots, certificates) = match trust {
-        Trust::Anybody => return Ok(Some(Arc::new(Anybody { provider }))),
+        Trust::Anybody => return Ok(Some(Arc::new(Verifier { provider, known: None }))),
         Trust::Machine => (machine(), Vec::new()),
         Trust::Bundle(certificates) => {
             let mut roots = RootCertStore::empty();
@@ -85,10 +85,10 @@ fn verifier(trust: Trust) -> Result<Option<Arc<dyn ServerCertVerifier>>, SetupEr
     if roots.is_empty() {
         return Ok(None);
     }
-    let chains = WebPkiServerVerifier::builder_with_provider(roots, provider)
+    let chains = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
         .build()
         .map_err(|problem| unusable(&problem))?;
-    Ok(Some(Arc::new(Verifier { chains, certificates })))
+    Ok(Some(Arc::new(Verifier { provider, known: Some(Known { chains, certificates }) })))
 }
 
 /// A certificate of one's own, and its key, in PEM.
@@ -130,11 +130,19 @@ fn machine() -> Arc<RootCertStore> {
     Arc::clone(roots)
 }
 
+/// Whom is believed. Whoever it is has the key of the certificate.
+#[derive(Debug)]
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    /// None if anybody is.
+    known: Option<Known>,
+}
+
 /// The usual verification, and one thing more: a bundle may be the serving certificate itself, as it
 /// may for Go. `openssl req -x509` makes one that calls itself a CA, and envtest hands out one
 /// whose authority nobody knows.
 #[derive(Debug)]
-struct Verifier {
+struct Known {
     chains: Arc<WebPkiServerVerifier>,
     certificates: Vec<CertificateDer<'static>>,
 }
@@ -148,13 +156,15 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified =
-            self.chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        let Some(Known { chains, certificates }) = &self.known else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        let verified = chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
             // Validity and purpose were looked at before: tests hold that. Go looks at the name next.
             Err(Error::InvalidCertificate(problem)) if is_about_the_authority(&problem) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-                if self.certificates.iter().any(|known| known == end_entity) {
+                if certificates.iter().any(|known| known == end_entity) {
                     Ok(ServerCertVerified::assertion())
                 } else {
                     Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
@@ -162,47 +172,6 @@ impl ServerCertVerifier for Verifier {
             }
             verified => verified,
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chains.supported_verify_schemes()
-    }
-}
-
-/// Takes any certificate whose key the server has.
-#[derive(Debug)]
-struct Anybody {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
