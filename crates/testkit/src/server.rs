@@ -121,17 +121,8 @@ impl Server {
 
     /// A request that is never answered fails the test.
     pub async fn send(&self, method: &str, path: &str, media: &str, body: impl Into<Bytes>) -> Answer {
-        let asked = async {
-            let (code, headers, body) = self.open(method, path, media, body.into()).await;
-            let body = body.collect().await.unwrap().to_bytes();
-            let body = serde_json::from_slice(&body)
-                .unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into());
-            Answer { code, headers, body }
-        };
-        match tokio::time::timeout(AT_LAST, asked).await {
-            Ok(answer) => answer,
-            Err(_) => panic!("{method} {path} is not answered"),
-        }
+        let opened = self.open(method, path, media, body.into());
+        answered(opened, || format!("{method} {path}")).await
     }
 
     /// As [`Server::send`], by somebody else and with another program.
@@ -152,17 +143,7 @@ impl Server {
             .header("content-type", media)
             .body(Full::new(body.into()))
             .unwrap();
-        let asked = async {
-            let (code, headers, body) = self.ask(request).await;
-            let body = body.collect().await.unwrap().to_bytes();
-            let body = serde_json::from_slice(&body)
-                .unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into());
-            Answer { code, headers, body }
-        };
-        match tokio::time::timeout(AT_LAST, asked).await {
-            Ok(answer) => answer,
-            Err(_) => panic!("{method} {path} is not answered"),
-        }
+        answered(self.ask(request), || format!("{method} {path}")).await
     }
 
     async fn open(&self, method: &str, path: &str, media: &str, body: Bytes) -> (u16, HeaderMap, Incoming) {
@@ -365,5 +346,23 @@ impl Watch {
                 self.read.extend_from_slice(&data);
             }
         }
+    }
+}
+
+/// The whole of an answer. One that never comes fails the test.
+async fn answered(
+    asked: impl Future<Output = (u16, HeaderMap, Incoming)>,
+    what: impl Fn() -> String,
+) -> Answer {
+    let whole = async {
+        let (code, headers, body) = asked.await;
+        let body = body.collect().await.unwrap().to_bytes();
+        let body = serde_json::from_slice(&body)
+            .unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into());
+        Answer { code, headers, body }
+    };
+    match tokio::time::timeout(AT_LAST, whole).await {
+        Ok(answer) => answer,
+        Err(_) => panic!("{} is not answered", what()),
     }
 }
