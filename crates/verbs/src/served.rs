@@ -9,6 +9,7 @@ use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
     gvk::{GroupVersion, GroupVersionKind},
     resource::{Resource, Scope},
+    status::ResourceName,
 };
 use sternpost_registry::{kinds::strategy, strategy::Strategy};
 
@@ -47,6 +48,11 @@ impl Served {
 
     pub fn group(&self) -> &str {
         &self.resource.gv.group
+    }
+
+    /// What messages call it.
+    pub fn resource_name(&self) -> ResourceName<'_> {
+        ResourceName { group: self.group(), resource: &self.resource.plural }
     }
 
     pub fn is_namespaced(&self) -> bool {

@@ -66,7 +66,7 @@ pub struct Target<'a> {
 
 impl<'a> Target<'a> {
     pub fn resource_name(&self) -> ResourceName<'a> {
-        ResourceName { group: &self.served.resource.gv.group, resource: &self.served.resource.plural }
+        self.served.resource_name()
     }
 
     /// Of a name that no object can have, that is what is wrong.

@@ -4,10 +4,7 @@
 use std::sync::Arc;
 
 use http::Method;
-use sternpost_meta::{
-    resource::Verb,
-    status::{ResourceName, Status},
-};
+use sternpost_meta::{resource::Verb, status::Status};
 use sternpost_registry::strategy::Action;
 use sternpost_verbs::{Verbs, served::Served};
 
@@ -88,7 +85,7 @@ fn subresource_handler(
     served: &Served,
     path: &ResourcePath<'_>,
 ) -> Result<Handler, Status> {
-    let resource = ResourceName { group: served.group(), resource: &served.resource.plural };
+    let resource = served.resource_name();
     let mut subresources = served.resource.subresources.iter().enumerate().filter(|_| !path.is_deeper);
     let found = subresources.find(|(_, found)| &*found.name == path.subresource);
     let (index, subresource) = found.ok_or_else(|| match served.custom() {
@@ -149,10 +146,7 @@ fn custom_verb(request: &Request, served: &Served, path: &ResourcePath<'_>) -> R
         (&Method::POST, _) => Ok(Verb::Create),
         (&Method::PUT, _) => Ok(Verb::Update),
         (&Method::PATCH, _) => Ok(Verb::Patch),
-        _ => verb_of(request, path).ok_or_else(|| {
-            let resource = ResourceName { group: served.group(), resource: &served.resource.plural };
-            Status::verb_not_supported(resource, "")
-        }),
+        _ => verb_of(request, path).ok_or_else(|| Status::verb_not_supported(served.resource_name(), "")),
     }
 }
 
