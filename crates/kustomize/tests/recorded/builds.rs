@@ -302,19 +302,24 @@ fn parse(topic: &str, text: &str, cases: &mut Vec<Case>) {
                 Into::Stdout(form) => (&mut case.stdout, form.clone()),
                 Into::Stderr(form) => (&mut case.stderr, form.clone()),
             };
-            match form.as_str() {
-                "json" => text.push_str(&serde_json::from_str::<String>(content).unwrap()),
-                "no newline" => {
-                    if !text.is_empty() {
-                        text.push('\n');
-                    }
-                    text.push_str(content);
-                }
-                _ => {
-                    text.push_str(content);
-                    text.push('\n');
-                }
+            add_line(text, &form, content);
+        }
+    }
+}
+
+/// Adds a line of content, written in one of the forms that a case has.
+pub fn add_line(text: &mut String, form: &str, content: &str) {
+    match form {
+        "json" => text.push_str(&serde_json::from_str::<String>(content).unwrap()),
+        "no newline" => {
+            if !text.is_empty() {
+                text.push('\n');
             }
+            text.push_str(content);
+        }
+        _ => {
+            text.push_str(content);
+            text.push('\n');
         }
     }
 }

@@ -129,19 +129,7 @@ fn parse(topic: &str, text: &str, cases: &mut Vec<Case>) {
                 Into::Answer(name) => case.answers.get_mut(name).unwrap(),
             };
             let content = line.strip_prefix('\\').unwrap_or(line);
-            match form.as_str() {
-                "json" => text.push_str(&serde_json::from_str::<String>(content).unwrap()),
-                "no newline" => {
-                    if !text.is_empty() {
-                        text.push('\n');
-                    }
-                    text.push_str(content);
-                }
-                _ => {
-                    text.push_str(content);
-                    text.push('\n');
-                }
-            }
+            crate::builds::add_line(text, &form, content);
         }
     }
 }
