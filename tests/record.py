@@ -4,7 +4,8 @@
     tests/record.py                                        the suites
     tests/record.py SUITE --peer DIR [--check] [NAME...]   the same as cargo xtask record
 
-DIR holds the programs: kube-apiserver and etcd, kustomize. Every recording has a fresh etcd and
+DIR holds the programs: kube-apiserver and etcd, kustomize. Suites of MODULES have none: Go builds their
+recorder from the modules that kube-apiserver is made of. Every recording has a fresh etcd and
 kube-apiserver, which end with it. --check records nothing and fails if an answer is another one.
 NAMEs are beginnings of scenarios (corpus) or words that the suite's own recorder takes.
 Needs Linux, Python 3.9 and openssl.
@@ -25,6 +26,7 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "crates/sternpost/tests/corpus"
 CRD = ROOT / "crates/crd/tests/recorded"
+CEL = ROOT / "crates/cel/tests/recorder"
 PATCH = ROOT / "crates/patch/tests/recorded"
 WEBHOOKS = ROOT / "crates/sternpost/tests/webhooks"
 METRICS = ROOT / "crates/sternpost/tests/metrics"
@@ -136,6 +138,11 @@ def corpus(options):
     return failed
 
 
+def cel(options):
+    command = [sys.executable, CEL / "record.py", *(["--check"] if options.check else []), *options.names]
+    return subprocess.run(command).returncode
+
+
 def crd(options):
     refuse_check(options)
     failed = 0
@@ -201,12 +208,15 @@ def refuse_check(options):
 
 SUITES = {
     "corpus": (corpus, "crates/sternpost/tests/corpus: requests and answers, a server a scenario"),
+    "cel": (cel, "crates/cel/tests/recorded: expressions"),
     "crd": (crd, "crates/crd/tests/recorded: definitions, objects, names, rules"),
     "patch": (patch, "crates/patch/tests/recorded/server.jsonl: strategic merge patches"),
     "metrics": (metrics, "crates/sternpost/tests/metrics: which series of /metrics a request adds to"),
     "webhooks": (webhooks, "crates/sternpost/tests/webhooks: what webhooks are told, and what is made of it"),
     "kustomize": (kustomize, "crates/kustomize/tests/cases: builds and commands"),
 }
+# Suites that need no program of --peer.
+MODULES = ("cel",)
 
 
 def main():
@@ -216,10 +226,12 @@ def main():
         return
     parser = argparse.ArgumentParser()
     parser.add_argument("suite", choices=SUITES)
-    parser.add_argument("--peer", required=True, type=pathlib.Path, metavar="DIR", help="where the real programs are")
+    parser.add_argument("--peer", type=pathlib.Path, metavar="DIR", help="where the real programs are")
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_intermixed_args()
+    if options.peer is None and options.suite not in MODULES:
+        parser.error("--peer is needed: where the real programs are")
     sys.exit(1 if SUITES[options.suite][0](options) else 0)
 
 
