@@ -175,7 +175,10 @@ def object_cases():
     def create(name, plural, body, ver="v1", validation="Warn"):
         if not isinstance(body, str):
             body = merge({"apiVersion": f"{GROUP}/{ver}", "kind": DEFINITIONS[plural]["spec"]["names"]["kind"], "metadata": {"name": "a"}}, body)
-        code, answer, warnings = call("POST", f"{path(plural, ver)}?dryRun=All&fieldValidation={validation}", body)
+        ask = lambda: call("POST", f"{path(plural, ver)}?dryRun=All&fieldValidation={validation}", body)
+        # Both fields are wrong, and upstream tells of the one that it comes upon first.
+        answers = [ask() for _ in range(20 if name == "emb #7" else 1)]
+        code, answer, warnings = min(answers, key=lambda answer: answer[1].get("message", ""))
         body = body if isinstance(body, str) else json.dumps(body, sort_keys=True)
         done.append(outcome({"name": name, "op": "create", "definition": plural, "version": ver, "fieldValidation": validation, "body": body}, code, answer, warnings, kept))
 
@@ -341,8 +344,7 @@ def object_cases():
         code, answer, warnings = call("GET", f"{path('selects')}?fieldSelector={selector}")
         done.append(outcome({"name": f"select {selector}", "op": "select", "definition": "selects", "version": "v1", "selector": selector}, code, answer, warnings, lambda a: [i["metadata"]["name"] for i in a["items"]]))
     write("objects.jsonl", done)
-    with open(os.path.join(HERE, "object_definitions.json"), "w") as out:
-        json.dump(DEFINITIONS, out, sort_keys=True, indent=1)
+    write_document("object_definitions.json", DEFINITIONS, indent=1)
     for crd in DEFINITIONS.values():
         call("DELETE", f"{CRDS}/{crd['metadata']['name']}")
 

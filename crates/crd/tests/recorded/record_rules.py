@@ -100,8 +100,7 @@ def compact(crd):
 
 def definition_cases():
     done = []
-    with open(os.path.join(HERE, "rule_schema.json"), "w") as out:
-        json.dump(spec_schema(), out, sort_keys=True)
+    write_document("rule_schema.json", spec_schema())
 
     def attempt(name, schema, **more):
         crd = copy.deepcopy(schema if "spec" in schema else crd_of(schema, **more))
@@ -363,8 +362,7 @@ def object_cases():
     update("root status lower", "roots", "xr", {"status": {"b": 8}}, "/status")
     update("root status same", "roots", "xr", {"spec": {"a": 6}})
     write("rule_objects.jsonl", done)
-    with open(os.path.join(HERE, "rule_object_definitions.json"), "w") as out:
-        json.dump({"definitions": definitions, "olds": olds}, out, sort_keys=True)
+    write_document("rule_object_definitions.json", {"definitions": definitions, "olds": olds})
     for crd in definitions.values():
         call("DELETE", f"{CRDS}/{crd['metadata']['name']}")
 

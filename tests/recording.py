@@ -1,0 +1,49 @@
+"""What recorders share: cases are compared with the recorded ones, or put in their place."""
+import json
+import pathlib
+
+
+def read_lines(path):
+    return [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()] if pathlib.Path(path).exists() else []
+
+
+def settle(path, cases, check, name, comparable=lambda case: case, write=None):
+    """Says which of the cases differ from those recorded in a file, and writes them unless check is set.
+
+    What is comparable has nothing left of times, ids and orders that are never the same twice. A case
+    that does not differ in it stays as it is recorded. Gives the number of differences.
+    """
+    before = {name(case): case for case in read_lines(path)}
+    now = {name(case): case for case in cases}
+    assert len(now) == len(cases), "two cases of %s have the same name" % path
+    different = 0
+    for key in list(now) + [key for key in before if key not in now]:
+        if key not in now or key not in before:
+            difference = "is no longer asked" if key not in now else "is new"
+        elif comparable(before[key]) != comparable(now[key]):
+            difference = first_difference(comparable(before[key]), comparable(now[key]))
+        else:
+            now[key] = before[key]
+            continue
+        different += 1
+        print("%s: %s: %s" % (pathlib.Path(path).name, key, difference))
+    if not check:
+        write = write or (lambda case: json.dumps(case, sort_keys=True, ensure_ascii=False))
+        with open(path, "w") as out:
+            out.writelines(write(case) + "\n" for case in now.values())
+    print("%s: %d cases, %d differ" % (pathlib.Path(path).name, len(now), different), flush=True)
+    return different
+
+
+def first_difference(before, now, place=""):
+    """Where two values part, and what stands there."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in [*before, *now]:
+            if before.get(key, ...) != now.get(key, ...):
+                return first_difference(before.get(key, ...), now.get(key, ...), "%s.%s" % (place, key))
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        for index, (one, other) in enumerate(zip(before, now)):
+            if one != other:
+                return first_difference(one, other, "%s[%d]" % (place, index))
+    show = lambda value: "nothing" if value is ... else json.dumps(value, ensure_ascii=False)
+    return "%s\n  recorded %s\n  now      %s" % (place or "it", show(before), show(now))
