@@ -29,6 +29,7 @@ CRD = ROOT / "crates/crd/tests/recorded"
 CEL = ROOT / "crates/cel/tests/recorder"
 PATCH = ROOT / "crates/patch/tests/recorded"
 WEBHOOKS = ROOT / "crates/sternpost/tests/webhooks"
+REGISTRY = ROOT / "crates/registry/tests"
 METRICS = ROOT / "crates/sternpost/tests/metrics"
 # A hang-guard.
 READY_SECONDS = 120
@@ -44,11 +45,12 @@ class Peer:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sternpost-peer-"))
         self.processes = []
         store, peers, port = free_port(), free_port(), free_port()
+        self.store = "http://127.0.0.1:%d" % store
         self.url = "https://127.0.0.1:%d" % port
         self.start(
             programs / "etcd", "--data-dir", self.folder / "etcd", "--unsafe-no-fsync",
-            "--listen-client-urls", "http://127.0.0.1:%d" % store,
-            "--advertise-client-urls", "http://127.0.0.1:%d" % store,
+            "--listen-client-urls", self.store,
+            "--advertise-client-urls", self.store,
             "--listen-peer-urls", "http://127.0.0.1:%d" % peers,
             "--initial-advertise-peer-urls", "http://127.0.0.1:%d" % peers,
             "--initial-cluster", "default=http://127.0.0.1:%d" % peers,
@@ -59,7 +61,7 @@ class Peer:
         users = users or (CORPUS / "users.csv").read_text()
         tokens.write_text('%s,admin,admin-uid,"system:masters"\n%s' % (TOKEN, users))
         self.start(
-            programs / "kube-apiserver", "--etcd-servers=http://127.0.0.1:%d" % store,
+            programs / "kube-apiserver", "--etcd-servers=" + self.store,
             "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=%d" % port,
             "--cert-dir=%s" % (self.folder / "certs"), "--service-cluster-ip-range=10.0.0.0/24",
             "--service-account-issuer=https://kubernetes.default.svc",
@@ -177,6 +179,13 @@ def metrics(options):
         return subprocess.run([*command, METRICS / "requests.jsonl"]).returncode
 
 
+def registry(options):
+    with Peer(options.peer, without_accounts()) as peer:
+        command = [sys.executable, REGISTRY / "record.py", "--server", peer.url, "--token", TOKEN, "--store", peer.store]
+        command += ["--check"] if options.check else []
+        return subprocess.run([*command, *options.names]).returncode
+
+
 def certificate_request():
     """The one that was recorded, so that recording again does not change it."""
     for line in (PATCH / "server.jsonl").read_text().splitlines():
@@ -212,6 +221,7 @@ SUITES = {
     "crd": (crd, "crates/crd/tests/recorded: definitions, objects, names, rules"),
     "patch": (patch, "crates/patch/tests/recorded/server.jsonl: strategic merge patches"),
     "metrics": (metrics, "crates/sternpost/tests/metrics: which series of /metrics a request adds to"),
+    "registry": (registry, "crates/registry/tests: rules of kinds, tables, selectors"),
     "webhooks": (webhooks, "crates/sternpost/tests/webhooks: what webhooks are told, and what is made of it"),
     "kustomize": (kustomize, "crates/kustomize/tests/cases: builds and commands"),
 }

@@ -14,6 +14,9 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parents[3] / "tests"))
+import recording  # noqa: E402
+
 RECORDED = HERE.parent / "recorded"
 # Upstream takes the keys of a map in any order, and costs and lists follow it: what is recorded is one of
 # its answers, and stays if it comes again in as many tries.
@@ -48,11 +51,11 @@ def main():
         subprocess.run(["go", "-C", HERE, "build", "-mod=readonly", "-buildvcs=false", "-o", recorder, "."], check=True)
         for name in options.names or sorted(path.stem for path in RECORDED.glob("*.jsonl")):
             path = RECORDED / (name + ".jsonl")
-            cases = [json.loads(line) for line in path.read_text().splitlines()]
+            cases = recording.read_lines(path)
             found = changed(recorder, cases)
-            print("%s: %d expressions, %d answered differently" % (name, len(cases), len(found)))
+            print("%s: %d cases, %d differ" % (name, len(cases), len(found)))
             for at, answer in found.items():
-                print("  recorded %s\n  answered %s" % (json.dumps(cases[at]), json.dumps(answer)))
+                print("%s: %s" % (cases[at]["expr"], recording.first_difference(cases[at], answer)))
                 cases[at] = answer
             if not options.check:
                 lines = (json.dumps(case, ensure_ascii=False, sort_keys=True) + "\n" for case in cases)
