@@ -210,6 +210,16 @@ def webhooks(options):
         return subprocess.run(command).returncode
 
 
+def library(name):
+    """What Go's libraries answer; the modules are downloaded."""
+
+    def record(options):
+        command = [sys.executable, ROOT / "tests/libraries/record.py", *(["--check"] if options.check else [])]
+        return subprocess.run([*command, *(options.names or [name])]).returncode
+
+    return record
+
+
 def refuse_check(options):
     if options.check:
         raise SystemExit("this suite's recorder cannot compare: record, and look at `git diff`")
@@ -224,6 +234,9 @@ SUITES = {
     "registry": (registry, "crates/registry/tests: rules of kinds, tables, selectors"),
     "webhooks": (webhooks, "crates/sternpost/tests/webhooks: what webhooks are told, and what is made of it"),
     "kustomize": (kustomize, "crates/kustomize/tests/cases: builds and commands"),
+    "yaml": (library("yaml"), "crates/yaml/tests/data: what is read and written; needs Go, no peer"),
+    "meta": (library("meta"), "crates/meta/tests: quantities and selectors; needs Go, no peer"),
+    "golang": (library("golang"), "crates/golang/tests/times.jsonl; needs Go, no peer"),
 }
 # Suites that need no program of --peer.
 MODULES = ("cel",)
@@ -240,6 +253,8 @@ def main():
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_intermixed_args()
+    if not options.peer and "no peer" not in SUITES[options.suite][1]:
+        parser.error("%s needs --peer DIR" % options.suite)
     if options.peer is None and options.suite not in MODULES:
         parser.error("--peer is needed: where the real programs are")
     sys.exit(1 if SUITES[options.suite][0](options) else 0)

@@ -4,33 +4,41 @@ import pathlib
 
 
 def read_lines(path):
-    return [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()] if pathlib.Path(path).exists() else []
+    return [json.loads(line) for line in texts(path)]
 
 
-def settle(path, cases, check, name, comparable=lambda case: case, write=None):
+def texts(path):
+    path = pathlib.Path(path)
+    # Only these end a line; texts may have what Unicode takes for one.
+    return path.read_text().removesuffix("\n").split("\n") if path.exists() else []
+
+
+def settle(path, cases, check, comparable=lambda case: case, write=None):
     """Says which of the cases differ from those recorded in a file, and writes them unless check is set.
 
     What is comparable has nothing left of times, ids and orders that are never the same twice. A case
-    that does not differ in it stays as it is recorded. Gives the number of differences.
+    that does not differ in it stays as it is recorded, to the byte. Cases without a name have the number
+    of their line. Gives the number of differences.
     """
-    before = {name(case): case for case in read_lines(path)}
-    now = {name(case): case for case in cases}
+    named = lambda cases: {case.get("name", "line %d" % number): case for number, case in enumerate(cases, 1)}
+    write = write or (lambda case: json.dumps(case, sort_keys=True, ensure_ascii=False))
+    before, now = named(read_lines(path)), named(cases)
     assert len(now) == len(cases), "two cases of %s have the same name" % path
+    recorded = dict(zip(before, texts(path)))
     different = 0
-    for key in list(now) + [key for key in before if key not in now]:
+    for key in [*now, *(key for key in before if key not in now)]:
         if key not in now or key not in before:
             difference = "is no longer asked" if key not in now else "is new"
         elif comparable(before[key]) != comparable(now[key]):
             difference = first_difference(comparable(before[key]), comparable(now[key]))
         else:
-            now[key] = before[key]
             continue
+        recorded.pop(key, None)
         different += 1
         print("%s: %s: %s" % (pathlib.Path(path).name, key, difference))
     if not check:
-        write = write or (lambda case: json.dumps(case, sort_keys=True, ensure_ascii=False))
         with open(path, "w") as out:
-            out.writelines(write(case) + "\n" for case in now.values())
+            out.writelines(recorded.get(key, write(case)) + "\n" for key, case in now.items())
     print("%s: %d cases, %d differ" % (pathlib.Path(path).name, len(now), different), flush=True)
     return different
 
