@@ -4,10 +4,9 @@
     record.py --server URL --token TOKEN --store URL [--check] [NAME...]
 
 NAMEs are beginnings of files (`kinds/pods`). What a case holds is told at the head of the files in
-recorded; a new case has no answer yet (`warnings` are recorded where a case has some, or an empty list;
-a job has its uid). An object that is there before a request (`old`, `object`,
-`parent`, `items`) is put into etcd as it is, so that no requests need to lead to it, and is taken out
-behind it. Times are moved so that the request comes at the second `now`, and moved back in the answer.
+recorded; a new case has no answer yet (but an empty list of `warnings` if they are to be recorded, and a
+job its uid). An object that is there before a request (`old`, `object`, `parent`, `items`) is put into
+etcd as it is, so that no requests need to lead to it, and is taken out behind it. Times are moved so that the request comes at the second `now`, and moved back in the answer.
 """
 import argparse
 import base64
@@ -247,13 +246,17 @@ def moved(value, seconds):
     return value
 
 
+def lateness(case):
+    """The second `now`, if the case has none yet, and the seconds that have passed since."""
+    now = int(time.time())
+    return {} if "now" in case else {"now": now}, now - case.get("now", now)
+
+
 def cells(server, case):
     """The row of an object at the second `now`."""
-    now = int(time.time())
-    late = now - case.get("now", now)
+    given, late = lateness(case)
     object, stored = moved(case["object"], late), moved(case.get("stored", case["object"]), late)
     row = moved(table_of(server, object, stored)["rows"][0], -late)
-    given = {} if "now" in case else {"now": now}
     return {**given, **{name: row[name] for name in ("cells", "conditions") if name in row}}
 
 
@@ -281,12 +284,12 @@ def bookmarked(server, case):
 
 def listed(server, case):
     """The table of a list of these items, with as many more behind it as remain."""
-    late = int(time.time()) - case["now"]
+    given, late = lateness(case)
     served = server.served(case["group"], case["kind"])
     about = {"apiVersion": served["path"].split("/", 2)[2], "kind": case["kind"]}
     items = [moved({**about, **item}, late) for item in case["items"]]
     query = {"includeObject": case["include"]}
-    remaining = case["table"]["metadata"].get("remainingItemCount", 0)
+    remaining = case.get("table", {}).get("metadata", {}).get("remainingItemCount", 0)
     if remaining:
         query["limit"] = len(items)
     last = copy.deepcopy(items[-1])
@@ -304,7 +307,7 @@ def listed(server, case):
     for row in table["rows"]:
         if row["object"]:
             row["object"]["metadata"].pop("resourceVersion", None)
-    return {"table": table}
+    return {**given, "table": table}
 
 
 # What is asked of the cases of a file, by the beginning of its name; the first that fits.
