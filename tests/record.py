@@ -30,6 +30,7 @@ CEL = ROOT / "crates/cel/tests/recorder"
 PATCH = ROOT / "crates/patch/tests/recorded"
 WEBHOOKS = ROOT / "crates/sternpost/tests/webhooks"
 REGISTRY = ROOT / "crates/registry/tests"
+APPLY = ROOT / "crates/apply/tests/recorded"
 METRICS = ROOT / "crates/sternpost/tests/metrics"
 # A hang-guard.
 READY_SECONDS = 120
@@ -220,6 +221,19 @@ def library(name):
     return record
 
 
+def discovery(options):
+    with Peer(options.peer, without_accounts()) as peer:
+        command = [sys.executable, ROOT / "crates/discovery/tests/record.py", "--server", peer.url, "--token", TOKEN]
+        return subprocess.run([*command, *(["--check"] if options.check else [])]).returncode
+
+
+def apply(options):
+    failed = library("apply")(options)
+    with Peer(options.peer, without_accounts()) as peer:
+        command = [sys.executable, APPLY / "server.py", "--server", peer.url, "--token", TOKEN]
+        return failed + subprocess.run([*command, *(["--check"] if options.check else [])]).returncode
+
+
 def refuse_check(options):
     if options.check:
         raise SystemExit("this suite's recorder cannot compare: record, and look at `git diff`")
@@ -234,6 +248,8 @@ SUITES = {
     "registry": (registry, "crates/registry/tests: rules of kinds, tables, selectors"),
     "webhooks": (webhooks, "crates/sternpost/tests/webhooks: what webhooks are told, and what is made of it"),
     "kustomize": (kustomize, "crates/kustomize/tests/cases: builds and commands"),
+    "discovery": (discovery, "crates/discovery/tests/data: documents"),
+    "apply": (apply, "crates/apply/tests/recorded: field sets, owners; needs Go too"),
     "yaml": (library("yaml"), "crates/yaml/tests/data: what is read and written; needs Go, no peer"),
     "meta": (library("meta"), "crates/meta/tests: quantities and selectors; needs Go, no peer"),
     "golang": (library("golang"), "crates/golang/tests/times.jsonl; needs Go, no peer"),

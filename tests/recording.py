@@ -20,7 +20,8 @@ def settle(path, cases, check, comparable=lambda case: case, write=None):
     that does not differ in it stays as it is recorded, to the byte. Cases without a name have the number
     of their line. Gives the number of differences.
     """
-    named = lambda cases: {case.get("name", "line %d" % number): case for number, case in enumerate(cases, 1)}
+    name = lambda number, case: case.get("name") or case.get("case") or "line %d" % number
+    named = lambda cases: {name(number, case): case for number, case in enumerate(cases, 1)}
     write = write or (lambda case: json.dumps(case, sort_keys=True, ensure_ascii=False))
     before, now = named(read_lines(path)), named(cases)
     assert len(now) == len(cases), "two cases of %s have the same name" % path
