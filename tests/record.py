@@ -14,14 +14,10 @@ import argparse
 import json
 import os
 import pathlib
-import shutil
-import socket
-import ssl
 import subprocess
 import sys
-import tempfile
-import time
-import urllib.request
+
+from peer import TOKEN, Peer
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "crates/sternpost/tests/corpus"
@@ -32,80 +28,8 @@ WEBHOOKS = ROOT / "crates/sternpost/tests/webhooks"
 REGISTRY = ROOT / "crates/registry/tests"
 APPLY = ROOT / "crates/apply/tests/recorded"
 METRICS = ROOT / "crates/sternpost/tests/metrics"
-# A hang-guard.
-READY_SECONDS = 120
-TOKEN = "admin"
 # What tests/corpus.rs starts sternpost with for the same scenario.
 OPTIONAL = "AlwaysAdmit,AlwaysPullImages,DenyServiceExternalIPs,NamespaceExists,OwnerReferencesPermissionEnforcement"
-
-
-class Peer:
-    """A fresh kube-apiserver with a fresh etcd, on free ports of this machine."""
-
-    def __init__(self, programs, flags, users="", authorization="RBAC"):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sternpost-peer-"))
-        self.processes = []
-        store, peers, port = free_port(), free_port(), free_port()
-        self.store = "http://127.0.0.1:%d" % store
-        self.url = "https://127.0.0.1:%d" % port
-        self.start(
-            programs / "etcd", "--data-dir", self.folder / "etcd", "--unsafe-no-fsync",
-            "--listen-client-urls", self.store,
-            "--advertise-client-urls", self.store,
-            "--listen-peer-urls", "http://127.0.0.1:%d" % peers,
-            "--initial-advertise-peer-urls", "http://127.0.0.1:%d" % peers,
-            "--initial-cluster", "default=http://127.0.0.1:%d" % peers,
-        )
-        key = self.folder / "sa.key"
-        subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
-        tokens = self.folder / "users.csv"
-        users = users or (CORPUS / "users.csv").read_text()
-        tokens.write_text('%s,admin,admin-uid,"system:masters"\n%s' % (TOKEN, users))
-        self.start(
-            programs / "kube-apiserver", "--etcd-servers=" + self.store,
-            "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=%d" % port,
-            "--cert-dir=%s" % (self.folder / "certs"), "--service-cluster-ip-range=10.0.0.0/24",
-            "--service-account-issuer=https://kubernetes.default.svc",
-            "--service-account-key-file=%s" % key, "--service-account-signing-key-file=%s" % key,
-            "--token-auth-file=%s" % tokens, "--authorization-mode=%s" % authorization, *flags,
-        )
-
-    def start(self, program, *arguments):
-        with open(self.folder / (program.name + ".log"), "w") as log:
-            self.processes.append(
-                subprocess.Popen([program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-            )
-
-    def wait(self):
-        request = urllib.request.Request(self.url + "/readyz", headers={"Authorization": "Bearer " + TOKEN})
-        end = time.monotonic() + READY_SECONDS
-        while time.monotonic() < end and all(process.poll() is None for process in self.processes):
-            try:
-                if urllib.request.urlopen(request, context=ssl._create_unverified_context(), timeout=5).status == 200:
-                    return
-            except OSError:
-                time.sleep(0.2)
-        raise SystemExit("kube-apiserver is not ready:\n" + (self.folder / "kube-apiserver.log").read_text()[-2000:])
-
-    def __enter__(self):
-        try:
-            self.wait()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        for process in reversed(self.processes):
-            process.kill()
-            process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def without_accounts():
@@ -227,6 +151,11 @@ def discovery(options):
         return subprocess.run([*command, *(["--check"] if options.check else [])]).returncode
 
 
+def auth(options):
+    command = [sys.executable, ROOT / "crates/auth/tests/record.py", "--peer", options.peer, *(["--check"] if options.check else [])]
+    return subprocess.run([*command, *options.names]).returncode
+
+
 def apply(options):
     failed = library("apply")(options)
     with Peer(options.peer, without_accounts()) as peer:
@@ -249,6 +178,7 @@ SUITES = {
     "webhooks": (webhooks, "crates/sternpost/tests/webhooks: what webhooks are told, and what is made of it"),
     "kustomize": (kustomize, "crates/kustomize/tests/cases: builds and commands"),
     "discovery": (discovery, "crates/discovery/tests/data: documents"),
+    "auth": (auth, "crates/auth/tests/recorded: clients, front proxies, settings, keys, tokens; needs Go too"),
     "apply": (apply, "crates/apply/tests/recorded: field sets, owners; needs Go too"),
     "yaml": (library("yaml"), "crates/yaml/tests/data: what is read and written; needs Go, no peer"),
     "meta": (library("meta"), "crates/meta/tests: quantities and selectors; needs Go, no peer"),
@@ -274,4 +204,5 @@ def main():
     sys.exit(1 if SUITES[options.suite][0](options) else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

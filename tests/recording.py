@@ -1,6 +1,26 @@
 """What recorders share: cases are compared with the recorded ones, or put in their place."""
+import contextlib
 import json
 import pathlib
+import subprocess
+import tempfile
+
+LIBRARIES = pathlib.Path(__file__).resolve().parent / "libraries"
+
+
+@contextlib.contextmanager
+def libraries():
+    """The program that asks Go's libraries: a function of a suite and of questions."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder) / "libraries"
+        subprocess.run(["go", "build", "-o", program, "."], cwd=LIBRARIES, check=True)
+
+        def answers(suite, questions):
+            asked = "".join(json.dumps(question) + "\n" for question in questions)
+            told = subprocess.run([program, suite], input=asked, stdout=subprocess.PIPE, check=True, text=True).stdout
+            return [json.loads(line) for line in told.split("\n") if line]
+
+        yield answers
 
 
 def read_lines(path):

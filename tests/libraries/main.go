@@ -21,6 +21,8 @@ var suites = map[string]func(question json.RawMessage) (any, error){
 	"quantity":  quantity,
 	"selectors": selector,
 	"times":     moment,
+
+	"certificates": certificates,
 }
 
 func main() {

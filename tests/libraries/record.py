@@ -7,9 +7,7 @@ NAMEs are those of FILES. Needs Go; the modules that go.mod names are downloaded
 """
 import json
 import pathlib
-import subprocess
 import sys
-import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 CRATES = HERE.parents[1] / "crates"
@@ -20,19 +18,13 @@ import recording
 ROUNDS = 30
 
 
-def answers(program, suite, questions):
-    asked = "".join(json.dumps(question) + "\n" for question in questions)
-    told = subprocess.run([program, suite], input=asked, stdout=subprocess.PIPE, check=True, text=True).stdout
-    return [json.loads(line) for line in told.split("\n") if line]
-
-
-def apply(program, check, name):
+def apply(answers, check, name):
     """Requests with their answers. What is told of several errors, and in which order, is chance."""
     path = CRATES / "apply/tests/recorded" / (name + ".jsonl")
     before = recording.read_lines(path)
     requests = [case["request"] for case in before]
     cases = []
-    for recorded, *told in zip(before, *(answers(program, name, requests) for _ in range(ROUNDS))):
+    for recorded, *told in zip(before, *(answers(name, requests) for _ in range(ROUNDS))):
         again = (answer for answer in told if in_order(answer) == in_order(recorded["answer"]))
         cases.append({"request": recorded["request"], "answer": next(again, told[0])})
     return recording.settle(path, cases, check, in_order, compact)
@@ -52,12 +44,12 @@ def compact(case):
     return json.dumps(case, separators=(",", ":"), ensure_ascii=False)
 
 
-def read(program, check, name):
+def read(answers, check, name):
     """Tables of `TEXT => VALUE`; in the one of differences a third column is ours."""
     path = CRATES / "yaml/tests/data" / (name + ".txt")
     lines = path.read_text().removesuffix("\n").split("\n")
     questions = [json.loads(line.split(" => ")[0]) for line in lines if not line.startswith("#")]
-    told = iter(answers(program, "read", questions))
+    told = iter(answers("read", questions))
     different = 0
     for index, line in enumerate(lines):
         if line.startswith("#"):
@@ -78,20 +70,20 @@ def read(program, check, name):
     return different
 
 
-def written(program, check, name):
+def written(answers, check, name):
     path = CRATES / "yaml/tests/data/written.jsonl"
     values = [case["value"] for case in recording.read_lines(path)]
-    cases = [{"value": value, "yaml": text} for value, text in zip(values, answers(program, name, values))]
+    cases = [{"value": value, "yaml": text} for value, text in zip(values, answers(name, values))]
     return recording.settle(path, cases, check)
 
 
 def merged(path, questions):
     """Lines that have the question and the answer in one object."""
 
-    def record(program, check, name):
+    def record(answers, check, name):
         before = recording.read_lines(path)
         asked = [{key: case[key] for key in questions if key in case} for case in before]
-        cases = [{**question, **answer} for question, answer in zip(asked, answers(program, name, asked))]
+        cases = [{**question, **answer} for question, answer in zip(asked, answers(name, asked))]
         for case, recorded in zip(cases, before):
             if "upstream_milli" in recorded:
                 case["upstream_milli"], case["milli"] = case["milli"], recorded["milli"]
@@ -100,7 +92,7 @@ def merged(path, questions):
     return record
 
 
-def selectors(program, check, name):
+def selectors(answers, check, name):
     """A line of sets is what the selectors after it are tried on."""
     path = CRATES / "meta/tests/selectors.jsonl"
     cases, sets = recording.read_lines(path), []
@@ -110,7 +102,7 @@ def selectors(program, check, name):
         asked.append({"sets": sets, **question_of(case)})
     now = [
         case if "sets" in case else {**question_of(case), **answer}
-        for case, answer in zip(cases, answers(program, name, asked))
+        for case, answer in zip(cases, answers(name, asked))
     ]
     return recording.settle(path, now, check)
 
@@ -129,14 +121,12 @@ FILES = {
 
 def main():
     check, names = "--check" in sys.argv, [name for name in sys.argv[1:] if name != "--check"]
-    with tempfile.TemporaryDirectory() as folder:
-        program = pathlib.Path(folder) / "libraries"
-        subprocess.run(["go", "build", "-o", program, "."], cwd=HERE, check=True)
-        different = 0
+    different = 0
+    with recording.libraries() as answers:
         for suite, files in FILES.items():
             for name, record in files.items():
                 if not names or suite in names or name in names:
-                    different += record(program, check, name)
+                    different += record(answers, check, name)
     sys.exit(1 if check and different else 0)
 
 
