@@ -178,7 +178,7 @@ SUITES = {
     "webhooks": (webhooks, "crates/sternpost/tests/webhooks: what webhooks are told, and what is made of it"),
     "kustomize": (kustomize, "crates/kustomize/tests/cases: builds and commands"),
     "discovery": (discovery, "crates/discovery/tests/data: documents"),
-    "auth": (auth, "crates/auth/tests/recorded: clients, front proxies, settings, keys, tokens; needs Go too"),
+    "auth": (auth, "crates/auth/tests/recorded: clients, front proxies, issuers, keys, tokens; needs Go too"),
     "apply": (apply, "crates/apply/tests/recorded: field sets, owners; needs Go too"),
     "yaml": (library("yaml"), "crates/yaml/tests/data: what is read and written; needs Go, no peer"),
     "meta": (library("meta"), "crates/meta/tests: quantities and selectors; needs Go, no peer"),

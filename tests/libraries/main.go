@@ -23,6 +23,7 @@ var suites = map[string]func(question json.RawMessage) (any, error){
 	"times":     moment,
 
 	"certificates": certificates,
+	"tokens":       tokens,
 }
 
 func main() {

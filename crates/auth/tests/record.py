@@ -10,6 +10,7 @@ import argparse
 import base64
 import concurrent.futures
 import http.client
+import http.server
 import json
 import pathlib
 import re
@@ -17,6 +18,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.parse
 
@@ -29,6 +31,10 @@ REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
 # They wait more than they work.
 AT_ONCE = 16
+# Its address is in the recorded tokens.
+ISSUER = "https://127.0.0.1:18543"
+# A hang-guard.
+FETCHED_SECONDS = 60
 
 
 def ask(url, body, path="/apis/authentication.k8s.io/v1/selfsubjectreviews", headers=(), certificate=None, method="POST"):
@@ -225,7 +231,103 @@ def masked(value):
     return {**json.loads(re.sub(r'"(exp|iat|nbf)": \d+', r'"\1": 0', text)), "lasts": lasts}
 
 
-PARTS = {"clients": clients, "usages": usages, "proxies": proxies, "configurations": configurations, "keys": keys, "tokens": tokens}
+class Issuer:
+    """Serves the documents of issuers."""
+
+    def __init__(self, folder):
+        self.documents = {}
+        self.authority = pathlib.Path(folder, "issuer.pem")
+        key = pathlib.Path(folder, "issuer.key")
+        made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+        made += ["-subj", "/CN=issuer", "-addext", "subjectAltName=IP:127.0.0.1", "-out", self.authority, "-keyout", key]
+        subprocess.run(made, check=True, capture_output=True)
+        documents = self.documents
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                document = documents.get(ISSUER + self.path)
+                self.send_response(200 if document else 404)
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(json.dumps(document).encode() if document else b"")
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", urllib.parse.urlsplit(ISSUER).port), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.authority, key)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def oidc(options, answers):
+    before = json.loads((RECORDED / "oidc.json").read_text())
+    runs, different = [], 0
+    for number, run in enumerate(before["runs"]):
+        with tempfile.TemporaryDirectory() as folder, Issuer(folder) as issuer:
+            now = oidc_run(options, answers, run, issuer, folder)
+        found = compare("oidc.json %d" % number, run["tokens"], now["tokens"], without_moments)
+        different += found
+        runs.append(now if found else run)
+    if different and not options.check:
+        write("oidc.json", {**before, "runs": runs}, 0)
+    return different
+
+
+def oidc_run(options, answers, run, issuer, folder):
+    issuer.documents.update(run["documents"])
+    authority = issuer.authority.read_text()
+    config = json.loads(json.dumps(run["config"]))
+    if config:
+        for each in config["jwt"]:
+            each["issuer"]["certificateAuthority"] = authority
+        path = pathlib.Path(folder, "authentication.json")
+        path.write_text(json.dumps(config))
+        flags = ["--authentication-config=%s" % path]
+    else:
+        flags = ["--oidc-ca-file=%s" % issuer.authority, *("%s=%s" % flag for flag in run["flags"].items())]
+    with Peer(options.peer, flags, authorization="AlwaysAllow") as peer:
+        at = int(time.time())
+        keys = run["documents"][ISSUER + "/keys"]["keys"]
+        shifts = [at - case["at"] for case in run["tokens"]]
+        [made] = answers("tokens", [{"keys": keys, "tokens": [case["token"] for case in run["tokens"]], "shifts": shifts}])
+        issuer.documents[ISSUER + "/keys"] = {"keys": made["keys"]}
+        tokens = [
+            {"at": at, "name": case["name"], "token": token, **believed(peer.url, token, case)}
+            for case, token in zip(run["tokens"], made["tokens"])
+        ]
+    return {**run, "config": config, "documents": dict(issuer.documents), "tokens": tokens}
+
+
+def believed(url, token, recorded):
+    end = time.monotonic() + FETCHED_SECONDS
+    while True:
+        found = who(url, headers=bearer(token))
+        if found["code"] != 401:
+            return found
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        _, answer = ask(url, review, "/apis/authentication.k8s.io/v1/tokenreviews", bearer(TOKEN))
+        found["error"] = answer["status"]["error"]
+        # Documents are fetched when the server has begun to serve.
+        if found["error"] == recorded.get("error") or "not initialized" not in found["error"] or time.monotonic() > end:
+            return found
+        time.sleep(0.5)
+
+
+def without_moments(case):
+    text = re.sub(r"2\d{3}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? \+0000 UTC( m=[-+.\d]+)?", "TIME", case.get("error", ""))
+    return {"name": case["name"], "code": case["code"], "user": case.get("user"), "error": text}
+
+
+PARTS = {"clients": clients, "usages": usages, "proxies": proxies, "configurations": configurations, "keys": keys, "tokens": tokens, "oidc": oidc}
 
 
 def main():
