@@ -3,9 +3,11 @@
 //! `cargo xtask bench NAME` is `benches/NAME.py` on a release that it builds.
 //! `cargo xtask record SUITE` is `tests/record.py`: recorded answers anew, from the real programs.
 //! `cargo xtask campaign NAME`: fuzzing, kills or hostile load for hours, with a report.
+//! `cargo xtask generate`: the lists of kinds and of admission plugins, from their files.
 //! `cargo xtask complexity`: whether anything takes more than linear time in what a client sends.
 
 mod complexity;
+mod generate;
 
 use std::{
     env,
@@ -27,6 +29,7 @@ const USAGE: &str = "usage: cargo xtask ci [--list]
        cargo xtask bench [NAME [OPTIONS OF benches/NAME.py]]
        cargo xtask record [SUITE --peer DIR [--check] [NAME...]]
        cargo xtask campaign fuzz|kills|load [OPTIONS OF tests/campaigns/campaign.py]
+       cargo xtask generate
        cargo xtask complexity [WORD...]
 
 ci is .ci/run: all that CI checks. Steps that need more than a Rust toolchain are skipped
@@ -40,6 +43,9 @@ DIR, or compares them with what is recorded; without a name it lists the suites.
 
 campaign runs for hours and writes a report (--report FILE): every fuzz target, the crash
 test of the whole server, or friendly and hostile clients on a release that it builds.
+
+generate writes the lists of kinds and of admission plugins from their files. To be run when
+such a file is added; a test sees to it.
 
 complexity counts, with callgrind, the instructions of a write for every list and map of
 every kind, of patches, selectors, definitions, CEL functions and expressions, with n, 2n
@@ -60,6 +66,7 @@ fn main() -> ExitCode {
         ["campaign", name @ ("fuzz" | "kills"), ref options @ ..] => {
             run(Command::new(workspace().join(CAMPAIGN)).arg(name).args(options))
         }
+        ["generate"] => generate::write(&workspace()),
         ["complexity", ref words @ ..] => complexity::check(words),
         _ => {
             say(USAGE);

@@ -1,6 +1,6 @@
 //! Admission: what looks at a write between its decoding and the store.
 //!
-//! Start with [`PLUGINS`], the chain in upstream's order. A write goes through it
+//! Start with [`plugins::ORDER`], the chain in upstream's order. A write goes through it
 //! twice: [`mutate`] before the kind prepares the object, so that a plugin sees no
 //! generated name, uid or time of creation, and [`validate`] after the kind found
 //! nothing wrong. The first refusal ends a pass. Defaults are not set again after
@@ -8,41 +8,22 @@
 //!
 //! Every plugin is a file of plain functions and reads other objects from the
 //! cache's snapshots. Those who have to wait for others stand last in upstream's
-//! order: policies, webhooks and quota. The table only has their names, and
+//! order: policies, webhooks and quota. The chain only has their names, and
 //! [`mutate`] and [`validate`] call them where it ends. When one of them has
 //! changed the object, the mutating pass is gone through a second time. For the
-//! account of a new pod [`mutate`] waits before the chain. [`OPTIONAL`] are off.
+//! account of a new pod [`mutate`] waits before the chain.
 
 mod about;
-mod always_pull_images;
-mod certificate_subject_restriction;
-mod default_ingress_class;
-mod default_storage_class;
-mod default_toleration_seconds;
-mod deny_service_external_ips;
 mod expressions;
-mod limit_ranger;
-mod namespace_exists;
-mod namespace_lifecycle;
-mod node_declared_feature_validator;
-mod owner_references_permission_enforcement;
-mod persistent_volume_claim_resize;
-mod pod_resize_validator;
+mod plugins;
 pub(crate) mod pod_resources;
-mod pod_security;
 mod policies;
 pub(crate) mod policy_rules;
 mod policy_types;
-mod priority;
 mod reinvocation;
 mod request;
 mod resource_quota;
-mod runtime_class;
-mod service_account;
-mod signers;
-mod storage_object_in_use_protection;
 mod switches;
-mod taint_nodes_by_condition;
 mod versions;
 pub(crate) mod webhook_rules;
 mod webhooks;
@@ -58,7 +39,7 @@ use sternpost_meta::{
 };
 use sternpost_registry::object::Fields;
 
-pub use pod_security::PodSecurityConfiguration;
+pub use plugins::pod_security::PodSecurityConfiguration;
 pub(crate) use policies::Policies;
 use reinvocation::{Reinvocation, Round};
 pub use resource_quota::LimitedResources;
@@ -87,60 +68,9 @@ impl Plugin {
     const NONE: Plugin = Plugin { name: "", mutate: |_, _| Ok(()), validate: |_, _| Ok(()) };
 }
 
-/// The plugins that kube-apiserver has on by default, in its order.
-pub const PLUGINS: [Plugin; 22] = [
-    namespace_lifecycle::PLUGIN,
-    limit_ranger::PLUGIN,
-    service_account::PLUGIN,
-    taint_nodes_by_condition::PLUGIN,
-    pod_security::PLUGIN,
-    priority::PLUGIN,
-    default_toleration_seconds::PLUGIN,
-    default_storage_class::PLUGIN,
-    storage_object_in_use_protection::PLUGIN,
-    persistent_volume_claim_resize::PLUGIN,
-    runtime_class::PLUGIN,
-    signers::APPROVAL,
-    signers::SIGNING,
-    certificate_subject_restriction::PLUGIN,
-    default_ingress_class::PLUGIN,
-    node_declared_feature_validator::PLUGIN,
-    pod_resize_validator::PLUGIN,
-    MUTATING_POLICY,
-    MUTATING_WEBHOOK,
-    VALIDATING_POLICY,
-    VALIDATING_WEBHOOK,
-    RESOURCE_QUOTA,
-];
-
-/// Those that are off unless they are asked for, and behind which of the others they stand.
-pub const OPTIONAL: [(&str, Plugin); 5] = [
-    ("", Plugin { name: "AlwaysAdmit", ..Plugin::NONE }),
-    ("NamespaceLifecycle", namespace_exists::PLUGIN),
-    ("TaintNodesByCondition", always_pull_images::PLUGIN),
-    ("StorageObjectInUseProtection", owner_references_permission_enforcement::PLUGIN),
-    ("DefaultIngressClass", deny_service_external_ips::PLUGIN),
-];
-
-/// What kube-apiserver knows and this server does not have. Switching such a
-/// plugin off changes nothing, and is what command lines written for
-/// kube-apiserver do; switching it on cannot be done.
-const ABSENT: [&str; 14] = [
-    "AlwaysDeny",
-    "ClusterTrustBundleAttest",
-    "EventRateLimit",
-    "ExtendedResourceToleration",
-    "ImagePolicyWebhook",
-    "JobValidation",
-    "LimitPodHardAntiAffinityTopology",
-    "NamespaceAutoProvision",
-    "NodeRestriction",
-    "PodGroupProtection",
-    "PodGroupWorkloadExists",
-    "PodNodeSelector",
-    "PodTolerationRestriction",
-    "PodTopologyLabels",
-];
+/// Those that wait for others and stand last in upstream's order. They are more than these functions.
+const WAITING: [&Plugin; 5] =
+    [&MUTATING_POLICY, &MUTATING_WEBHOOK, &VALIDATING_POLICY, &VALIDATING_WEBHOOK, &RESOURCE_QUOTA];
 
 const MUTATING_POLICY: Plugin = Plugin { name: "MutatingAdmissionPolicy", ..Plugin::NONE };
 const VALIDATING_POLICY: Plugin = Plugin { name: "ValidatingAdmissionPolicy", ..Plugin::NONE };
@@ -253,8 +183,8 @@ async fn mutate_once(
     old: Option<&Value>,
     reinvocation: &mut Reinvocation,
 ) -> Result<(), Failure> {
-    if verbs.admission.has(service_account::PLUGIN) {
-        service_account::wait_for_account(verbs, attributes, object).await;
+    if verbs.admission.has(plugins::service_account::PLUGIN) {
+        plugins::service_account::wait_for_account(verbs, attributes, object).await;
     }
     let request = Request { verbs, attributes, old };
     for plugin in verbs.admission.plugins() {

@@ -3,7 +3,8 @@
 use thiserror::Error;
 
 use super::{
-    ABSENT, OPTIONAL, PLUGINS, Plugin, pod_security::PodSecurityConfiguration,
+    Plugin, WAITING,
+    plugins::{ByDefault, ORDER, PLUGINS, pod_security::PodSecurityConfiguration},
     resource_quota::LimitedResources,
 };
 
@@ -27,7 +28,7 @@ pub enum SwitchError {
 
 impl Default for Chain {
     fn default() -> Self {
-        Self::of(PLUGINS.to_vec())
+        Self::of(chain(&[], &[]))
     }
 }
 
@@ -46,18 +47,7 @@ impl Chain {
             }
             check_available(name)?;
         }
-        let asked_behind = |place: &'static str| {
-            let behind = OPTIONAL.into_iter().filter(move |(before, _)| *before == place);
-            behind.map(|(_, plugin)| plugin).filter(|plugin| enable.iter().any(|name| name == plugin.name))
-        };
-        let mut chain: Vec<Plugin> = asked_behind("").collect();
-        for plugin in PLUGINS {
-            if !disable.iter().any(|name| name == plugin.name) {
-                chain.push(plugin);
-            }
-            chain.extend(asked_behind(plugin.name));
-        }
-        Ok(Self::of(chain))
+        Ok(Self::of(chain(enable, disable)))
     }
 
     fn of(plugins: Vec<Plugin>) -> Self {
@@ -94,27 +84,34 @@ impl Chain {
     }
 }
 
-fn names() -> impl Iterator<Item = &'static str> {
-    let optional = OPTIONAL.into_iter().map(|(_, plugin)| plugin.name);
-    PLUGINS.into_iter().map(|plugin| plugin.name).chain(optional)
+/// Those that are on, in upstream's order.
+fn chain(enable: &[String], disable: &[String]) -> Vec<Plugin> {
+    let is_on = |name: &str, by_default: ByDefault| {
+        let is_among = |names: &[String]| names.iter().any(|known| known == name);
+        (by_default == ByDefault::On && !is_among(disable)) || is_among(enable)
+    };
+    let on = ORDER.into_iter().filter(|(name, by_default)| is_on(name, *by_default));
+    on.filter_map(|(name, _)| find(name)).copied().collect()
+}
+
+fn find(name: &str) -> Option<&'static Plugin> {
+    PLUGINS.iter().copied().chain(WAITING).find(|plugin| plugin.name == name)
 }
 
 /// Whether there is a plugin of this name, on or off.
 pub fn check_available(name: &str) -> Result<(), SwitchError> {
-    if names().any(|known| known == name) {
-        return Ok(());
+    if !ORDER.iter().any(|(known, _)| *known == name) {
+        return Err(SwitchError::Unknown { name: name.to_owned() });
     }
-    let name = name.to_owned();
-    let is_absent = ABSENT.contains(&name.as_str());
-    Err(if is_absent { SwitchError::Absent { name } } else { SwitchError::Unknown { name } })
+    find(name).map(|_| ()).ok_or_else(|| SwitchError::Absent { name: name.to_owned() })
 }
 
 fn available() -> String {
-    sorted(names().collect())
+    sorted(ORDER.iter().map(|(name, _)| *name).filter(|name| find(name).is_some()).collect())
 }
 
 fn known() -> String {
-    sorted(names().chain(ABSENT).collect())
+    sorted(ORDER.iter().map(|(name, _)| *name).collect())
 }
 
 fn sorted(mut names: Vec<&str>) -> String {
@@ -130,7 +127,7 @@ mod tests {
         texts.iter().map(|text| (*text).to_owned()).collect()
     }
 
-    fn chain(enable: &[&str], disable: &[&str]) -> Result<Vec<&'static str>, SwitchError> {
+    fn names(enable: &[&str], disable: &[&str]) -> Result<Vec<&'static str>, SwitchError> {
         let chain = Chain::new(&owned(enable), &owned(disable))?;
         Ok(chain.plugins().iter().map(|plugin| plugin.name).collect())
     }
@@ -138,52 +135,45 @@ mod tests {
     #[test]
     fn every_plugin_is_on_in_upstreams_order() {
         // As kube-apiserver lists what it has on by default.
-        let upstream = [
-            "NamespaceLifecycle",
-            "LimitRanger",
-            "ServiceAccount",
-            "TaintNodesByCondition",
-            "PodSecurity",
-            "Priority",
-            "DefaultTolerationSeconds",
-            "DefaultStorageClass",
-            "StorageObjectInUseProtection",
-            "PodGroupProtection",
-            "PersistentVolumeClaimResize",
-            "RuntimeClass",
-            "CertificateApproval",
-            "CertificateSigning",
-            "ClusterTrustBundleAttest",
-            "CertificateSubjectRestriction",
-            "DefaultIngressClass",
-            "PodTopologyLabels",
-            "PodGroupWorkloadExists",
-            "NodeDeclaredFeatureValidator",
-            "JobValidation",
-            "PodResizeValidator",
-            "MutatingAdmissionPolicy",
-            "MutatingAdmissionWebhook",
-            "ValidatingAdmissionPolicy",
-            "ValidatingAdmissionWebhook",
-            "ResourceQuota",
-        ];
-        let expected: Vec<&str> = upstream.into_iter().filter(|name| !ABSENT.contains(name)).collect();
-        assert_eq!(chain(&[], &[]).unwrap(), expected);
+        let upstream = "NamespaceLifecycle LimitRanger ServiceAccount TaintNodesByCondition PodSecurity Priority \
+            DefaultTolerationSeconds DefaultStorageClass StorageObjectInUseProtection PodGroupProtection \
+            PersistentVolumeClaimResize RuntimeClass CertificateApproval CertificateSigning ClusterTrustBundleAttest \
+            CertificateSubjectRestriction DefaultIngressClass PodTopologyLabels PodGroupWorkloadExists \
+            NodeDeclaredFeatureValidator JobValidation PodResizeValidator MutatingAdmissionPolicy \
+            MutatingAdmissionWebhook ValidatingAdmissionPolicy ValidatingAdmissionWebhook ResourceQuota";
+        let upstream: Vec<&str> = upstream.split(' ').collect();
+        let on = ORDER.into_iter().filter(|(_, by_default)| *by_default == ByDefault::On);
+        assert_eq!(on.map(|(name, _)| name).collect::<Vec<_>>(), upstream);
+        let there: Vec<&str> = upstream.into_iter().filter(|name| find(name).is_some()).collect();
+        assert!(there.len() >= 22, "{there:?}");
+        assert_eq!(names(&[], &[]).unwrap(), there);
+    }
+
+    #[test]
+    fn every_plugin_has_one_place_in_the_chain() {
+        let mut there: Vec<&str> = PLUGINS.iter().copied().chain(WAITING).map(|plugin| plugin.name).collect();
+        let mut placed: Vec<&str> =
+            ORDER.iter().map(|(name, _)| *name).filter(|name| there.contains(name)).collect();
+        there.sort_unstable();
+        placed.sort_unstable();
+        assert_eq!(there, placed);
     }
 
     #[test]
     fn what_is_disabled_is_left_out() {
-        let left = chain(&["Priority"], &["PodSecurity", "NodeRestriction"]).unwrap();
-        assert_eq!(left.len(), PLUGINS.len() - 1);
+        let left = names(&["Priority"], &["PodSecurity", "NodeRestriction"]).unwrap();
+        assert_eq!(left.len(), names(&[], &[]).unwrap().len() - 1);
         assert!(!left.contains(&"PodSecurity") && left.contains(&"Priority"));
     }
 
     #[test]
     fn what_is_asked_for_stands_in_upstreams_order() {
-        let optional = OPTIONAL.map(|(_, plugin)| plugin.name);
-        let all = chain(&optional, &["TaintNodesByCondition"]).unwrap();
+        let is_off = |name: &&str| find(name).is_some() && ORDER.contains(&(name, ByDefault::Off));
+        let off: Vec<&str> = ORDER.iter().map(|(name, _)| *name).filter(is_off).collect();
+        assert!(off.len() >= 5, "{off:?}");
+        let all = names(&off, &["TaintNodesByCondition"]).unwrap();
         let place = |name: &str| all.iter().position(|known| *known == name).unwrap();
-        assert_eq!(all.len(), PLUGINS.len() - 1 + OPTIONAL.len());
+        assert_eq!(all.len(), PLUGINS.len() + WAITING.len() - 1);
         for (before, behind) in [
             ("AlwaysAdmit", "NamespaceLifecycle"),
             ("NamespaceLifecycle", "NamespaceExists"),
@@ -210,11 +200,11 @@ mod tests {
             (
                 vec!["NodeRestriction"],
                 vec![],
-                "admission plugin `NodeRestriction` is not available; available: AlwaysAdmit, AlwaysPullImages, ",
+                "admission plugin `NodeRestriction` is not available; available: AlwaysAdmit, ",
             ),
             (vec!["Priority"], vec!["Priority"], "admission plugin `Priority` is both enabled and disabled"),
         ] {
-            let error = chain(&enable, &disable).unwrap_err().to_string();
+            let error = names(&enable, &disable).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
         }
     }

@@ -12,10 +12,10 @@ use sternpost_registry::{
     validation::pod_annotations::MIRROR,
 };
 
-use super::{Attributes, Operation, Plugin, Request};
+use crate::admission::{Attributes, Operation, Plugin, Request};
 use crate::{names::generate_name, verbs::Verbs};
 
-pub(super) const PLUGIN: Plugin = Plugin { name: "ServiceAccount", mutate, validate };
+pub(in crate::admission) const PLUGIN: Plugin = Plugin { name: "ServiceAccount", mutate, validate };
 
 const DEFAULT: &str = "default";
 
@@ -38,7 +38,11 @@ const STRICT: &str = "kubernetes.io/enforce-mountable-secrets";
 const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Comes before the chain, which does not wait.
-pub(super) async fn wait_for_account(verbs: &Verbs, attributes: &Attributes<'_>, object: &Value) {
+pub(in crate::admission) async fn wait_for_account(
+    verbs: &Verbs,
+    attributes: &Attributes<'_>,
+    object: &Value,
+) {
     let served = attributes.target.served;
     let is_new_pod = attributes.operation == Operation::Create
         && attributes.subresource.is_empty()

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
 
-use super::{Operation, Plugin, Request};
+use crate::admission::{Operation, Plugin, Request};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "DefaultTolerationSeconds", mutate, ..Plugin::NONE };
 

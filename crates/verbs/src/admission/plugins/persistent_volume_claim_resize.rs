@@ -4,7 +4,8 @@ use serde_json::Value;
 use sternpost_meta::{quantity::Quantity, status::Status};
 use sternpost_registry::{object::Fields, validation::resource_list};
 
-use super::{Operation, Plugin, Request, default_storage_class::CLASS_ANNOTATION};
+use super::default_storage_class::CLASS_ANNOTATION;
+use crate::admission::{Operation, Plugin, Request};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "PersistentVolumeClaimResize", validate, ..Plugin::NONE };
 

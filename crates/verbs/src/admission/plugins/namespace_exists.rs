@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sternpost_meta::status::{ResourceName, Status};
 
-use super::{Operation, Plugin, Request};
+use crate::admission::{Operation, Plugin, Request};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "NamespaceExists", validate, ..Plugin::NONE };
 

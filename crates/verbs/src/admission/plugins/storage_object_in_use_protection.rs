@@ -4,7 +4,7 @@ use serde_json::Value;
 use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
 
-use super::{Operation, Plugin, Request};
+use crate::admission::{Operation, Plugin, Request};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "StorageObjectInUseProtection", mutate, ..Plugin::NONE };
 

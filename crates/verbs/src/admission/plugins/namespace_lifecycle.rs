@@ -5,7 +5,7 @@ use serde_json::Value;
 use sternpost_meta::status::{ResourceName, Status};
 use sternpost_registry::object::Fields;
 
-use super::{Operation, Plugin, Request, name_of};
+use crate::admission::{Operation, Plugin, Request, name_of};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "NamespaceLifecycle", mutate, ..Plugin::NONE };
 

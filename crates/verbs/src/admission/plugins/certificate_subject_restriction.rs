@@ -5,7 +5,7 @@ use serde_json::Value;
 use sternpost_meta::status::Status;
 use sternpost_registry::{kinds::certificate_signing_request::asks_for_group, object::Fields};
 
-use super::{Operation, Plugin, Request};
+use crate::admission::{Operation, Plugin, Request};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "CertificateSubjectRestriction", validate, ..Plugin::NONE };
 

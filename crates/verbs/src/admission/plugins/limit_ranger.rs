@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use sternpost_meta::{quantity::Quantity, status::Status};
 use sternpost_registry::object::{Fields, FieldsMut};
 
-use super::{
+use crate::admission::{
     Operation, Plugin, Request,
     pod_resources::{Amounts, amounts, of_pod},
 };

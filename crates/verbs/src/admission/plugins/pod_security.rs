@@ -27,7 +27,7 @@ use self::{
     checks::{Pod, Violation, evaluate},
     policy::{Level, Policy, Standard},
 };
-use super::{Operation, Plugin, Request};
+use crate::admission::{Operation, Plugin, Request};
 use crate::verbs::invalid;
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "PodSecurity", validate, ..Plugin::NONE };

@@ -9,7 +9,7 @@ use sternpost_registry::{
     validation::resource_list,
 };
 
-use super::{Operation, Plugin, Request};
+use crate::admission::{Operation, Plugin, Request};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "RuntimeClass", mutate, validate };
 

@@ -7,9 +7,9 @@ use sternpost_meta::{
 };
 use sternpost_registry::{object::Fields, validation::resource_list};
 
-use super::{
+use super::node_declared_feature_validator::same_amounts;
+use crate::admission::{
     Operation, Plugin, Request,
-    node_declared_feature_validator::same_amounts,
     pod_resources::{Amounts, of_pod, overhead},
 };
 

@@ -4,7 +4,8 @@ use serde_json::Value;
 use sternpost_meta::status::Status;
 use sternpost_registry::object::{Fields, FieldsMut};
 
-use super::{Operation, Plugin, Request, default_storage_class::newest_default};
+use super::default_storage_class::newest_default;
+use crate::admission::{Operation, Plugin, Request};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "DefaultIngressClass", mutate, ..Plugin::NONE };
 

@@ -9,7 +9,7 @@ use sternpost_meta::{
 };
 use sternpost_registry::object::Fields;
 
-use super::{Operation, Plugin, Request};
+use crate::admission::{Operation, Plugin, Request};
 
 pub(super) const APPROVAL: Plugin =
     Plugin { name: "CertificateApproval", validate: validate_approval, ..Plugin::NONE };

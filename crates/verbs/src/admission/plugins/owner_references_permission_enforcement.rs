@@ -11,7 +11,7 @@ use sternpost_meta::{
 };
 use sternpost_registry::object::Fields;
 
-use super::{Operation, Plugin, Request};
+use crate::admission::{Operation, Plugin, Request};
 use crate::served::Served;
 
 pub(super) const PLUGIN: Plugin =

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sternpost_meta::status::Status;
 use sternpost_registry::object::Fields;
 
-use super::{Operation, Plugin, Request, pod_resources::amounts};
+use crate::admission::{Operation, Plugin, Request, pod_resources::amounts};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "NodeDeclaredFeatureValidator", validate, ..Plugin::NONE };
 
