@@ -7,7 +7,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use sternpost_clock::machine;
+use sternpost_clock::{DueQueue, machine};
 use sternpost_store::{
     Changes, Delivery, Follower, KeyRange, ReadError, Revision, Store, Watch, WatchError, read::MAX_PAGE,
 };
@@ -56,7 +56,7 @@ pub struct Feeder {
     /// `None` if the store hands over its changes by itself.
     watch: Option<Watch>,
     /// Resources whose watchers have to be told, and when.
-    due: Vec<(machine::Instant, Arc<ResourceCache>)>,
+    due: DueQueue<machine::Instant, ResourceId, Arc<ResourceCache>>,
 }
 
 impl Cache {
@@ -87,7 +87,8 @@ impl Cache {
             }
             None => Some(store.watch(KeyRange::all(), oldest).await?),
         };
-        let mut feeder = Feeder { cache: cache.clone(), store: store.clone(), watch, due: Vec::new() };
+        let mut feeder =
+            Feeder { cache: cache.clone(), store: store.clone(), watch, due: DueQueue::default() };
         let current = store.current_revision().await?;
         while cache.revision().get() < current.get() {
             if feeder.step().await.is_err() {
@@ -198,14 +199,13 @@ impl Feeder {
     }
 
     async fn step(&mut self) -> Result<(), WatchError> {
-        let due = self.due.iter().map(|(due, _)| *due).min();
         let delivery = tokio::select! {
             biased;
             () = self.cache.announcing.notified() => {
                 self.announce();
                 return Ok(());
             }
-            () = until(due) => {
+            () = until(self.due.next()) => {
                 self.announce();
                 return Ok(());
             }
@@ -247,17 +247,13 @@ impl Feeder {
         let changed =
             std::mem::take(&mut *self.cache.unannounced.lock().unwrap_or_else(PoisonError::into_inner));
         for resource in changed {
-            if self.due.iter().all(|(_, known)| !Arc::ptr_eq(known, &resource)) {
-                self.due.push((now, resource));
+            self.due.insert_earlier(resource.id.clone(), now, resource);
+        }
+        while let Some((id, resource)) = self.due.pop(now) {
+            if let Some(later) = resource.announce(now) {
+                self.due.insert(id, later, resource);
             }
         }
-        self.due.retain_mut(|(due, resource)| match resource.announce(now) {
-            Some(later) => {
-                *due = later;
-                true
-            }
-            None => false,
-        });
     }
 }
 
