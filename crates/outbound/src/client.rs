@@ -48,7 +48,7 @@ pub struct Settings {
 }
 
 /// Clones share connections. Dropping the last ends those without requests at once and the others when
-/// their requests end.
+/// their requests end, or with the tasks of the [`Egress`].
 #[derive(Clone)]
 pub struct Client {
     pool: Arc<Pool>,
@@ -57,8 +57,9 @@ pub struct Client {
 impl Client {
     pub fn new(settings: Settings) -> Self {
         let Settings { tls, protocols, name, egress, via, proxy, idle } = settings;
+        let tasks = egress.tasks().clone();
         let connector = Connector::new(tls, protocols, name, (egress, via), proxy);
-        Self { pool: Arc::new(Pool::new(connector, idle)) }
+        Self { pool: Arc::new(Pool::new(connector, idle, tasks)) }
     }
 
     /// Sends a request and waits for the head of the answer, for as long as the caller does. Its URL says

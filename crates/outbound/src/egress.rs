@@ -14,6 +14,8 @@ use std::{
     sync::Arc,
 };
 
+use sternpost_tasks::Tasks;
+
 /// Where providers of machines answer questions about them, often with credentials, outside the
 /// link-local ranges.
 const METADATA: [IpAddr; 5] = [
@@ -24,10 +26,11 @@ const METADATA: [IpAddr; 5] = [
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// The policy. Clones are the same.
+/// The policy, and the owner of the connections that are made by it. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Egress {
     inner: Arc<Inner>,
+    tasks: Tasks,
 }
 
 #[derive(Debug)]
@@ -97,7 +100,18 @@ impl Egress {
     /// With another way to find addresses than the machine's.
     pub fn with_names(listening: SocketAddr, allowed: Vec<Network>, names: Box<dyn Names>) -> Self {
         let listening = SocketAddr::new(listening.ip().to_canonical(), listening.port());
-        Self { inner: Arc::new(Inner { listening, allowed, names }) }
+        Self { inner: Arc::new(Inner { listening, allowed, names }), tasks: Tasks::default() }
+    }
+
+    /// Whose tasks move connections along. They outlive the clients, so that requests go on whose client has
+    /// been replaced; when they are ended, so are all connections.
+    #[must_use]
+    pub fn with_tasks(self, tasks: Tasks) -> Self {
+        Self { tasks, ..self }
+    }
+
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     /// No policy: for a command that connects where its user says.

@@ -3,9 +3,13 @@
 //! Of HTTP/1.1 those are kept that have no request. One of HTTP/2 has as many requests as the server lets it
 //! have; when all are full there is another, so that nobody waits for a watch to end. Whoever finds no room
 //! waits for a connection that somebody else is making, if there will be room on it, and fails with it.
+//!
+//! What moves connections along are tasks of whoever owns the way out, and not of the pool: a pool that is
+//! replaced offers no more connections, and those with requests go on until these end.
 
 use std::{
     collections::HashMap,
+    convert::Infallible,
     future::poll_fn,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -19,10 +23,10 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sternpost_clock::machine::{self, Instant};
+use sternpost_tasks::Tasks;
 use tokio::{
     runtime::Handle,
-    sync::{Notify, watch},
-    task::AbortHandle,
+    sync::{Notify, oneshot, watch},
 };
 
 use crate::{
@@ -60,14 +64,16 @@ pub(crate) enum Wanted {
 pub(crate) struct Pool {
     connector: Connector,
     idle: Duration,
+    tasks: Tasks,
     connections: Mutex<Connections>,
 }
 
 #[derive(Default)]
 struct Connections {
     origins: HashMap<Origin, OriginConnections>,
-    /// Closes what was idle for too long; there is one while there is anything to close.
-    sweeper: Option<AbortHandle>,
+    /// Of the task that closes what was idle for too long; there is one while there is anything to close, and
+    /// it ends when this is dropped.
+    sweeper: Option<oneshot::Sender<Infallible>>,
     /// Counts connections that were begun.
     begun: u64,
     /// Counts how often all were forgotten.
@@ -116,8 +122,8 @@ struct Dialled {
 }
 
 impl Pool {
-    pub fn new(connector: Connector, idle: Duration) -> Self {
-        Self { connector, idle, connections: Mutex::default() }
+    pub fn new(connector: Connector, idle: Duration, tasks: Tasks) -> Self {
+        Self { connector, idle, tasks, connections: Mutex::default() }
     }
 
     /// A connection to use, or to share.
@@ -148,7 +154,7 @@ impl Pool {
     /// A connection of HTTP/1.1 that nobody else ever has.
     pub async fn apart(&self, origin: &Origin) -> Result<Acquired, Cause> {
         let stream = self.connector.connect(origin, Protocols::Http1).await?;
-        let sender = Sender::Http1(start_http1(stream).await?);
+        let sender = Sender::Http1(self.start_http1(stream).await?);
         Ok(Acquired { sender, exchange: Exchange { home: None, streams: None }, was_kept: false })
     }
 
@@ -237,14 +243,14 @@ impl Pool {
     async fn connect(self: &Arc<Self>, origin: &Origin, dialling: &Dialling) -> Result<Acquired, Cause> {
         let stream = self.connector.connect(origin, self.connector.protocols).await?;
         if !stream.is_http2() {
-            let sender = start_http1(stream).await?;
+            let sender = self.start_http1(stream).await?;
             let mut connections = self.connections();
             connections.origins.entry(origin.clone()).or_default().room = Some(1);
             self.sweep_later(&mut connections);
             drop(connections);
             return Ok(self.over_http1(origin, sender, dialling.generation, false));
         }
-        let http2 = Http2::start(stream).await?;
+        let http2 = Http2::start(stream, &self.tasks).await?;
         // Whatever the server says: somebody has to have it.
         http2.streams.begin();
         let exchange = Exchange { home: None, streams: Some(http2.streams.clone()) };
@@ -260,6 +266,22 @@ impl Pool {
         }
         self.sweep_later(&mut connections);
         Ok(Acquired { sender, exchange, was_kept: false })
+    }
+
+    async fn start_http1(&self, stream: Stream) -> Result<http1::SendRequest<Sent>, Cause> {
+        let (sender, connection) = http1::Builder::new()
+            .max_buf_size(MAX_HEAD_BYTES)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| Cause::of_request(&error))?;
+        // Ends with the last request, or when nobody is left to send one. Until then its owner stays, whoever
+        // else has gone; why it ends is told to those whose request was on it.
+        let owner = self.tasks.clone();
+        self.tasks.once("http1-connection", async move {
+            let _ = connection.with_upgrades().await;
+            drop(owner);
+        });
+        Ok(sender)
     }
 
     fn over_http1(
@@ -279,18 +301,20 @@ impl Pool {
             return;
         }
         // There is one wherever there are connections.
-        let Ok(runtime) = Handle::try_current() else { return };
+        if Handle::try_current().is_err() {
+            return;
+        }
         let (pool, pause) = (Arc::downgrade(self), self.idle / 2);
-        let sweeper = runtime.spawn(async move {
-            loop {
-                machine::sleep(pause).await;
+        let (sweeper, mut ended) = oneshot::channel::<Infallible>();
+        self.tasks.once("idle-connections", async move {
+            while machine::timeout(pause, &mut ended).await.is_err() {
                 let Some(pool) = pool.upgrade() else { return };
                 if !pool.sweep() {
                     return;
                 }
             }
         });
-        connections.sweeper = Some(sweeper.abort_handle());
+        connections.sweeper = Some(sweeper);
     }
 
     /// Closes what was idle for too long. Whether there is anything left.
@@ -310,14 +334,6 @@ impl Pool {
 
     fn connections(&self) -> MutexGuard<'_, Connections> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        if let Some(sweeper) = self.connections().sweeper.take() {
-            sweeper.abort();
-        }
     }
 }
 
@@ -390,9 +406,9 @@ impl Streams {
 
 impl Http2 {
     /// Ready when it is known how many requests it may have.
-    async fn start(stream: Stream) -> Result<Self, Cause> {
+    async fn start(stream: Stream, tasks: &Tasks) -> Result<Self, Cause> {
         let polled = Arc::new(Notify::new());
-        let spawner = Spawner { polled: polled.clone() };
+        let spawner = Spawner { tasks: tasks.clone(), polled: polled.clone() };
         let (sender, connection) = http2::Builder::new(spawner)
             .timer(TokioTimer::new())
             .keep_alive_interval(PING_AFTER)
@@ -406,7 +422,8 @@ impl Http2 {
             .await
             .map_err(|error| Cause::of_request(&error))?;
         let connection = Arc::new(Mutex::new(Some(connection)));
-        tokio::spawn(drive(connection.clone(), polled.clone()));
+        let driven = Driven { connection: connection.clone(), polled: polled.clone() };
+        tasks.once("http2-connection", driven.drive());
         let streams = Arc::new(Streams(Mutex::new(Running { count: 0, since: machine::now() })));
         let http2 = Self { sender, connection, streams };
         let is_known = async {
@@ -439,38 +456,39 @@ impl Http2 {
     }
 }
 
-/// Moves a connection of HTTP/2 along until there are no more requests for it; those that were sent have
-/// tasks of their own.
-async fn drive(connection: Arc<Http2Connection>, polled: Arc<Notify>) {
-    poll_fn(|context| {
-        let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(running) = connection.as_mut() else { return Poll::Ready(()) };
-        // Why it ended is told to those whose requests were on it.
-        let ended = Pin::new(running).poll(context).map(|_| ());
-        if ended.is_ready() {
-            *connection = None;
-        }
-        ended
-    })
-    .await;
-    polled.notify_waiters();
+/// A connection of HTTP/2 that is moved along. However that ends, the connection is gone: whoever has its
+/// sender would wait for ever otherwise.
+struct Driven {
+    connection: Arc<Http2Connection>,
+    polled: Arc<Notify>,
 }
 
-async fn start_http1(stream: Stream) -> Result<http1::SendRequest<Sent>, Cause> {
-    let (sender, connection) = http1::Builder::new()
-        .max_buf_size(MAX_HEAD_BYTES)
-        .handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| Cause::of_request(&error))?;
-    // Ends with the last request, or when nobody is left to send one.
-    tokio::spawn(connection.with_upgrades());
-    Ok(sender)
+impl Driven {
+    /// Until there are no more requests for it; those that were sent have tasks of their own.
+    async fn drive(self) {
+        poll_fn(|context| {
+            let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(running) = connection.as_mut() else { return Poll::Ready(()) };
+            // Why it ended is told to those whose requests were on it.
+            Pin::new(running).poll(context).map(|_| ())
+        })
+        .await;
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        let ended = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(ended);
+        self.polled.notify_waiters();
+    }
 }
 
 /// Runs the tasks of a connection of HTTP/2, and tells when one has moved along: what the server has said
 /// may have been read.
 #[derive(Clone)]
 struct Spawner {
+    tasks: Tasks,
     polled: Arc<Notify>,
 }
 
@@ -480,12 +498,17 @@ where
     Task::Output: Send,
 {
     fn execute(&self, task: Task) {
-        let polled = self.polled.clone();
+        // Its owner stays until it ends, whoever else has gone.
+        let (polled, owner) = (self.polled.clone(), self.tasks.clone());
         let mut task = Box::pin(task);
-        tokio::spawn(poll_fn(move |context: &mut Context<'_>| {
-            let done = task.as_mut().poll(context).map(|_| ());
-            polled.notify_waiters();
-            done
-        }));
+        self.tasks.once("http2-connection", async move {
+            poll_fn(|context: &mut Context<'_>| {
+                let done = task.as_mut().poll(context).map(|_| ());
+                polled.notify_waiters();
+                done
+            })
+            .await;
+            drop(owner);
+        });
     }
 }

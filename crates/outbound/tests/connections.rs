@@ -10,15 +10,16 @@
 
 mod server;
 
-use std::time::Duration;
+use std::{error::Error, task::Poll, time::Duration};
 
 use bytes::Bytes;
-use futures_util::future::join_all;
+use futures_util::{future::join_all, stream};
 use http::{Request, Response, Version, header};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, StreamBody};
 use hyper_util::rt::TokioIo;
 use server::{Bare, HTTP1, HTTP2, Manner, Server, Wire};
 use sternpost_outbound::{Body, Cause, Client, empty, full, pool::STREAM_WINDOW};
+use sternpost_tasks::Tasks;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::timeout,
@@ -275,6 +276,59 @@ async fn connections_that_are_retired_have_no_further_requests() {
 }
 
 /// What a server of HTTP/2 does with the requests that come.
+#[tokio::test]
+async fn requests_go_on_when_their_client_has_gone() {
+    for manner in [HTTP1, HTTP2] {
+        let server = Server::start(manner).await;
+        let client = server.client();
+        let mut watches = watches(&client, &server.url("/watch"), 2).await;
+        assert_eq!(echo(&client, &server, "hello").await.unwrap(), "hello");
+        drop(client);
+        for _ in 0..2 {
+            server.tell();
+            for watch in &mut watches {
+                assert_eq!(event(watch).await.unwrap(), "event");
+            }
+        }
+        drop(watches);
+        until("their connections end with them", || server.open() == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn connections_end_with_the_tasks_of_their_owner() {
+    for manner in [HTTP1, HTTP2] {
+        let server = Server::start(manner).await;
+        let tasks = Tasks::default();
+        let (replaced, client) = (server.client_of(&tasks), server.client_of(&tasks));
+        let mut watches = watches(&replaced, &server.url("/watch"), 2).await;
+        drop(replaced);
+        assert_eq!(echo(&client, &server, "hello").await.unwrap(), "hello");
+        assert!(server.open() >= 2);
+        timeout(AT_LAST, tasks.end()).await.expect("an end");
+        for watch in &mut watches {
+            assert!(event(watch).await.is_err());
+        }
+        until("nothing is left", || server.open() == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_panic_ends_one_request_and_not_the_client() {
+    for manner in [HTTP1, HTTP2] {
+        let server = Server::start(manner).await;
+        let client = server.client();
+        assert_eq!(echo(&client, &server, "hello").await.unwrap(), "hello");
+        let panics = stream::poll_fn(|_| -> Poll<Option<Result<_, Box<dyn Error + Send + Sync>>>> {
+            panic!("on purpose")
+        });
+        let body = StreamBody::new(panics).boxed_unsync();
+        let request = Request::post(server.url("/echo")).body(body).unwrap();
+        assert!(timeout(AT_LAST, client.request(request)).await.expect("an answer").is_err());
+        assert_eq!(echo(&client, &server, "hello").await.unwrap(), "hello");
+    }
+}
+
 async fn serve_bare(server: Bare, mut answer: impl FnMut(usize, h2::server::SendResponse<Bytes>)) {
     let mut seen = 0;
     let mut connections = Vec::new();

@@ -178,7 +178,8 @@ pub async fn serve(
     let address = listener.local_addr().context("cannot read the listening address")?;
     // Certificates are judged by others, in their time.
     let now = machine::wall();
-    let egress = Egress::new(address, args.egress_allow.clone());
+    let tasks = Tasks::default();
+    let egress = Egress::new(address, args.egress_allow.clone()).with_tasks(tasks.clone());
 
     let Credentials { token, mut serving, mut trusted } = match &dir {
         Some(dir) => credentials::in_dir(dir, token_rule(args), address.ip(), now)?,
@@ -199,7 +200,6 @@ pub async fn serve(
         authenticator.add_token_file(&csv).with_context(|| format!("cannot use `{}`", path.display()))?;
     }
 
-    let tasks = Tasks::default();
     let objects = dir.as_ref().map(|dir| dir.file("objects"));
     let settings = objects::Settings {
         clock: clock.clone(),

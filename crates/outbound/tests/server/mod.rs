@@ -28,6 +28,7 @@ use rustls::{
     pki_types::{PrivateKeyDer, pem::PemObject},
 };
 use sternpost_outbound::{Client, Egress, Protocols, Settings, Trust, Via, client_tls};
+use sternpost_tasks::Tasks;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, TcpStream},
@@ -114,7 +115,12 @@ impl Server {
 
     /// One that believes this server, whatever address it is asked at.
     pub fn client(&self) -> Client {
-        client(&self.bundle)
+        self.client_of(&Tasks::default())
+    }
+
+    /// One whose connections are somebody's.
+    pub fn client_of(&self, tasks: &Tasks) -> Client {
+        client(&self.bundle, tasks)
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -179,13 +185,13 @@ fn acceptor(protocol: &str) -> (TlsAcceptor, String) {
 }
 
 /// Believes that certificate.
-fn client(bundle: &str) -> Client {
+fn client(bundle: &str, tasks: &Tasks) -> Client {
     let trust = Trust::pem(bundle.as_bytes()).unwrap();
     Client::new(Settings {
         tls: client_tls(trust, None).unwrap(),
         protocols: Protocols::Http2OrHttp1,
         name: Some("other.example".try_into().unwrap()),
-        egress: Egress::anywhere(),
+        egress: Egress::anywhere().with_tasks(tasks.clone()),
         via: Via::Other,
         proxy: None,
         idle: Duration::from_secs(60),
@@ -205,7 +211,7 @@ impl Bare {
         let (acceptor, bundle) = acceptor("h2");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("https://{}/", listener.local_addr().unwrap());
-        Self { listener, acceptor, client: client(&bundle), url }
+        Self { listener, acceptor, client: client(&bundle, &Tasks::default()), url }
     }
 
     pub async fn accept(&self) -> tokio_rustls::server::TlsStream<TcpStream> {
@@ -251,7 +257,11 @@ async fn answer(
     state.calls.lock().unwrap().push(call);
     let path = request.uri().path().to_owned();
     Ok(match path.as_str() {
-        "/echo" => Response::new(Answer::Whole(request.into_body().collect().await.unwrap().to_bytes())),
+        "/echo" => match request.into_body().collect().await {
+            Ok(body) => Response::new(Answer::Whole(body.to_bytes())),
+            // The client has gone.
+            Err(_) => Response::new(Answer::Whole(Bytes::new())),
+        },
         "/watch" => Response::new(Answer::events(state.events.subscribe())),
         "/endless" => Response::new(Answer::Endless),
         "/upgrade" if request.method() == Method::GET => {
