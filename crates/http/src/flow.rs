@@ -1,6 +1,9 @@
 //! Flow control of requests.
 
+use std::time::Duration;
+
 use http::{HeaderName, HeaderValue, StatusCode, header};
+use sternpost_clock::machine;
 use sternpost_flow::{Control, Refused};
 use sternpost_meta::user::User;
 
@@ -16,21 +19,26 @@ const LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel
 /// What clients that are told to come back are told to wait.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
-/// Does `work` when there is a seat for it. What is long-running takes none.
+/// Does `work` when there is a seat for it, and tells how long that took. What is long-running takes none.
 pub(crate) async fn run(
     control: Option<&Control>,
     info: &RequestInfo,
     user: &User,
     work: impl Future<Output = Answer>,
-) -> Answer {
-    let Some(control) = control.filter(|_| !info.is_long_running()) else { return work.await };
-    let pass = match control.enter(&info.attributes(user)).await {
+) -> (Answer, Duration) {
+    let Some(control) = control.filter(|_| !info.is_long_running()) else {
+        return (work.await, Duration::ZERO);
+    };
+    let asked = machine::now();
+    let pass = control.enter(&info.attributes(user)).await;
+    let waited = machine::elapsed(asked);
+    let pass = match pass {
         Ok(pass) => pass,
-        Err(refused) => return too_many(&refused),
+        Err(refused) => return (too_many(&refused), waited),
     };
     let mut answer = work.await;
     mark(&mut answer, &pass.schema_uid, &pass.level_uid);
-    answer
+    (answer, waited)
 }
 
 /// What those are told whom there is no room for now.
@@ -59,7 +67,7 @@ fn mark(answer: &mut Answer, schema: &str, level: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Arc, time::Duration};
+    use std::sync::Arc;
 
     use http::Method;
     use serde_json::{Value, json};
@@ -95,7 +103,7 @@ mod tests {
             }
             objects::whole(response::empty(StatusCode::OK))
         };
-        run(Some(control), &request.info, request.user(), work).await
+        run(Some(control), &request.info, request.user(), work).await.0
     }
 
     #[tokio::test]

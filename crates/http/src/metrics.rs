@@ -17,7 +17,7 @@ use crate::{
     cpu::Pool,
     limits::MAX_REQUEST_SERIES,
     request::Request,
-    request_metrics::RequestMetrics,
+    request_metrics::{AttemptMetrics, RequestMetrics},
     response::{self, Response},
 };
 
@@ -25,6 +25,7 @@ use crate::{
 pub struct Metrics {
     registry: Registry,
     pub requests: RequestMetrics,
+    pub attempts: AttemptMetrics,
     budgets_exceeded: Family<BudgetLabels, Counter>,
     connections: Family<ConnectionLabels, Gauge>,
     pool_outcomes: Family<OutcomeLabels, Counter>,
@@ -46,12 +47,16 @@ struct ConnectionLabels {
     authenticated: &'static str,
 }
 
+/// Counters without `_total`, and `_count`, at the end of their names.
+const BARE: [&str; 1] = ["authentication_attempts"];
+
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 impl Metrics {
     pub fn new(mut registry: Registry, started: SystemTime) -> Self {
         let requests = RequestMetrics::new(&mut registry, MAX_REQUEST_SERIES);
+        let attempts = AttemptMetrics::new(&mut registry);
         let start = registered(
             &mut registry,
             "process_start_time_seconds",
@@ -83,7 +88,7 @@ impl Metrics {
             ("sternpost_cpu_pool_waiting", "Requests that wait for one of these threads"),
         ]
         .map(|(name, help)| registered(&mut registry, name, help, Gauge::default()));
-        Self { registry, requests, budgets_exceeded, connections, pool_outcomes, pool }
+        Self { registry, requests, attempts, budgets_exceeded, connections, pool_outcomes, pool }
     }
 
     pub(crate) fn pool_outcomes(&self) -> Family<OutcomeLabels, Counter> {
@@ -135,12 +140,14 @@ pub fn serve(metrics: &Metrics, pool: &Pool, request: &Request) -> Response {
 }
 
 /// OpenMetrics describes a counter without its `_total`, and ends with a mark;
-/// the older format does neither. There a counter that upstream calls `…_count`
-/// keeps that name.
+/// the older format does neither. There a counter keeps the name it has upstream.
 fn prometheus_text(open_metrics: &str) -> String {
     let lines: Vec<&str> = open_metrics.lines().collect();
     let counters: Vec<&str> =
         lines.iter().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let is_bare = |name: &str| name.ends_with("_count") || BARE.contains(&name);
+    let bare: Vec<String> =
+        counters.iter().filter(|name| is_bare(name)).map(|name| format!("{name}_total")).collect();
     let mut out = String::with_capacity(open_metrics.len());
     for line in lines {
         if line == "# EOF" || line.starts_with("# UNIT ") {
@@ -148,10 +155,17 @@ fn prometheus_text(open_metrics: &str) -> String {
         }
         let described = ["# HELP ", "# TYPE "].iter().find_map(|prefix| {
             let (name, rest) = line.strip_prefix(prefix)?.split_once(' ')?;
-            let counted = counters.contains(&name) && !name.ends_with("_count");
+            let counted = counters.contains(&name) && !is_bare(name);
             counted.then(|| format!("{prefix}{name}_total {rest}"))
         });
-        out += &described.unwrap_or_else(|| line.replacen("_count_total", "_count", 1));
+        match (described, bare.iter().find_map(|name| Some((name, line.strip_prefix(name.as_str())?)))) {
+            (Some(described), _) => out += &described,
+            (None, Some((name, rest))) => {
+                out += name.trim_end_matches("_total");
+                out += rest;
+            }
+            (None, None) => out += line,
+        }
         out.push('\n');
     }
     out
@@ -164,7 +178,7 @@ mod tests {
     use http::Method;
 
     use super::*;
-    use crate::{route::Route, testing};
+    use crate::{request_metrics::Authentication, route::Route, testing};
 
     fn metrics() -> Metrics {
         let mut registry = Registry::default();
@@ -175,6 +189,7 @@ mod tests {
             let counted = metrics.requests.begin(&request, Route::of(&request.info), None).unwrap();
             counted.answered(StatusCode::OK, 2, Duration::from_millis(3));
         }
+        metrics.attempts.authenticated(Authentication::Error);
         metrics
     }
 
@@ -194,6 +209,11 @@ mod tests {
             r#"apiserver_request_duration_seconds_count{verb="GET",group="",version="",resource="",subresource="/healthz",scope="",component="",dry_run=""} 2"#,
             r#"apiserver_response_sizes_sum{verb="GET",group="",version="",resource="",subresource="/healthz",scope="",component=""} 4.0"#,
             r#"apiserver_current_inflight_requests{request_kind="readOnly"} 0"#,
+            "# TYPE authentication_attempts counter",
+            r#"authentication_attempts{result="error"} 1"#,
+            r#"authentication_attempts{result="failure"} 0"#,
+            "# TYPE authorization_attempts_total counter",
+            r#"authorization_attempts_total{result="no-opinion"} 0"#,
             "process_start_time_seconds 7.0",
             "# TYPE widgets_total counter",
             "widgets_total 0",
@@ -217,5 +237,6 @@ mod tests {
         assert_eq!(testing::header(&response, "content-type"), Some(OPEN_METRICS));
         let body = testing::body(&response);
         assert!(body.contains("# TYPE apiserver_request counter\n") && body.ends_with("# EOF\n"));
+        assert!(body.contains("\nauthentication_attempts_total{result=\"error\"} 1\n"), "{body}");
     }
 }

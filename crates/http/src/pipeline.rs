@@ -1,6 +1,9 @@
 //! The way of a request, from the end of its headers to the response.
 
-use std::sync::{Arc, Weak};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
@@ -11,7 +14,7 @@ use sternpost_clock::machine;
 use sternpost_flow::Owner;
 use sternpost_meta::status::Status;
 use sternpost_tasks::catch_panic;
-use sternpost_verbs::InEffect;
+use sternpost_verbs::{InEffect, LatencyTracker};
 
 use crate::{
     Anonymous, Api,
@@ -30,7 +33,7 @@ use crate::{
     proxied::{self, Passing},
     request::{Query, Request, decode_path, wants_pretty},
     request_info::{RequestInfo, Unclear},
-    request_metrics::Counted,
+    request_metrics::{Authentication, Counted},
     response::{self, Spacing},
     route::{Route, dispatch},
     websocket::Upgrade,
@@ -209,13 +212,22 @@ where
         || !api.authenticator.anonymous_reaches(info.map_or("", |info| info.path()));
     let caller = identity::authenticate(api, &parts).await;
     identity::forget_front_proxy(api, &mut parts.headers);
+    let attempts = &api.metrics.attempts;
     let mut user = match caller {
         Ok(user) => {
+            attempts.authenticated(Authentication::Success);
             stream.is_known();
             user
         }
-        Err(Refusal::NoCredential) if !nobody_may => Arc::new(User::anonymous().clone()),
-        Err(_) => {
+        Err(Refusal::NoCredential) if !nobody_may => {
+            attempts.authenticated(Authentication::Success);
+            Arc::new(User::anonymous().clone())
+        }
+        Err(refusal) => {
+            attempts.authenticated(match refusal {
+                Refusal::NoCredential => Authentication::Failure,
+                Refusal::BadCredential => Authentication::Error,
+            });
             discard(&parts.headers, body).await;
             let mut refused = failed(response::error(&parts.headers, spacing, &Status::unauthorized()), None);
             if let Some(info) = info
@@ -254,6 +266,7 @@ where
         user = impersonated.map_or_else(|| user.clone(), |impersonated| Arc::new(impersonated.user));
         let attributes = info.attributes(&user);
         let decision = authorizer.authorize(&attributes);
+        attempts.authorized(&decision);
         if let Some(audited) = &audited {
             audited.decided(&decision);
         }
@@ -305,9 +318,15 @@ where
         user: Some(user.clone()),
         audit: audited.as_ref().map(Audited::notes),
         warnings: Arc::default(),
+        latency: None,
         timeout,
         clock: api.verbs.clock.clone(),
     };
+    // Reads of objects and paths ask no webhooks.
+    let is_read = matches!(request.method, Method::GET | Method::HEAD);
+    if request.info.resource().is_some_and(|what| !is_read || !what.subresource.is_empty()) {
+        request.latency = Some(Arc::default());
+    }
     let count =
         |request: &Request, routed: Option<&Routed>| api.metrics.requests.begin(request, route, routed);
 
@@ -357,9 +376,13 @@ where
         }
     };
     // When it is its turn.
-    let response = flow::run(api.flow.as_deref(), &request.info, &user, handled).await;
+    let (response, queued) = flow::run(api.flow.as_deref(), &request.info, &user, handled).await;
     // Whoever was told to come back had no handler yet.
-    let counted = counted.unwrap_or_else(|| count(&request, objects::route(&api.verbs, &request).as_ref()));
+    let mut counted =
+        counted.unwrap_or_else(|| count(&request, objects::route(&api.verbs, &request).as_ref()));
+    if let Some(counted) = &mut counted {
+        counted.waited = queued + request.latency.as_deref().map_or(Duration::ZERO, LatencyTracker::total);
+    }
     told(audited, Some(&request), Answer { response, user: Some(user.clone()), counted, charge }).await
 }
 

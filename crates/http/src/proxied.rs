@@ -86,7 +86,7 @@ where
 
     // Its turn, and then not a seat for as long as another server takes.
     let turn = async { objects::whole(response::empty(StatusCode::OK)) };
-    let turn = flow::run(api.flow.as_deref(), info, user, turn).await;
+    let (turn, _) = flow::run(api.flow.as_deref(), info, user, turn).await;
     if turn.status() != StatusCode::OK {
         return turn;
     }

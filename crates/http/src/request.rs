@@ -9,6 +9,7 @@ use sternpost_auth::authenticate::User;
 use sternpost_clock::Clock;
 use sternpost_golang::strconv::parse_bool;
 use sternpost_meta::{audit::Annotations, warning::Warnings};
+use sternpost_verbs::LatencyTracker;
 
 use crate::{accept::Accept, request_info::RequestInfo};
 
@@ -25,6 +26,8 @@ pub struct Request {
     pub audit: Option<Arc<Annotations>>,
     /// What the client is told beside the answer.
     pub warnings: Arc<Warnings>,
+    /// Where the time of webhooks is counted; `None` if there are none to ask.
+    pub latency: Option<Arc<LatencyTracker>>,
     /// How long it may take, from the end of its body, unless it goes on as a watch does.
     pub timeout: Duration,
     /// The time of the server that answers.

@@ -21,7 +21,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
-use sternpost_meta::resource::Verb;
+use sternpost_meta::{authorize::Decision, resource::Verb};
 
 use crate::{
     health::Endpoint,
@@ -39,6 +39,12 @@ const DURATION_BUCKETS: [f64; 25] = [
     10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
 
+/// Seconds. Upstream's.
+const SLI_BUCKETS: [f64; 21] = [
+    0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0,
+];
+
 /// Bytes. Upstream's.
 const SIZE_BUCKETS: [f64; 7] =
     [1000.0, 10_000.0, 100_000.0, 1_000_000.0, 10_000_000.0, 100_000_000.0, 1_000_000_000.0];
@@ -52,6 +58,7 @@ type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 pub struct RequestMetrics {
     totals: Family<TotalLabels, Counter>,
     durations: Histograms<DurationLabels>,
+    slis: Histograms<Labels>,
     response_sizes: Histograms<Labels>,
     long_running: Family<Labels, Gauge>,
     read_only: Inflight,
@@ -106,6 +113,8 @@ enum Text {
 struct Series {
     labels: DurationLabels,
     duration: Histogram,
+    sli: OnceLock<Histogram>,
+    slis: Histograms<Labels>,
     /// Only of what is read.
     response_size: OnceLock<Histogram>,
     response_sizes: Histograms<Labels>,
@@ -118,6 +127,11 @@ struct Series {
 pub struct Counted {
     series: Arc<Series>,
     has_size: bool,
+    /// Whether upstream takes it for an indicator of its service level: not what tries something out, and
+    /// not a watch, which lasts as long as its client likes.
+    is_sli: bool,
+    /// For its turn, and for webhooks.
+    pub waited: Duration,
     _long_running: Option<OneOf>,
 }
 
@@ -167,6 +181,12 @@ impl RequestMetrics {
                 "Time from the end of a request's headers to the end of its answer, in seconds",
                 Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
             ),
+            slis: registered(
+                registry,
+                "apiserver_request_sli_duration_seconds",
+                "As apiserver_request_duration_seconds, without the time of webhooks and of waiting for a turn",
+                Family::new_with_constructor(|| Histogram::new(SLI_BUCKETS)),
+            ),
             response_sizes: registered(
                 registry,
                 "apiserver_response_sizes",
@@ -198,7 +218,8 @@ impl RequestMetrics {
             gauge.inc();
             OneOf(gauge)
         });
-        Some(Counted { series, has_size, _long_running: long_running })
+        let is_sli = dry_run.is_empty() && request.info.verb() != "watch";
+        Some(Counted { series, has_size, is_sli, waited: Duration::ZERO, _long_running: long_running })
     }
 
     /// What is worked on until this is dropped. Long-running requests are told of apart.
@@ -238,6 +259,8 @@ impl RequestMetrics {
         Series {
             labels: labels.clone(),
             duration: self.durations.get_or_create_owned(labels),
+            sli: OnceLock::new(),
+            slis: self.slis.clone(),
             response_size: OnceLock::new(),
             response_sizes: self.response_sizes.clone(),
             totals: self.totals.clone(),
@@ -246,11 +269,85 @@ impl RequestMetrics {
     }
 }
 
+/// What became of credentials and of questions whether somebody may do something. Questions of
+/// handlers, and whether somebody may be impersonated, do not count.
+#[derive(Debug)]
+pub struct AttemptMetrics {
+    success: Counter,
+    failure: Counter,
+    error: Counter,
+    allowed: Counter,
+    no_opinion: Counter,
+}
+
+/// What became of a credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Authentication {
+    Success,
+    /// There was none, and nobody unknown is let in.
+    Failure,
+    Error,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabels {
+    result: &'static str,
+}
+
+impl AttemptMetrics {
+    pub fn new(registry: &mut Registry) -> Self {
+        let authentication = registered(
+            registry,
+            "authentication_attempts",
+            "Requests, by whether it became known who sends them",
+            Family::default(),
+        );
+        let authorization = registered(
+            registry,
+            "authorization_attempts",
+            "Requests whose sender is known, by whether they are allowed",
+            Family::default(),
+        );
+        let result = |family: &Family<ResultLabels, Counter>, result| {
+            family.get_or_create_owned(&ResultLabels { result })
+        };
+        Self {
+            success: result(&authentication, "success"),
+            failure: result(&authentication, "failure"),
+            error: result(&authentication, "error"),
+            allowed: result(&authorization, "allowed"),
+            no_opinion: result(&authorization, "no-opinion"),
+        }
+    }
+
+    pub fn authenticated(&self, result: Authentication) {
+        let counter = match result {
+            Authentication::Success => &self.success,
+            Authentication::Failure => &self.failure,
+            Authentication::Error => &self.error,
+        };
+        counter.inc();
+    }
+
+    pub fn authorized(&self, decision: &Decision) {
+        let counter = match decision {
+            Decision::Allow { .. } => &self.allowed,
+            Decision::NoOpinion { .. } => &self.no_opinion,
+        };
+        counter.inc();
+    }
+}
+
 impl Counted {
     /// The answer has been given, or its client is gone.
     pub fn answered(&self, code: StatusCode, bytes: u64, took: Duration) {
-        let Series { labels, duration, response_size, response_sizes, totals, by_code } = &*self.series;
+        let Series { labels, duration, sli, slis, response_size, response_sizes, totals, by_code } =
+            &*self.series;
         duration.observe(took.as_secs_f64());
+        if self.is_sli {
+            let sli = sli.get_or_init(|| slis.get_or_create_owned(&labels.request));
+            sli.observe(took.saturating_sub(self.waited).as_secs_f64());
+        }
         if self.has_size {
             let size = response_size.get_or_init(|| response_sizes.get_or_create_owned(&labels.request));
             #[expect(clippy::cast_precision_loss, reason = "a size is told in powers of ten")]
@@ -494,6 +591,32 @@ mod tests {
             series("", "other", "All", 1),
         ];
         assert_eq!(told(&registry, "apiserver_request_total"), all);
+    }
+
+    #[test]
+    fn the_level_of_service_is_told_without_what_others_took() {
+        let mut registry = Registry::default();
+        let metrics = RequestMetrics::new(&mut registry, 10);
+        for (target, waited) in [("/livez", 0), ("/livez", 3), ("/livez", 9), ("/livez?dryRun=All", 0)] {
+            let request = testing::request(Method::GET, target, &[]);
+            let mut counted = metrics.begin(&request, Route::of(&request.info), None).unwrap();
+            counted.waited = Duration::from_secs(waited);
+            counted.answered(StatusCode::OK, 0, Duration::from_secs(4));
+        }
+        let labels = "verb=\"GET\",group=\"\",version=\"\",resource=\"\",subresource=\"/livez\",scope=\"\",component=\"\"";
+        let family = "apiserver_request_sli_duration_seconds";
+        let lines = told(&registry, family);
+        for (name, value) in [("sum", "5.0"), ("count", "3")] {
+            let line = format!("{family}_{name}{{{labels}}} {value}");
+            assert!(lines.contains(&line), "{line} is not in {lines:#?}");
+        }
+        let bounds: Vec<f64> = lines
+            .iter()
+            .filter_map(|line| line.split("le=\"").nth(1)?.split('"').next()?.parse().ok())
+            .filter(|bound: &f64| bound.is_finite())
+            .collect();
+        assert_eq!(bounds.len(), SLI_BUCKETS.len());
+        assert!(SLI_BUCKETS.iter().all(|bound| bounds.contains(bound)));
     }
 
     #[test]

@@ -123,6 +123,7 @@ pub fn request(method: Method, target: &str, pairs: &[(&str, &str)]) -> Request 
         user: Some(Arc::new(User::admin())),
         audit: None,
         warnings: Arc::default(),
+        latency: None,
         timeout: crate::limits::REQUEST_TIMEOUT,
         clock: ManualClock::at(1_700_000_000).passing().into(),
     }

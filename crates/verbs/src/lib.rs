@@ -21,6 +21,7 @@ mod etcd_limit;
 mod failure;
 pub mod form;
 pub mod index;
+mod latency;
 mod list;
 pub mod names;
 mod object_meta;
@@ -40,6 +41,7 @@ mod watch;
 pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use etcd_limit::{MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES, ObjectSize};
 pub use failure::Failure;
+pub use latency::LatencyTracker;
 pub use list::{
     COMPACTION_SECONDS, FUTURE_VERSION_TIMEOUT, ListQuery, Listed, MAX_CONVERTED, Selection, VersionMatch,
     parse_exact_version, parse_version,

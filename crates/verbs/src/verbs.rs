@@ -25,6 +25,7 @@ use crate::{
     definitions,
     etcd_limit::ObjectSize,
     failure::Failure,
+    latency::LatencyTracker,
     served::{Served, ServedResources},
 };
 
@@ -113,6 +114,8 @@ pub struct Writer<'a> {
     pub audit: Option<&'a Annotations>,
     /// What the client is told beside the answer.
     pub warnings: Option<&'a Warnings>,
+    /// Where the time of webhooks is counted.
+    pub latency: Option<&'a LatencyTracker>,
     /// When it must be done; whoever is asked on the way has until then.
     pub deadline: Option<machine::Instant>,
 }
@@ -135,6 +138,7 @@ impl Writer<'static> {
             sent: SentOptions::default(),
             audit: None,
             warnings: None,
+            latency: None,
             deadline: None,
         }
     }

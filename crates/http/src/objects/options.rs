@@ -18,7 +18,9 @@ use sternpost_meta::{
     warning::Warnings,
 };
 use sternpost_registry::field_selectors::{self, Scope};
-use sternpost_verbs::{DryRun, ListQuery, Selection, SentOptions, VersionMatch, Writer, served::Served};
+use sternpost_verbs::{
+    DryRun, LatencyTracker, ListQuery, Selection, SentOptions, VersionMatch, Writer, served::Served,
+};
 
 use super::dry_run;
 use crate::request::{Query, Request};
@@ -33,6 +35,7 @@ pub struct WriteOptions<'a> {
     sent: SentOptions<'a>,
     audit: Option<&'a Annotations>,
     warnings: &'a Warnings,
+    latency: Option<&'a LatencyTracker>,
     deadline: machine::Instant,
 }
 
@@ -46,6 +49,7 @@ impl<'a> WriteOptions<'a> {
             sent: self.sent,
             audit: self.audit,
             warnings: Some(self.warnings),
+            latency: self.latency,
             deadline: Some(self.deadline),
         }
     }
@@ -79,7 +83,8 @@ pub fn write<'a>(request: &'a Request, kind: &str) -> Result<WriteOptions<'a>, S
 pub fn deleter(request: &Request) -> Writer<'_> {
     let deadline = Some(deadline(request));
     let (audit, warnings) = (request.audit.as_deref(), Some(&*request.warnings));
-    Writer { user: request.user(), audit, warnings, deadline, ..Writer::server() }
+    let latency = request.latency.as_deref();
+    Writer { user: request.user(), audit, warnings, latency, deadline, ..Writer::server() }
 }
 
 /// Options of a patch, and whether an apply may take fields from others.
@@ -128,6 +133,7 @@ fn write_checked<'a>(
         },
         audit: request.audit.as_deref(),
         warnings: &request.warnings,
+        latency: request.latency.as_deref(),
         deadline: deadline(request),
     })
 }

@@ -50,6 +50,7 @@ pub(crate) use webhooks::{GROUP, Webhooks};
 use crate::{
     delete::DeleteOptions,
     failure::Failure,
+    latency::LatencyTracker,
     ownership::set_owners,
     served::Served,
     verbs::{DryRun, SentOptions, Target, Verbs, Writer},
@@ -99,6 +100,8 @@ pub struct Attributes<'a> {
     pub audit: Option<&'a Annotations>,
     /// What the client is told beside the answer.
     pub warnings: Option<&'a Warnings>,
+    /// Where the time of webhooks is counted.
+    pub latency: Option<&'a LatencyTracker>,
     /// When the request must be done.
     pub deadline: Option<machine::Instant>,
 }
@@ -114,7 +117,7 @@ pub enum Options<'a> {
 
 impl<'a> Attributes<'a> {
     pub fn of_write(operation: Operation, target: Target<'a>, writer: Writer<'a>) -> Self {
-        let Writer { dry_run, subresource, user, sent, audit, warnings, deadline, .. } = writer;
+        let Writer { dry_run, subresource, user, sent, audit, warnings, latency, deadline, .. } = writer;
         let (served, name, options) = (target.served, target.name, Options::Write(sent));
         let kind = None;
         Self {
@@ -129,6 +132,7 @@ impl<'a> Attributes<'a> {
             options,
             audit,
             warnings,
+            latency,
             deadline,
         }
     }
@@ -137,6 +141,13 @@ impl<'a> Attributes<'a> {
         let dry_run = if options.dry_run { DryRun::All } else { DryRun::No };
         let options = Options::Delete(options);
         Self { dry_run, options, ..Self::of_write(Operation::Delete, target, writer) }
+    }
+
+    /// Counts the time that webhooks have taken since then.
+    fn waited_since(&self, asked: machine::Instant) {
+        if let Some(latency) = self.latency {
+            latency.add(machine::elapsed(asked));
+        }
     }
 
     fn warn(&self, text: String) {

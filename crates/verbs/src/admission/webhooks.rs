@@ -272,6 +272,7 @@ pub(super) async fn validate(
             calls.push((place, hook, call));
         }
     }
+    let asked_all = machine::now();
     let mut posts = JoinSet::new();
     let mut refused = None;
     for (index, (_, hook, call)) in calls.iter().enumerate() {
@@ -307,6 +308,9 @@ pub(super) async fn validate(
             }
             Err(why) => refused = refused.or_else(|| Some(hook.failed(&why))),
         }
+    }
+    if !calls.is_empty() {
+        attributes.waited_since(asked_all);
     }
     refused.map_or(Ok(()), |status| Err(status.into()))
 }
@@ -446,7 +450,9 @@ impl About<'_> {
     }
 
     async fn post(&self, hook: &Hook, call: &Call) -> Result<Answer, CallFailure> {
+        let asked = machine::now();
         let answer = self.send(hook, call)?.await;
+        self.asked.attributes.waited_since(asked);
         self.read(Pass::Mutating, hook, call, answer).map_err(CallFailure::Unusable)
     }
 

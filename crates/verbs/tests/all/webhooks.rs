@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sternpost_meta::{audit::Annotations, user::User};
 use sternpost_store::memory::MemoryStore;
 use sternpost_verbs::{
-    Verbs, Writer,
+    LatencyTracker, Verbs, Writer,
     custom::{Called, Callouts},
 };
 
@@ -32,6 +32,13 @@ impl Callouts for Hooks {
         let mut response = json!({"uid": review["request"]["uid"], "allowed": true});
         match does.as_str() {
             "fails" => return Box::pin(async { Err("it is not there".into()) }),
+            "takes" | "takes-too" => {
+                let answer = json!({"kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": response});
+                return Box::pin(async move {
+                    sternpost_clock::machine::sleep(Duration::from_secs(2)).await;
+                    Ok(answer.to_string().into())
+                });
+            }
             "notes" => response["auditAnnotations"] = json!({"why": "because"}),
             "labels" => {
                 response["patchType"] = "JSONPatch".into();
@@ -110,6 +117,21 @@ async fn an_audit_log_learns_who_was_asked_and_what_they_changed() {
     ];
     let expected: Vec<(String, String)> = expected.map(|(key, value)| (key.to_owned(), value)).into();
     assert_eq!(notes.take().into_iter().collect::<Vec<_>>(), expected);
+}
+
+/// Mutating ones are asked one after the other, validating ones at once.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_webhooks_is_counted() {
+    let (verbs, _) = verbs().await;
+    let user = User::admin();
+    let (mutating, validating) = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations");
+    for (plural, name, seconds) in [(mutating, "a", 4), (validating, "b", 6)] {
+        configure(&verbs, plural, &[("takes", "Fail"), ("takes-too", "Fail")]).await;
+        let latency = LatencyTracker::default();
+        let writer = Writer { user: &user, latency: Some(&latency), ..Writer::server() };
+        write(&verbs, "", "configmaps", "default", config_map(name), writer).await.unwrap();
+        assert_eq!(latency.total().as_secs(), seconds);
+    }
 }
 
 #[tokio::test]

@@ -15,8 +15,16 @@ use serde_json::Value;
 
 use super::{H1, Server, nothing};
 
-const FAMILIES: [&str; 3] =
-    ["apiserver_request_total", "apiserver_request_duration_seconds_count", "apiserver_response_sizes_count"];
+const FAMILIES: [&str; 4] = [
+    "apiserver_request_total",
+    "apiserver_request_duration_seconds_count",
+    "apiserver_request_sli_duration_seconds_count",
+    "apiserver_response_sizes_count",
+];
+/// Which a question for `/metrics` adds to as well.
+const ATTEMPTS: [&str; 2] = ["authentication_attempts", "authorization_attempts_total"];
+const OF_A_LOOK: [&str; 2] =
+    ["authentication_attempts{result=\"success\"}", "authorization_attempts_total{result=\"allowed\"}"];
 const HELD: &str = "apiserver_longrunning_requests";
 
 /// A hang-guard: an answer is counted when it has been given, which its client may notice first.
@@ -46,9 +54,16 @@ async fn requests_are_counted_as_by_kube_apiserver() {
             expected = scrape(&server, &FAMILIES).await;
             continue;
         }
+        let mut attempts = scrape(&server, &ATTEMPTS).await;
         server.send(H1, request(&server, step)).await;
-        for series in step["expect"].as_array().unwrap() {
-            *expected.entry(sorted(series.as_str().unwrap())).or_default() += 1;
+        let added = step["expect"].as_array().unwrap().iter().map(|series| series.as_str().unwrap());
+        let (of_attempts, of_requests): (Vec<_>, Vec<_>) = added.partition(|series| is_of(series, &ATTEMPTS));
+        for series in of_attempts.into_iter().chain(OF_A_LOOK) {
+            *attempts.entry(series.to_owned()).or_default() += 1;
+        }
+        assert_eq!(scrape(&server, &ATTEMPTS).await, attempts, "{step}");
+        for series in of_requests {
+            *expected.entry(sorted(series)).or_default() += 1;
         }
         wait_for(&server, &FAMILIES, &expected, step).await;
     }
@@ -139,9 +154,13 @@ async fn scrape(server: &Server, families: &[&str]) -> Series {
     let response = server.send(H1, request).await;
     let lines = response.body().lines().filter_map(|line| line.rsplit_once(' '));
     lines
-        .filter(|(series, _)| families.contains(&series.split('{').next().unwrap()))
+        .filter(|(series, _)| is_of(series, families))
         .map(|(series, count)| (sorted(series), count.parse().unwrap()))
         .collect()
+}
+
+fn is_of(series: &str, families: &[&str]) -> bool {
+    families.contains(&series.split('{').next().unwrap())
 }
 
 /// A series with its labels in order.
