@@ -156,6 +156,11 @@ def auth(options):
     return subprocess.run([*command, *options.names]).returncode
 
 
+def openapi(options):
+    command = [sys.executable, ROOT / "crates/openapi/tests/record.py", "--peer", options.peer, *(["--check"] if options.check else [])]
+    return subprocess.run([*command, *options.names]).returncode
+
+
 def apply(options):
     failed = library("apply")(options)
     with Peer(options.peer, without_accounts()) as peer:
@@ -178,6 +183,7 @@ SUITES = {
     "webhooks": (webhooks, "crates/sternpost/tests/webhooks: what webhooks are told, and what is made of it"),
     "kustomize": (kustomize, "crates/kustomize/tests/cases: builds and commands"),
     "discovery": (discovery, "crates/discovery/tests/data: documents"),
+    "openapi": (openapi, "crates/openapi/tests: documents, explain; needs kubectl in DIR, and cargo"),
     "auth": (auth, "crates/auth/tests/recorded: clients, front proxies, issuers, keys, tokens; needs Go too"),
     "apply": (apply, "crates/apply/tests/recorded: field sets, owners; needs Go too"),
     "yaml": (library("yaml"), "crates/yaml/tests/data: what is read and written; needs Go, no peer"),
