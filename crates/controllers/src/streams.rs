@@ -157,12 +157,8 @@ pub(crate) fn stored_resources(verbs: &Verbs) -> BTreeMap<ResourceId, Arc<Served
 
 /// The version that is stored comes before all others, a stable one before the rest.
 fn rank(served: &Served) -> (bool, bool, &str) {
-    let is_stored = match served.custom() {
-        Some(custom) => custom.version.storage,
-        None => served.conversion().is_none(),
-    };
     let version = &*served.resource.gv.version;
-    (is_stored, !version.contains("alpha") && !version.contains("beta"), version)
+    (served.is_storage_version(), !version.contains("alpha") && !version.contains("beta"), version)
 }
 
 #[cfg(test)]
@@ -171,7 +167,10 @@ mod tests {
     use sternpost_cache::{Cache, encode, object_key};
     use sternpost_clock::Clock;
     use sternpost_store::{Store, Transaction, memory::MemoryStore};
-    use sternpost_verbs::{index::Selectable, served::ServedResources};
+    use sternpost_verbs::{
+        index::Selectable,
+        served::{ServedResources, is_built_in},
+    };
 
     use super::*;
 
@@ -202,7 +201,7 @@ mod tests {
 
     fn told<'a>(news: &'a [News]) -> Vec<&'a str> {
         let of = |news: &'a News| match news {
-            News::All(served, _) if served.custom().is_some() => Some(&*served.resource.plural),
+            News::All(served, _) if !is_built_in(served.group()) => Some(&*served.resource.plural),
             _ => None,
         };
         news.iter().filter_map(of).collect()

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use sternpost_crd::definition::Definition;
 use sternpost_meta::{
     gvk::compare_versions,
     resource::{Group, Resource, Version},
@@ -37,8 +38,10 @@ impl Api {
             return;
         }
         let installed = self.verbs.served.customs.installed(name);
-        let served = installed.iter().flat_map(|installed| &installed.served);
-        self.openapi.define(name, served.filter_map(|served| documented(served)).collect());
+        let documented = installed.iter().flat_map(|installed| {
+            installed.served.iter().filter_map(|served| documented(&installed.definition, served))
+        });
+        self.openapi.define(name, documented.collect());
     }
 }
 
@@ -57,9 +60,9 @@ fn with_custom(name: &str, first: Option<&Group>, resources: &[Arc<Resource>]) -
     Group { name: name.into(), versions }
 }
 
-fn documented(served: &Served) -> Option<CustomResource> {
-    let custom = served.custom()?;
-    let (resource, version) = (&served.resource, &custom.version);
+fn documented(definition: &Definition, served: &Served) -> Option<CustomResource> {
+    let resource = &served.resource;
+    let version = definition.version(&resource.gv.version)?;
     let facts = Facts {
         gv: resource.gv.clone(),
         kind: resource.kind.clone(),

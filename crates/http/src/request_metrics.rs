@@ -394,12 +394,12 @@ fn resource_labels(request: &Request, routed: &Routed) -> Option<(Labels, bool)>
     let (info, served) = (&request.info, &routed.served);
     let path = info.resource_path()?;
     let handler = *routed.handler.as_ref().ok()?;
-    // Upstream's installer knows its paths; of custom resources it has only what was asked for.
-    let is_custom = served.custom().is_some();
-    let scope = scope(info, if is_custom { info.resource()?.name } else { path.name });
+    // Upstream's installer knows its paths; of others there is only what was asked for.
+    let is_installed = served.is_installed();
+    let scope = scope(info, if is_installed { path.name } else { info.resource()?.name });
     let (subresource, has_size) = match handler {
         Handler::Main(Verb::Get | Verb::List) => (None, true),
-        Handler::Main(Verb::Watch) => (None, !is_custom && !path.is_watch),
+        Handler::Main(Verb::Watch) => (None, is_installed && !path.is_watch),
         Handler::Main(_) => (None, false),
         Handler::Subresource { index, verb, .. } => (Some(index), verb == Verb::Get),
         Handler::Connect { index, .. } => (Some(index), false),

@@ -8,7 +8,7 @@
 use std::{borrow::Cow, error, fmt};
 
 use serde_json::Value;
-use sternpost_meta::selector::FieldSelector;
+use sternpost_meta::{resource::Scope, selector::FieldSelector};
 
 use crate::{object::Fields, strategy::Strategy};
 
@@ -65,22 +65,16 @@ pub fn resolve(strategy: &Strategy, selector: FieldSelector) -> Result<FieldSele
 /// As [`resolve`], for a custom resource with these `selectableFields`, each
 /// without the leading dot. Cluster-scoped ones are not in a namespace.
 pub fn resolve_custom(
-    namespaced: Scope,
-    selectable: &[&str],
+    scope: Scope,
+    selectable: &[String],
     selector: FieldSelector,
 ) -> Result<FieldSelector, UnsupportedField> {
     selector.rename(|label| {
         let known = label == "metadata.name"
-            || label == "metadata.namespace" && namespaced == Scope::Namespaced
-            || selectable.contains(&label);
+            || label == "metadata.namespace" && scope == Scope::Namespaced
+            || selectable.iter().any(|field| field == label);
         if known { Ok(label.to_owned()) } else { Err(UnsupportedField(not_supported(label))) }
     })
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    Cluster,
-    Namespaced,
 }
 
 /// The names of a kind's fields beyond `metadata`, as [`value`] knows them.

@@ -1,61 +1,91 @@
 //! The form of objects, built in or custom: how one is read, shown, completed, checked and stored.
 //!
-//! What depends on which of the two it is stands here, behind methods of [`Served`]. What also needs the
-//! store or a webhook is in [`crate::custom`].
+//! What depends on which of the two it is stands here, behind methods of [`Served`], and other crates cannot
+//! ask which. What also needs the store or a webhook is in [`crate::custom`].
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, future, sync::Arc};
 
 use serde_json::Value;
 use sternpost_cache::Object;
 use sternpost_cel::CostsBySize;
-use sternpost_meta::field::Errors;
-use sternpost_registry::{object::FieldsMut, strategy::Conversion};
+use sternpost_crd::{
+    definition::Scale,
+    object::{self, Decoded, Json},
+};
+use sternpost_golang::time::Timestamp;
+use sternpost_meta::{field::Errors, gvk::GroupVersion, selector::FieldSelector};
+use sternpost_registry::{
+    field_selectors::{self, UnsupportedField},
+    object::{Fields, FieldsMut},
+    strategy::Conversion,
+    table::{self, Definitions, IncludeObject, ListMeta},
+};
 use sternpost_schema::topology::Type;
 use sternpost_store::Revision;
 
 use crate::{
-    custom::{Custom, Life},
+    custom::{Custom, Life, describe_as_custom},
     definitions,
-    served::Served,
-    typed::{self, DecodeError, Decoded},
+    patch::PatchType,
+    served::{Served, no_kind},
+    typed::{self, DecodeError},
 };
 
 /// What gives the objects of a resource their form.
 #[derive(Debug)]
-pub enum Form {
+pub(crate) enum Form {
     BuiltIn(BuiltIn),
-    Custom(Box<Custom>),
+    Custom(Arc<Custom>),
 }
 
 /// Types of the catalogue.
 #[derive(Debug)]
-pub struct BuiltIn {
+pub(crate) struct BuiltIn {
     /// The name of the type that is served.
     pub definition: Arc<str>,
     /// The type of the objects as they are stored.
     pub stored_definition: Arc<str>,
     /// How to get from one to the other, if they are not the same.
     pub conversion: Option<Conversion>,
-    /// The kind of a subresource of a custom resource.
+    /// The kind of a subresource of a custom resource, whose server upstream is another than that of the
+    /// built-in ones.
     pub of_custom: bool,
 }
 
 impl Served {
-    pub fn custom(&self) -> Option<&Custom> {
+    pub(crate) fn custom(&self) -> Option<&Custom> {
         match &self.form {
             Form::Custom(custom) => Some(custom),
             Form::BuiltIn(_) => None,
         }
     }
 
-    /// Whether it is the kind of a subresource of a custom resource, whose server upstream is
-    /// another than that of the built-in ones.
-    pub fn is_of_custom(&self) -> bool {
-        matches!(&self.form, Form::BuiltIn(built_in) if built_in.of_custom)
+    /// Whether upstream's installer has told a router of its paths, which then answers what leads to no
+    /// handler. The handler of custom resources has all paths below their group, and no router before it.
+    pub fn is_installed(&self) -> bool {
+        matches!(self.form, Form::BuiltIn(_))
+    }
+
+    /// Whether upstream has its objects as `Unstructured`, for want of a Go type: they must say what they are.
+    pub fn is_unstructured(&self) -> bool {
+        matches!(self.form, Form::Custom(_))
+    }
+
+    /// Whether an object can be shown in protobuf; its metadata always can.
+    pub fn encodes_protobuf(&self) -> bool {
+        matches!(&self.form, Form::BuiltIn(built_in) if !built_in.of_custom)
+    }
+
+    /// The patches that it takes.
+    pub fn patch_types(&self) -> &'static [PatchType] {
+        match self.form {
+            Form::BuiltIn(_) => &[PatchType::Json, PatchType::Merge, PatchType::Strategic, PatchType::Apply],
+            Form::Custom(_) => &[PatchType::Json, PatchType::Merge, PatchType::Apply],
+        }
     }
 
     /// How stored objects of a built-in kind become those of this version, if they are not.
-    pub fn conversion(&self) -> Option<Conversion> {
+    pub(crate) fn conversion(&self) -> Option<Conversion> {
         match &self.form {
             Form::BuiltIn(built_in) => built_in.conversion,
             Form::Custom(_) => None,
@@ -67,6 +97,19 @@ impl Served {
         match &self.form {
             Form::Custom(custom) => custom.definition.accepted.list_kind.clone(),
             Form::BuiltIn(_) => format!("{}List", self.resource.kind),
+        }
+    }
+
+    /// Whether a list whose next page has this token says `continue`: of custom resources also without one.
+    pub fn lists_continue(&self, token: &str) -> bool {
+        !token.is_empty() || matches!(self.form, Form::Custom(_))
+    }
+
+    /// What stands before the fields of an item of a list: only those of custom resources say what they are.
+    pub fn item_head(&self) -> String {
+        match self.form {
+            Form::BuiltIn(_) => "{".into(),
+            Form::Custom(_) => self.head(),
         }
     }
 
@@ -82,7 +125,10 @@ impl Served {
     pub fn decode(&self, bytes: &[u8]) -> Result<Decoded, DecodeError> {
         match &self.form {
             Form::BuiltIn(built_in) => self.with_schemas(typed::decode(bytes, &built_in.definition)?),
-            Form::Custom(custom) => custom.decode(bytes),
+            Form::Custom(custom) => {
+                let json = object::read_json(bytes).map_err(|error| DecodeError(error.to_string()))?;
+                custom.decode(json)
+            }
         }
     }
 
@@ -90,18 +136,14 @@ impl Served {
     pub fn decode_value(&self, value: Value) -> Result<Decoded, DecodeError> {
         match &self.form {
             Form::BuiltIn(built_in) => self.with_schemas(typed::decode_value(value, &built_in.definition)?),
-            Form::Custom(custom) => custom.decode_value(value),
+            Form::Custom(custom) => custom.decode(Json { value, duplicates: Vec::new() }),
         }
     }
 
     /// As [`Served::decode_value`], for who still needs the JSON afterwards.
     pub fn decode_borrowed(&self, value: &Value) -> Result<Decoded, DecodeError> {
-        match &self.form {
-            Form::BuiltIn(built_in) => {
-                self.with_schemas(typed::decode_borrowed(value, &built_in.definition)?)
-            }
-            Form::Custom(custom) => custom.decode_value(value.clone()),
-        }
+        let Form::BuiltIn(built_in) = &self.form else { return self.decode_value(value.clone()) };
+        self.with_schemas(typed::decode_borrowed(value, &built_in.definition)?)
     }
 
     /// Reads what a strategic patch made, as upstream's converter of untyped objects does: it takes whole
@@ -116,6 +158,44 @@ impl Served {
         })
     }
 
+    /// Reads what came of an apply, whose fields were found to be known.
+    pub(crate) fn decode_applied(&self, mut value: Value) -> Result<Value, DecodeError> {
+        let Some(custom) = self.custom() else { return Ok(self.decode_value(value)?.object) };
+        object::complete_applied(&custom.version, &mut value)
+            .map_err(|error| DecodeError(error.to_string()))?;
+        Ok(value)
+    }
+
+    /// A patch may not make an object of another kind. That of a custom one is for validation to refuse.
+    pub(crate) fn check_type(&self, object: &Value) -> Result<(), String> {
+        let (kind, expected) = (self.kind(), &self.resource.gv);
+        let found_kind = object.text("kind");
+        if self.is_unstructured() {
+            let is_missing = found_kind.is_empty();
+            return if is_missing { Err(format!("Object 'Kind' is missing in '{object}'")) } else { Ok(()) };
+        }
+        let found = GroupVersion::read(object.text("apiVersion")).map_err(|error| error.to_string())?;
+        let found = found.as_ref().unwrap_or(expected);
+        let found_kind = if found_kind.is_empty() { kind } else { found_kind };
+        if (found, found_kind) == (expected, kind) {
+            return Ok(());
+        }
+        Err(no_kind(found_kind, &found.to_string()))
+    }
+
+    /// The group and the kind that messages about an object name.
+    pub(crate) fn group_kind_of<'a>(&'a self, object: &'a Value) -> (&'a str, &'a str) {
+        // The group in which it is stored, whichever way it comes.
+        let (group, kind) = (&*self.id.group, self.kind());
+        match object.text("kind") {
+            // An object of another kind is called what it says it is.
+            found if self.is_unstructured() && !found.is_empty() => {
+                (object.text("apiVersion").split_once('/').map_or(group, |(group, _)| group), found)
+            }
+            _ => (group, kind),
+        }
+    }
+
     /// The schemas of a definition have a type that the catalogue's tables cannot express.
     fn with_schemas(&self, decoded: Decoded) -> Result<Decoded, DecodeError> {
         if definitions::is_definition(self) { definitions::with_schemas(decoded) } else { Ok(decoded) }
@@ -125,7 +205,7 @@ impl Served {
     pub fn settle(&self, object: &mut Value) {
         match &self.form {
             Form::BuiltIn(built_in) => typed::settle(object, &built_in.definition),
-            Form::Custom(_) => sternpost_crd::object::settle(object),
+            Form::Custom(_) => object::settle(object),
         }
     }
 
@@ -133,7 +213,7 @@ impl Served {
     pub fn settle_stored(&self, object: &mut Value) {
         match &self.form {
             Form::BuiltIn(built_in) => typed::settle(object, &built_in.stored_definition),
-            Form::Custom(_) => sternpost_crd::object::settle(object),
+            Form::Custom(_) => object::settle(object),
         }
     }
 
@@ -143,20 +223,26 @@ impl Served {
             None => (self.strategy.validate)(object, errors),
             Some(old) => (self.strategy.validate_update)(object, old, errors),
         }
-        self.custom().map_or_else(Vec::new, |custom| custom.check(object, old, errors))
+        let Some(custom) = self.custom() else { return Vec::new() };
+        let found = object::validate(&custom.definition, &custom.version, object, old);
+        errors.extend(found.errors);
+        found.warnings
     }
 
     /// As [`Served::check`], of a write of the status.
     pub(crate) fn check_status(&self, object: &Value, old: &Value, errors: &mut Errors) -> Vec<String> {
         (self.strategy.validate_status_update)(object, old, errors);
-        self.custom().map_or_else(Vec::new, |custom| custom.check_status(object, Some(old), errors))
+        let Some(custom) = self.custom() else { return Vec::new() };
+        let found = object::validate_status(&custom.definition, &custom.version, object, Some(old));
+        errors.extend(found.errors);
+        found.warnings
     }
 
     /// Warnings about an object that is well; the old one on update.
     pub(crate) fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         match &self.form {
             Form::BuiltIn(_) => (self.strategy.warnings)(object, old),
-            Form::Custom(_) => sternpost_crd::object::finalizer_warnings(object),
+            Form::Custom(_) => object::finalizer_warnings(object),
         }
     }
 
@@ -174,11 +260,18 @@ impl Served {
         object.set("apiVersion", &*self.api_version);
     }
 
+    /// An object of this version with kind and apiVersion, in the order and emptiness that encoding gives it.
+    pub(crate) fn in_full(&self, mut object: Value) -> Value {
+        self.settle(&mut object);
+        self.set_type(&mut object);
+        object
+    }
+
     /// An object of this version in full: with kind, apiVersion and, if it has one, its resource version.
     pub(crate) fn complete(&self, mut object: Value, revision: Option<Revision>) -> Value {
         self.set_type(&mut object);
         if let Some(custom) = self.custom() {
-            sternpost_crd::object::fill_status(&custom.version, &mut object);
+            object::fill_status(&custom.version, &mut object);
         }
         let metadata = object.object_mut("metadata");
         match revision {
@@ -216,6 +309,102 @@ impl Served {
         converted
     }
 
+    /// The form in which rules and storage know an object of this version.
+    pub fn to_stored(&self, mut object: Value) -> Value {
+        let Some(conversion) = self.conversion() else { return object };
+        self.set_type(&mut object);
+        (conversion.to_stored)(&object)
+    }
+
+    /// An object in the form that rules and storage know, as this version has it.
+    pub(crate) fn in_served_version<'a>(&self, stored: &'a Value) -> Cow<'a, Value> {
+        match self.conversion() {
+            Some(conversion) => Cow::Owned(conversion.show(stored)),
+            None => Cow::Borrowed(stored),
+        }
+    }
+
+    /// An object of another version of the resource as this one has it. Where a webhook converts, this makes
+    /// do with what the schema says.
+    pub(crate) fn convert(&self, from: &Self, object: Value) -> Value {
+        match &self.form {
+            Form::BuiltIn(_) => self.in_served_version(&from.to_stored(object)).into_owned(),
+            Form::Custom(custom) => custom.in_version_plainly(object),
+        }
+    }
+
+    /// Whether a webhook converts between its versions.
+    pub fn calls_webhook(&self) -> bool {
+        self.custom().is_some_and(Custom::calls_webhook)
+    }
+
+    /// Whether it is the version that is stored.
+    pub fn is_storage_version(&self) -> bool {
+        match &self.form {
+            Form::BuiltIn(built_in) => built_in.conversion.is_none(),
+            Form::Custom(custom) => custom.version.storage,
+        }
+    }
+
+    /// Objects in full as a table.
+    pub fn table<'a>(
+        &self,
+        items: impl Iterator<Item = &'a Value>,
+        meta: &ListMeta<'_>,
+        include: IncludeObject,
+        definitions: Definitions,
+        now: Timestamp,
+    ) -> Value {
+        match &self.form {
+            Form::BuiltIn(built_in) => {
+                let mut table = table::table(self.strategy, items, meta, include, definitions, now);
+                if built_in.of_custom {
+                    describe_as_custom(&mut table);
+                }
+                table
+            }
+            Form::Custom(custom) => custom.table(items, meta, include, definitions, now),
+        }
+    }
+
+    /// Checks the fields of a selector and gives them the names that the cache knows.
+    pub(crate) fn resolve_fields(&self, fields: FieldSelector) -> Result<FieldSelector, UnsupportedField> {
+        match &self.form {
+            Form::BuiltIn(_) => field_selectors::resolve(self.strategy, fields),
+            Form::Custom(custom) => {
+                let selectable = &custom.version.selectable_fields;
+                field_selectors::resolve_custom(self.resource.scope, selectable, fields)
+            }
+        }
+    }
+
+    /// What finds the fields to select by that are not in the cache, if there may be such.
+    pub(crate) fn fields_by_schema(&self) -> Option<Arc<Custom>> {
+        let Form::Custom(custom) = &self.form else { return None };
+        let has_fields = custom.calls_webhook() || !custom.version.selectable_fields.is_empty();
+        has_fields.then(|| custom.clone())
+    }
+
+    /// Where its definition says that replicas are counted. Built-in kinds all have them in one place.
+    pub(crate) fn scale(&self) -> Option<&Scale> {
+        self.custom()?.version.scale.as_ref()
+    }
+
+    /// Where replicas are counted in the versions of the resource, by apiVersion.
+    pub(crate) fn scale_paths(&self) -> Vec<(String, String)> {
+        match &self.form {
+            Form::BuiltIn(_) => vec![(self.api_version.to_string(), ".spec.replicas".into())],
+            Form::Custom(custom) => {
+                let definition = &custom.definition;
+                let versions = definition.versions.iter().filter_map(|version| {
+                    let scale = version.scale.as_ref()?;
+                    Some((definition.api_version(version), scale.spec_replicas.clone()))
+                });
+                versions.collect()
+            }
+        }
+    }
+
     /// What every answer about it warns of.
     pub fn deprecation(&self) -> Option<String> {
         match &self.form {
@@ -227,6 +416,17 @@ impl Served {
     /// The time for which it is as it is; `None` for ever.
     pub(crate) fn life(&self) -> Option<&Life> {
         self.custom().map(|custom| &*custom.life)
+    }
+
+    /// Ready when its objects are shown otherwise, or not at all: never, if it is built in.
+    pub fn shown_otherwise(&self) -> impl Future<Output = ()> + Send + use<> {
+        let life = self.life().map(Life::shown_otherwise);
+        async move {
+            match life {
+                Some(mut life) => drop(life.wait_for(|over| *over).await),
+                None => future::pending().await,
+            }
+        }
     }
 
     /// Whether it is going away, and nothing new comes into it.

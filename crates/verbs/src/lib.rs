@@ -19,7 +19,7 @@ pub mod definitions;
 mod delete;
 mod etcd_limit;
 mod failure;
-pub mod form;
+mod form;
 pub mod index;
 mod latency;
 mod list;
@@ -46,7 +46,7 @@ pub use list::{
     COMPACTION_SECONDS, FUTURE_VERSION_TIMEOUT, ListQuery, Listed, MAX_CONVERTED, Selection, VersionMatch,
     parse_exact_version, parse_version,
 };
-pub use patch::{Patch, PatchRequest, Validation, to_stored};
+pub use patch::{Patch, PatchRequest, PatchType, Validation};
 pub use scale::ScaleChange;
 pub use update::Part;
 pub use verbs::{DryRun, InEffect, SentOptions, Target, Verbs, Writer, Written, deleted_status};

@@ -5,10 +5,6 @@ use std::{borrow::Cow, cell::OnceCell, sync::Arc, time::Duration};
 use base64::{DecodeError, Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use sternpost_cache::{Labelled, Object, ResourceCache};
-use sternpost_crd::{
-    definition::{Conversion, Definition, Version},
-    object::convert,
-};
 use sternpost_golang::json::syntax as json_syntax;
 use sternpost_golang::strconv::{NumberError, go_quote};
 use sternpost_meta::{
@@ -22,7 +18,10 @@ use crate::{
     served::Served,
     verbs::{Target, Verbs},
 };
-use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_registry::{
+    field_selectors::UnsupportedField,
+    object::{Fields, FieldsMut},
+};
 
 /// How long a request waits for a revision that is not there yet.
 pub const FUTURE_VERSION_TIMEOUT: Duration = Duration::from_secs(3);
@@ -41,34 +40,8 @@ pub struct Selection {
     pub fields: FieldSelector,
     /// One object only.
     pub name: Option<Box<str>>,
-    /// Where the fields of a custom resource are found.
-    pub custom: Option<CustomFields>,
-}
-
-/// The version in whose terms fields of a custom resource are selected by.
-#[derive(Debug, Clone)]
-pub struct CustomFields {
-    definition: Arc<Definition>,
-    version: Arc<Version>,
-}
-
-impl CustomFields {
-    /// Whether a webhook decides what an object is in this version.
-    fn asks_for(&self, object: &Object) -> bool {
-        self.calls_webhook() && object.stored_version() != Some(&self.version.name)
-    }
-
-    fn calls_webhook(&self) -> bool {
-        matches!(self.definition.conversion, Conversion::Webhook(_))
-    }
-
-    fn of(&self, object: &Object) -> Value {
-        let mut value = object.value();
-        let version = object.stored_version().unwrap_or(&self.version.name);
-        value.set("apiVersion", format!("{}/{version}", self.definition.group));
-        convert(&self.definition, &self.version, &mut value);
-        value
-    }
+    /// What finds the fields that the cache does not know.
+    pub custom: Option<Arc<Custom>>,
 }
 
 impl Default for Selection {
@@ -83,22 +56,20 @@ impl Default for Selection {
 }
 
 impl Selection {
+    /// Of objects of this kind. The error is a field that they cannot be selected by.
+    pub fn of(
+        served: &Served,
+        labels: LabelSelector,
+        fields: FieldSelector,
+    ) -> Result<Self, UnsupportedField> {
+        let fields = served.resolve_fields(fields)?;
+        Ok(Self { labels, fields, name: None, custom: served.fields_by_schema() })
+    }
+
     /// Also by name, whatever else is asked for.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.into());
-        self
-    }
-
-    /// Of objects of this kind.
-    #[must_use]
-    pub fn on(mut self, served: &Served) -> Self {
-        let has_own_fields =
-            |custom: &&Custom| custom.calls_webhook() || !custom.version.selectable_fields.is_empty();
-        self.custom = served.custom().filter(has_own_fields).map(|custom| CustomFields {
-            definition: custom.definition.clone(),
-            version: custom.version.clone(),
-        });
         self
     }
 
@@ -117,14 +88,13 @@ impl Selection {
     pub(crate) fn asks_webhook(&self) -> bool {
         let beyond_place =
             || !self.labels.is_everything() || self.fields.terms().iter().any(|term| !is_place(&term.field));
-        self.custom.as_ref().is_some_and(CustomFields::calls_webhook) && beyond_place()
+        self.custom.as_ref().is_some_and(|custom| custom.calls_webhook()) && beyond_place()
     }
 
     /// As [`Selection::matches`]; `None` if the object has to be converted by a webhook first.
     pub(crate) fn judge(&self, object: &Object) -> Option<bool> {
-        let is_asked =
-            self.asks_webhook() && self.custom.as_ref().is_some_and(|custom| custom.asks_for(object));
-        if !is_asked {
+        let is_of_version = |custom: &Arc<Custom>| object.stored_version() == Some(&custom.version.name);
+        if !self.asks_webhook() || self.custom.as_ref().is_none_or(is_of_version) {
             return Some(self.matches(object));
         }
         let stands = self.name.as_deref().is_none_or(|name| name == object.name());
@@ -156,7 +126,7 @@ impl Selection {
             if is_place(name) {
                 return object.field(name).into();
             }
-            let value = value.get_or_init(|| custom.of(object));
+            let value = value.get_or_init(|| custom.shown_plainly(object));
             custom.version.selectable_value(value, name).unwrap_or_default().into()
         })
     }
@@ -263,20 +233,18 @@ impl Verbs {
         limit: usize,
         state: State,
     ) -> Result<Listed, Status> {
-        match target.served.custom() {
-            Some(custom) if selection.asks_webhook() => {
-                let candidates = objects.filter(|object| selection.judge(object) != Some(false)).cloned();
-                self.converted_page(custom, candidates.collect(), selection, limit, state).await
-            }
-            _ => Ok(page(objects, selection, limit, state)),
+        if !selection.asks_webhook() {
+            return Ok(page(objects, selection, limit, state));
         }
+        let candidates = objects.filter(|object| selection.judge(object) != Some(false)).cloned();
+        self.converted_page(target.served, candidates.collect(), selection, limit, state).await
     }
 
     /// As [`page`], of objects that a webhook converts before it is known which are selected. They are
     /// converted once more when they are shown, which a webhook answers alike.
     async fn converted_page(
         &self,
-        custom: &Custom,
+        served: &Served,
         candidates: Vec<Arc<Object>>,
         selection: &Selection,
         limit: usize,
@@ -287,7 +255,7 @@ impl Verbs {
         for some in candidates.chunks(MAX_CONVERTED) {
             let asked = |object: &&Arc<Object>| selection.judge(object).is_none();
             let converted: Vec<Arc<Object>> = some.iter().filter(asked).cloned().collect();
-            let shown = self.shown(custom, &converted).await?;
+            let shown = self.shown(served, &converted).await?;
             let mut shown = shown.iter();
             selected.extend(
                 some.iter()

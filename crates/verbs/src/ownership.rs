@@ -1,6 +1,6 @@
 //! Who owns which field: `metadata.managedFields`, kept with every write.
 
-use std::{borrow::Cow, cell::RefCell, ops::Deref, sync::Arc};
+use std::{cell::RefCell, ops::Deref, sync::Arc};
 
 use serde_json::Value;
 use sternpost_apply::Versions;
@@ -8,7 +8,6 @@ use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_schema::topology::Type;
 
 use crate::{
-    patch::to_stored,
     served::Served,
     verbs::{Target, Verbs, Writer},
 };
@@ -55,14 +54,14 @@ impl Verbs {
         versions: &KindVersions<'_>,
     ) -> Option<Value> {
         let served = target.served;
-        let mut new = in_served_version(served, object).into_owned();
+        let mut new = served.in_served_version(object).into_owned();
         (served.strategy.show_to_managers)(&mut new);
         served.settle(&mut new);
         if object.field("metadata").field("managedFields").as_array().is_some_and(Vec::is_empty) {
             // Nothing to store, but to say it means something.
             new.object_mut("metadata").set("managedFields", Value::Array(Vec::new()));
         }
-        let live = live.map(|live| in_served_version(served, live));
+        let live = live.map(|live| served.in_served_version(live));
         let now = self.now();
         let api_version = served.resource.gv.to_string();
         let manager = self.manager(served, writer, &api_version, &now);
@@ -83,14 +82,9 @@ impl Verbs {
             let done = work(&versions);
             let Some((object, api_version)) = versions.missing.into_inner() else { return done };
             drop(done);
-            let to = KindVersions::new(self, served).at(&api_version);
-            let outcome = match to.as_deref().and_then(Served::custom) {
-                Some(custom) => self.in_version(custom, vec![object.clone()]).await,
-                None => Ok(Vec::new()),
-            };
-            let outcome = match outcome {
-                Ok(converted) => converted.into_iter().next().ok_or_else(|| not_served(&api_version)),
-                Err(status) => Err(status.message),
+            let outcome = match KindVersions::new(self, served).at(&api_version) {
+                Some(to) => self.converted(&to, object.clone()).await.map_err(|status| status.message),
+                None => Err(not_served(&api_version)),
             };
             known.push(Converted { object, api_version, outcome });
         }
@@ -111,14 +105,6 @@ impl Verbs {
             now,
             reset: served.resets(writer.subresource),
         }
-    }
-}
-
-/// An object of the stored form as its served version has it.
-pub(crate) fn in_served_version<'a>(served: &Served, stored: &'a Value) -> Cow<'a, Value> {
-    match served.conversion() {
-        Some(conversion) => Cow::Owned(conversion.show(stored)),
-        None => Cow::Borrowed(stored),
     }
 }
 
@@ -169,18 +155,15 @@ impl<'a> KindVersions<'a> {
 
     /// An object of one version of the kind as another has it.
     fn between(&self, from: &Served, to: &Served, object: &Value) -> Result<Value, String> {
-        let (Some(_), Some(custom)) = (from.custom(), to.custom()) else {
-            return Ok(in_served_version(to, &to_stored(from, object.clone())).into_owned());
-        };
-        if !custom.calls_webhook() {
-            return Ok(custom.in_version_plainly(object.clone()));
+        if !to.calls_webhook() {
+            return Ok(to.convert(from, object.clone()));
         }
-        let api_version = custom.api_version();
+        let api_version = &*to.api_version;
         let is_this = |known: &&Converted| known.api_version == api_version && known.object == *object;
         if let Some(known) = self.known.iter().find(is_this) {
             return known.outcome.clone();
         }
-        self.missing.borrow_mut().get_or_insert_with(|| (object.clone(), api_version));
+        self.missing.borrow_mut().get_or_insert_with(|| (object.clone(), api_version.to_owned()));
         Err("a webhook has still to convert it".into())
     }
 }

@@ -6,18 +6,15 @@ use serde_json::{Map, Value};
 use sternpost_apply::{ApplyError, Conflict};
 use sternpost_cache::Object;
 use sternpost_golang::strconv::go_quote;
-use sternpost_meta::{
-    gvk::GroupVersion,
-    status::{Cause, CauseReason, Reason, Status},
-};
+use sternpost_meta::status::{Cause, CauseReason, Reason, Status};
 use sternpost_patch::{json_patch, merge_patch, strategic};
 use sternpost_registry::object::{Fields, FieldsMut};
 
 use crate::{
     create::Request,
     failure::Failure,
-    ownership::{Ownership, in_served_version},
-    served::{Served, no_kind},
+    ownership::Ownership,
+    served::Served,
     typed::MAX_COMPLAINTS,
     update::{ATTEMPTS, Live, Part, check_named, modified, seen_version},
     verbs::{Target, Verbs, Writer, Written},
@@ -42,6 +39,26 @@ pub enum Patch {
         config: Value,
         force: bool,
     },
+}
+
+/// The kinds of patches, as their media types name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchType {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+impl PatchType {
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json-patch+json",
+            Self::Merge => "application/merge-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+            Self::Apply => "application/apply-patch+yaml",
+        }
+    }
 }
 
 /// A patch as a request brings it.
@@ -98,7 +115,7 @@ impl Verbs {
     ) -> Result<Option<Written>, Failure> {
         let served = target.served;
         let current = self.loaded(served, old).await?;
-        let shown = served.complete(in_served_version(served, &current).into_owned(), Some(old.revision));
+        let shown = served.complete(served.in_served_version(&current).into_owned(), Some(old.revision));
         let object = self.changed(served, shown, request, writer).await?;
         check_named(target, &object)?;
         let version = object.field("metadata").text("resourceVersion");
@@ -106,7 +123,7 @@ impl Verbs {
             return Err(Status::version_required(target.resource_name(), target.name).into());
         }
         seen_version(target, &object, old)?;
-        let object = to_stored(served, object);
+        let object = served.to_stored(object);
         let ownership = match request.patch {
             Patch::Apply { .. } => Ownership::Settled,
             _ => Ownership::Track,
@@ -140,7 +157,7 @@ impl Verbs {
         let metadata = object.object_mut("metadata");
         metadata.remove("resourceVersion");
         check_named(target, &object)?;
-        let object = to_stored(served, object);
+        let object = served.to_stored(object);
         self.create_by(Request::CreateOnUpdate, target, object, Ownership::Settled, writer).await
     }
 
@@ -185,11 +202,7 @@ impl Verbs {
             })
             .await
             .map_err(|error| apply_status(&error))?;
-        let decoded = match served.custom() {
-            Some(custom) => custom.complete_applied(applied.object),
-            None => served.decode_value(applied.object),
-        };
-        let decoded = decoded.map_err(|error| Status::bad_request(error.0))?;
+        let object = served.decode_applied(applied.object).map_err(|error| Status::bad_request(error.0))?;
         match request.validation {
             Validation::Ignore => {}
             Validation::Strict if !request.complaints.is_empty() => {
@@ -200,7 +213,7 @@ impl Verbs {
             }
             Validation::Strict | Validation::Warn => writer.warn_all(request.complaints.iter().cloned()),
         }
-        Ok(decoded.object)
+        Ok(object)
     }
 }
 
@@ -220,13 +233,9 @@ fn retyped(
         let cause = Cause { reason: Some(CauseReason::FieldValueInvalid), message, field: "patch".into() };
         Status::invalid("", "", "", vec![cause])
     };
-    if served.custom().is_none() {
-        // A strategic patch is applied to an object of the kind, which it stays whatever is said.
-        if !matches!(request.patch, Patch::Strategic(_)) {
-            check_type(patched, served).map_err(|why| invalid(&why))?;
-        }
-    } else if patched.text("kind").is_empty() {
-        return Err(invalid(&format!("Object 'Kind' is missing in '{patched}'")));
+    // A strategic patch is applied to an object of the kind, which it stays whatever is said.
+    if !matches!(request.patch, Patch::Strategic(_)) {
+        served.check_type(patched).map_err(|why| invalid(&why))?;
     }
     let decoded = match request.patch {
         Patch::Strategic(_) => served.decode_converted(patched),
@@ -245,26 +254,6 @@ fn retyped(
         Validation::Strict | Validation::Warn => writer.warn_all(complaints),
     }
     Ok(decoded.object)
-}
-
-/// The form in which rules and storage know an object of the served version.
-pub fn to_stored(served: &Served, mut object: Value) -> Value {
-    let Some(conversion) = served.conversion() else { return object };
-    served.set_type(&mut object);
-    (conversion.to_stored)(&object)
-}
-
-/// A patch may not make an object of another kind.
-fn check_type(patched: &Value, served: &Served) -> Result<(), String> {
-    let expected = &served.resource.gv;
-    let found = GroupVersion::read(patched.text("apiVersion")).map_err(|error| error.to_string())?;
-    let found = found.as_ref().unwrap_or(expected);
-    let kind = served.kind();
-    let found_kind = Some(patched.text("kind")).filter(|text| !text.is_empty()).unwrap_or(kind);
-    if (found, found_kind) == (expected, kind) {
-        return Ok(());
-    }
-    Err(no_kind(found_kind, &found.to_string()))
 }
 
 fn strategic_status(error: &strategic::Error) -> Status {

@@ -44,7 +44,7 @@ impl Verbs {
         writer: Writer<'_>,
     ) -> Result<Written, Failure> {
         let api_version = target.served.resource.gv.to_string();
-        let all = scale_paths(target.served);
+        let all = target.served.scale_paths();
         let paths: Vec<(&str, &str)> = all.iter().map(|(version, path)| (&**version, &**path)).collect();
         let unreadable =
             |error: sternpost_apply::scale::Malformed| Status::internal_error(&error.to_string());
@@ -71,7 +71,7 @@ impl Verbs {
             }
             check_named(target, &wanted)?;
             wanted.object_mut("metadata").set("namespace", target.namespace);
-            if target.served.custom().is_some() {
+            if target.served.scale().is_some() {
                 match change {
                     ScaleChange::Replace(_) => check_uid(target, &wanted, &current)?,
                     // Nobody looks at what a patch makes of it.
@@ -82,7 +82,7 @@ impl Verbs {
             }
             seen_version(target, &wanted, &old)?;
             let mut errors = Errors::default();
-            if target.served.custom().is_none() {
+            if target.served.scale().is_none() {
                 (scale.strategy.validate)(&wanted, &mut errors);
             }
             if !errors.is_empty() {
@@ -136,26 +136,9 @@ impl Verbs {
     }
 }
 
-/// Where replicas are counted, by version.
-fn scale_paths(served: &Served) -> Vec<(String, String)> {
-    match served.custom() {
-        None => vec![(served.resource.gv.to_string(), ".spec.replicas".into())],
-        Some(custom) => {
-            let definition = &custom.definition;
-            let versions = definition.versions.iter();
-            versions
-                .filter_map(|version| {
-                    let scale = version.scale.as_ref()?;
-                    Some((definition.api_version(version), scale.spec_replicas.clone()))
-                })
-                .collect()
-        }
-    }
-}
-
 /// The scale of an object in full.
 fn shown(served: &Served, parent: &Value) -> Result<Value, Status> {
-    if let Some(Scale { spec_replicas: path, .. }) = custom_scale(served)
+    if let Some(Scale { spec_replicas: path, .. }) = served.scale()
         && matches!(custom::replicas(parent, path), Ok(None))
     {
         let why = format!("the spec replicas field {} does not exist", go_quote(path));
@@ -166,7 +149,7 @@ fn shown(served: &Served, parent: &Value) -> Result<Value, Status> {
 
 /// The same, of no replicas where they are not counted.
 fn shown_or_none(served: &Served, parent: &Value) -> Result<Value, Status> {
-    let Some(scale) = custom_scale(served) else { return Ok(scale_of(parent)) };
+    let Some(scale) = served.scale() else { return Ok(scale_of(parent)) };
     let replicas = custom::replicas(parent, &scale.spec_replicas)
         .map_err(|why| Status::internal_error(&why))?
         .unwrap_or_default();
@@ -178,7 +161,7 @@ fn shown_or_none(served: &Served, parent: &Value) -> Result<Value, Status> {
 
 /// Gives the parent the number of replicas that a scale wants.
 fn set(served: &Served, parent: &mut Value, scale: &Value) -> Result<(), Status> {
-    let Some(paths) = custom_scale(served) else {
+    let Some(paths) = served.scale() else {
         apply_scale(parent, scale);
         return Ok(());
     };
@@ -187,8 +170,4 @@ fn set(served: &Served, parent: &mut Value, scale: &Value) -> Result<(), Status>
         .map_err(|why| Status::internal_error(&why))?;
     keep_claims(parent, scale);
     Ok(())
-}
-
-fn custom_scale(served: &Served) -> Option<&Scale> {
-    served.custom()?.version.scale.as_ref()
 }

@@ -28,7 +28,7 @@ pub struct Served {
     pub api_version: Arc<str>,
     /// Where its objects are; versions of one resource share it.
     pub id: ResourceId,
-    pub form: Form,
+    pub(crate) form: Form,
     pub strategy: &'static Strategy,
     /// What cannot be owned, by the subresource that is written through.
     resets: Vec<(&'static str, ResetFields)>,
@@ -38,7 +38,7 @@ impl Served {
     pub(crate) fn custom_of(resource: Arc<Resource>, id: ResourceId, custom: Custom) -> Self {
         let strategy = custom.strategy();
         let api_version = resource.gv.to_string().into();
-        let form = Form::Custom(Box::new(custom));
+        let form = Form::Custom(Arc::new(custom));
         Self { resource, api_version, id, form, strategy, resets: resets(strategy) }
     }
 
@@ -92,12 +92,6 @@ pub fn is_known_kind(gvk: &GroupVersionKind) -> bool {
 /// hidden.
 pub fn is_built_in(group: &str) -> bool {
     sternpost_builtin::groups().iter().any(|built_in| *built_in.name == *group)
-}
-
-/// What upstream says of a field of every object's metadata.
-pub fn metadata_description(field: &str) -> Option<&'static str> {
-    let metadata = sternpost_builtin::definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")?;
-    metadata.properties.get(field)?.description.as_deref()
 }
 
 /// Where a CustomResourceDefinition is in the store.
@@ -160,7 +154,7 @@ impl ServedResources {
                 definition,
                 stored_definition,
                 conversion: None,
-                of_custom: parent.custom().is_some(),
+                of_custom: parent.is_unstructured(),
             }),
             strategy: strategy(&kind.group, &kind.kind),
             resets: Vec::new(),
@@ -175,6 +169,24 @@ impl ServedResources {
     pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Served>> {
         let key = key(group, version, plural);
         self.built_in.get(&key).cloned().or_else(|| self.customs.get(&key))
+    }
+
+    /// The other versions of the same resource: in the order of its definition, or of their names.
+    pub(crate) fn other_versions(&self, served: &Served) -> Vec<Arc<Served>> {
+        let own = &served.resource;
+        let is_other = |other: &Arc<Served>| other.id == served.id && other.resource.gv != own.gv;
+        match &served.form {
+            Form::Custom(custom) => {
+                let versions = custom.definition.versions.iter();
+                let all = versions.filter_map(|version| self.get(&own.gv.group, &version.name, &own.plural));
+                all.filter(is_other).collect()
+            }
+            Form::BuiltIn(_) => {
+                let mut others: Vec<_> = self.all_built_in().filter(|it| is_other(it)).cloned().collect();
+                others.sort_by(|a, b| a.api_version.cmp(&b.api_version));
+                others
+            }
+        }
     }
 }
 

@@ -22,20 +22,13 @@ use sternpost_meta::{cancel::checkpoint, quantity};
 mod converter;
 
 pub use converter::{mistake, with_whole_numbers};
+pub use sternpost_crd::object::Decoded;
 
 /// How deeply JSON may nest; what `serde_json` reads.
 pub const MAX_DEPTH: usize = 127;
 
 /// How many complaints are made about one body that is read from JSON, as upstream.
 pub const MAX_COMPLAINTS: usize = 100;
-
-/// A body that was read.
-#[derive(Debug, Default, PartialEq)]
-pub struct Decoded {
-    pub object: Value,
-    /// `unknown field "spec.x"`, `duplicate field "spec.y"`, in document order.
-    pub complaints: Vec<String>,
-}
 
 /// Why a body is not an object of the kind; the text is Go's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

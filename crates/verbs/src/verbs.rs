@@ -308,15 +308,8 @@ pub(crate) fn storage_status(error: &CommitError) -> Status {
 }
 
 pub(crate) fn invalid(target: Target<'_>, object: &Value, errors: Errors) -> Status {
-    let name = object.field("metadata").text("name");
-    // Of the group in which it is stored, whichever way it comes.
-    let (mut group, mut kind) = (&*target.served.id.group, target.served.kind());
-    if target.served.custom().is_some() && !object.text("kind").is_empty() {
-        // An object of another kind is called what it says it is.
-        kind = object.text("kind");
-        group = object.text("apiVersion").split_once('/').map_or(group, |(group, _)| group);
-    }
-    Status::invalid(group, kind, name, errors.into_causes())
+    let (group, kind) = target.served.group_kind_of(object);
+    Status::invalid(group, kind, object.field("metadata").text("name"), errors.into_causes())
 }
 
 /// What a DELETE that removed the object says.

@@ -11,8 +11,8 @@ use sternpost_meta::status::Status;
 use sternpost_store::Revision;
 
 use crate::{
-    custom::Custom,
     list::{Selection, parse_exact_version},
+    served::Served,
     verbs::{Target, Verbs},
 };
 
@@ -100,10 +100,10 @@ impl Selection {
 }
 
 impl Verbs {
-    /// What a watcher of a custom resource is told of changes, as its version shows the objects.
+    /// What a watcher is told of changes, as its version shows the objects.
     pub async fn told(
         &self,
-        custom: &Custom,
+        served: &Served,
         selection: &Selection,
         changes: &[StateChange],
     ) -> Result<Vec<(EventKind, Value)>, Status> {
@@ -125,7 +125,7 @@ impl Verbs {
                 }
             }
         }
-        let values = self.shown(custom, &objects).await?;
+        let values = self.shown(served, &objects).await?;
         let mut shown = objects.iter().zip(values);
         let mut told = Vec::with_capacity(asked.len());
         for asked in asked {

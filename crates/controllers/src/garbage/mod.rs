@@ -19,7 +19,10 @@ use sternpost_cache::{Event, EventKind, Object, ResourceId};
 use sternpost_clock::{DueQueue, machine};
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_tasks::Tasks;
-use sternpost_verbs::{DeleteOptions, Failure, Target, Verbs, served::Served};
+use sternpost_verbs::{
+    DeleteOptions, Failure, Target, Verbs,
+    served::{Served, is_built_in},
+};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::{
@@ -164,7 +167,7 @@ impl Collector {
 
     /// Those who waited for a kind to be served are asked again.
     fn definitions_changed(&mut self, served: &Served) {
-        if served.custom().is_some() {
+        if !is_built_in(served.group()) {
             self.kinds.clear();
             std::mem::take(&mut self.unresolved).into_iter().for_each(|place| self.queue.push(place));
         }

@@ -146,8 +146,7 @@ impl Running {
     async fn shown(&self, name: &str) -> Value {
         let served = self.buoys().unwrap();
         let object = self.verbs.get(Target { served: &served, namespace: "", name }).unwrap();
-        let custom = served.custom().unwrap();
-        self.verbs.shown(custom, &[object]).await.unwrap().pop().unwrap()
+        self.verbs.shown(&served, &[object]).await.unwrap().pop().unwrap()
     }
 
     fn objects(&self) -> usize {

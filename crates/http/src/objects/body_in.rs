@@ -13,7 +13,7 @@ use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{
     DeleteOptions, Propagation,
     served::{Served, is_known_kind, no_kind},
-    to_stored, typed,
+    typed,
 };
 
 use sternpost_yaml::Problem;
@@ -30,7 +30,7 @@ const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions
 pub fn object(request: &Request, served: &Served, validation: Validation) -> Result<Value, Status> {
     let kind = served.kind();
     let media = media_type(request)?;
-    if media == PROTOBUF && served.custom().is_some() {
+    if media == PROTOBUF && served.is_unstructured() {
         return Err(Status::unsupported_media_type(&[JSON, YAML]));
     }
     let (value, complaints) = match media {
@@ -56,44 +56,45 @@ pub fn object(request: &Request, served: &Served, validation: Validation) -> Res
             )));
         }
     }
-    Ok(to_stored(served, value))
+    Ok(served.to_stored(value))
 }
 
 fn decode_json(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), Status> {
-    if served.custom().is_some() {
-        return decode_custom(bytes, served);
-    }
     // What can be read as the kind is read once. Whatever else a body is, upstream asks
     // first whether it is JSON, then what it says it is.
-    if let Ok(decoded) = served.decode(bytes)
+    if !served.is_unstructured()
+        && let Ok(decoded) = served.decode(bytes)
         && decoded.object.is_object()
     {
         check_kind(&decoded.object, served, bytes)?;
         return Ok((decoded.object, decoded.complaints));
     }
     let type_meta = type_meta(bytes).map_err(|why| unreadable(served, &why, bytes))?;
-    check_type(type_meta.api_version.as_deref(), type_meta.kind.as_deref(), served, bytes)?;
+    let text = || String::from_utf8_lossy(bytes).into_owned();
+    check_type_meta(type_meta.api_version.as_deref(), type_meta.kind.as_deref(), served, bytes, text)?;
     // To Go `null` is an object without fields.
     let bytes = if bytes.trim_ascii() == b"null" { b"{}".as_slice() } else { bytes };
     let decoded = served.decode(bytes).map_err(|error| unfit(served, &error.0))?;
     Ok((decoded.object, decoded.complaints))
 }
 
-/// A body that must say what it is. One of another kind is for validation to refuse.
-fn decode_custom(bytes: &[u8], served: &Served) -> Result<(Value, Vec<String>), Status> {
-    let type_meta = type_meta(bytes).map_err(|why| unreadable(served, &why, bytes))?;
-    if type_meta.kind.unwrap_or_default().is_empty() {
-        let text = String::from_utf8_lossy(bytes);
-        let why = format!("Object 'Kind' is missing in '{text}'");
-        return Err(unreadable(served, &why, bytes));
+/// What a body says of itself, before it is read as the kind. `json` is its text in JSON.
+fn check_type_meta(
+    api_version: Option<&str>,
+    kind: Option<&str>,
+    served: &Served,
+    body: &[u8],
+    json: impl FnOnce() -> String,
+) -> Result<(), Status> {
+    if !served.is_unstructured() {
+        return check_type(api_version, kind, served, body);
     }
-    check_custom_version(&type_meta.api_version.unwrap_or_default(), served, bytes)?;
-    let decoded = served.decode(bytes).map_err(|error| unfit(served, &error.0))?;
-    Ok((decoded.object, decoded.complaints))
-}
-
-fn check_custom_version(found: &str, served: &Served, body: &[u8]) -> Result<(), Status> {
-    let found = GroupVersion::read(found).map_err(|error| unreadable(served, &error.to_string(), body))?;
+    // It must say what it is. One of another kind is for validation to refuse.
+    if kind.unwrap_or_default().is_empty() {
+        return Err(unreadable(served, &format!("Object 'Kind' is missing in '{}'", json()), body));
+    }
+    let found = GroupVersion::read(api_version.unwrap_or_default())
+        .map_err(|error| unreadable(served, &error.to_string(), body))?;
     let expected = &served.resource.gv;
     if found.as_ref() == Some(expected) {
         return Ok(());
@@ -154,14 +155,8 @@ fn decode_yaml(
         let place = if line > 1 { format!("line {line}: ") } else { String::new() };
         return Err(unreadable(served, &format!("yaml: {place}found unknown escape character"), bytes));
     }
-    if served.custom().is_none() {
-        check_kind(&document.value, served, bytes)?;
-    } else if document.value.text("kind").is_empty() {
-        let why = format!("Object 'Kind' is missing in '{}'", document.value);
-        return Err(unreadable(served, &why, bytes));
-    } else {
-        check_custom_version(document.value.text("apiVersion"), served, bytes)?;
-    }
+    let (api_version, kind) = (document.value.text("apiVersion"), document.value.text("kind"));
+    check_type_meta(Some(api_version), Some(kind), served, bytes, || document.value.to_string())?;
     let mut complaints: Vec<String> = document.repeated.iter().map(repeated_key).collect();
     if validation == Validation::Strict && !complaints.is_empty() {
         // What the reader of YAML finds is one error, and many warnings.

@@ -39,27 +39,15 @@ pub enum Handler {
 pub fn route(verbs: &Verbs, request: &Request) -> Option<Routed> {
     let path = request.info.resource_path()?;
     let served = verbs.served.get(path.group, path.version, path.resource)?;
-    let is_nowhere = match served.custom() {
-        Some(_) => is_nowhere(request, &served, &path),
-        None => path.is_deeper,
-    };
-    if is_nowhere {
-        return None;
-    }
-    let handler = handler(request, &served, &path).map_err(Box::new);
-    Some(Routed { served, handler })
+    let handler = if served.is_installed() {
+        (!path.is_deeper).then(|| handler(request, &served, &path))
+    } else {
+        (!is_nowhere(request, &served, &path)).then(|| unrouted_handler(request, &served, &path))
+    }?;
+    Some(Routed { served, handler: handler.map_err(Box::new) })
 }
 
-/// Whether a custom resource has nothing where a path leads: then there is no such path.
-fn is_nowhere(request: &Request, served: &Served, path: &ResourcePath<'_>) -> bool {
-    let looks = matches!(request.method, Method::GET | Method::HEAD);
-    match (served.is_namespaced(), path.namespace) {
-        (true, None) => !path.name.is_empty() || !looks,
-        (false, Some(_)) => true,
-        _ => false,
-    }
-}
-
+/// The handler that upstream's router finds.
 fn handler(request: &Request, served: &Served, path: &ResourcePath<'_>) -> Result<Handler, Status> {
     if path.namespace.is_some() != served.is_namespaced()
         && (path.namespace.is_some() || !path.name.is_empty())
@@ -67,10 +55,10 @@ fn handler(request: &Request, served: &Served, path: &ResourcePath<'_>) -> Resul
         return Err(Status::no_such_resource());
     }
     if !path.subresource.is_empty() {
-        return subresource_handler(request, served, path);
-    }
-    if served.custom().is_some() {
-        return custom_verb(request, served, path).map(Handler::Main);
+        return subresource_handler(request, served, path).map_err(|missing| match missing {
+            Missing::Subresource => Status::no_such_resource(),
+            Missing::Method | Missing::Verb(_) => Status::method_not_allowed(),
+        });
     }
     let verb = allowed_verb(request, served, path)?;
     if verb == Verb::Patch {
@@ -80,22 +68,49 @@ fn handler(request: &Request, served: &Served, path: &ResourcePath<'_>) -> Resul
     Ok(Handler::Main(verb))
 }
 
+/// Whether a resource without a router has nothing where a path leads: then there is no such path.
+fn is_nowhere(request: &Request, served: &Served, path: &ResourcePath<'_>) -> bool {
+    let looks = matches!(request.method, Method::GET | Method::HEAD);
+    match (served.is_namespaced(), path.namespace) {
+        (true, None) => !path.name.is_empty() || !looks,
+        (false, Some(_)) => true,
+        _ => false,
+    }
+}
+
+/// The handler where there is no router: that of all custom resources decides for itself.
+fn unrouted_handler(request: &Request, served: &Served, path: &ResourcePath<'_>) -> Result<Handler, Status> {
+    if path.subresource.is_empty() {
+        return unrouted_verb(request, served, path).map(Handler::Main);
+    }
+    let resource = served.resource_name();
+    subresource_handler(request, served, path).map_err(|missing| match missing {
+        Missing::Subresource => Status::not_found(resource, path.name),
+        Missing::Method => Status::method_not_allowed(),
+        Missing::Verb(verb) => Status::verb_not_supported(resource, verb.as_str()),
+    })
+}
+
+/// What there is not where a path leads to a subresource.
+enum Missing {
+    Subresource,
+    /// A verb for the method.
+    Method,
+    Verb(Verb),
+}
+
 fn subresource_handler(
     request: &Request,
     served: &Served,
     path: &ResourcePath<'_>,
-) -> Result<Handler, Status> {
-    let resource = served.resource_name();
+) -> Result<Handler, Missing> {
     let mut subresources = served.resource.subresources.iter().enumerate().filter(|_| !path.is_deeper);
     let found = subresources.find(|(_, found)| &*found.name == path.subresource);
-    let (index, subresource) = found.ok_or_else(|| match served.custom() {
-        Some(_) => Status::not_found(resource, path.name),
-        None => Status::no_such_resource(),
-    })?;
-    let strategy = served.strategy.subresource(path.subresource).ok_or_else(Status::no_such_resource)?;
+    let (index, subresource) = found.ok_or(Missing::Subresource)?;
+    let strategy = served.strategy.subresource(path.subresource).ok_or(Missing::Subresource)?;
     if matches!(strategy.action, Action::Log | Action::Stream(_) | Action::Proxy(_)) {
         if !node_bound::allows(strategy.action, &request.method) {
-            return Err(Status::method_not_allowed());
+            return Err(Missing::Method);
         }
         return Ok(Handler::Connect { index, action: strategy.action });
     }
@@ -105,18 +120,15 @@ fn subresource_handler(
         Method::POST => Verb::Create,
         Method::PATCH => Verb::Patch,
         Method::DELETE => Verb::Delete,
-        _ => return Err(Status::method_not_allowed()),
+        _ => return Err(Missing::Method),
     };
     if !subresource.verbs.contains(&verb) {
-        return Err(match served.custom() {
-            Some(_) => Status::verb_not_supported(resource, verb.as_str()),
-            None => Status::method_not_allowed(),
-        });
+        return Err(Missing::Verb(verb));
     }
     Ok(Handler::Subresource { index, action: strategy.action, verb })
 }
 
-/// The verb, if a built-in resource has it at this path.
+/// The verb, if the resource has it at this path.
 fn allowed_verb(request: &Request, served: &Served, path: &ResourcePath<'_>) -> Result<Verb, Status> {
     let one = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
     if !path.name.is_empty() && !one.iter().any(|verb| served.resource.allows(*verb)) {
@@ -137,9 +149,8 @@ fn allowed_verb(request: &Request, served: &Served, path: &ResourcePath<'_>) -> 
     if served.resource.allows(routed) { Ok(verb) } else { Err(Status::method_not_allowed()) }
 }
 
-/// As upstream, which has no router in front of custom resources: whether there is a name is for the
-/// handler to see.
-fn custom_verb(request: &Request, served: &Served, path: &ResourcePath<'_>) -> Result<Verb, Status> {
+/// Whether there is a name is for the handler to see.
+fn unrouted_verb(request: &Request, served: &Served, path: &ResourcePath<'_>) -> Result<Verb, Status> {
     match (&request.method, path.name.is_empty()) {
         (&Method::HEAD, true) => Ok(Verb::List),
         (&Method::HEAD, false) => Ok(Verb::Get),

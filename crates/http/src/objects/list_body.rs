@@ -85,10 +85,7 @@ impl ListBody {
     /// The list in JSON, of objects whose stored bytes are what is shown.
     pub fn of_stored(served: &Served, listed: Listed, spacing: Spacing) -> Self {
         let before = head(served, &listed);
-        let begin = match served.custom() {
-            Some(_) => served.head().into_bytes(),
-            None => b"{".to_vec(),
-        };
+        let begin = served.item_head().into_bytes();
         let items: usize = listed.items.iter().map(|object| object.size() + b",".len() + begin.len()).sum();
         // The first item has no comma.
         let commas = usize::from(!listed.items.is_empty());
@@ -453,8 +450,7 @@ fn head(served: &Served, listed: &Listed) -> Vec<u8> {
         served.resource.gv,
         listed.revision
     );
-    // Lists of custom resources have it always.
-    if !listed.continue_token.is_empty() || served.custom().is_some() {
+    if served.lists_continue(&listed.continue_token) {
         head += &format!(",\"continue\":\"{}\"", listed.continue_token);
     }
     if let Some(remaining) = listed.remaining {

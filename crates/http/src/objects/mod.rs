@@ -99,8 +99,8 @@ async fn respond(
 ) -> Result<Answer, Failure> {
     let (verbs, served) = (&api.verbs, &routed.served);
     let target = Target { served, namespace: path.namespace.unwrap_or_default(), name: path.name };
-    if served.custom().is_some() {
-        // Whatever else there is to say.
+    // A router that finds no handler does not know what is deprecated.
+    if routed.handler.is_ok() || !served.is_installed() {
         request.warnings.extend(served.deprecation());
     }
     let handler = routed.handler.as_ref().map_err(|status| Status::clone(status))?;
@@ -119,9 +119,6 @@ async fn respond(
         }
         Handler::Main(verb) => verb,
     };
-    if served.custom().is_none() {
-        request.warnings.extend(served.deprecation());
-    }
     if matches!(verb, Verb::Update | Verb::Patch) && path.name.is_empty() {
         return Err(Status::bad_request("name must be provided").into());
     }

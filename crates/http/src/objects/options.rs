@@ -17,7 +17,6 @@ use sternpost_meta::{
     user::User,
     warning::Warnings,
 };
-use sternpost_registry::field_selectors::{self, Scope};
 use sternpost_verbs::{
     DryRun, LatencyTracker, ListQuery, Selection, SentOptions, VersionMatch, Writer, served::Served,
 };
@@ -155,16 +154,7 @@ pub fn selection(request: &Request, served: &Served) -> Result<Selection, Status
         .map_err(|error| bad(&error))?;
     let fields = FieldSelector::parse(request.query.first("fieldSelector").unwrap_or_default())
         .map_err(|error| bad(&error))?;
-    let fields = match served.custom() {
-        Some(custom) => {
-            let scope = if served.is_namespaced() { Scope::Namespaced } else { Scope::Cluster };
-            let selectable: Vec<&str> = custom.version.selectable_fields.iter().map(String::as_str).collect();
-            field_selectors::resolve_custom(scope, &selectable, fields)
-        }
-        None => field_selectors::resolve(served.strategy, fields),
-    };
-    let fields = fields.map_err(|error| bad(&error))?;
-    Ok(Selection { labels, fields, name: None, custom: None }.on(served))
+    Selection::of(served, labels, fields).map_err(|error| bad(&error))
 }
 
 /// Of a get nothing is left to choose but what was taken away.

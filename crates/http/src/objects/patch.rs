@@ -11,40 +11,28 @@ use sternpost_patch::{
 };
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{
-    Failure, Part, Patch, PatchRequest, ScaleChange, Target, Validation, Verbs, served::Served,
+    Failure, Part, Patch, PatchRequest, PatchType, ScaleChange, Target, Validation, Verbs, served::Served,
 };
 
 use super::{Answer, body_in::repeated_key, options, representation::Shape, write_answer};
 use crate::request::Request;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PatchType {
-    Json,
-    Merge,
-    Strategic,
-    Apply,
-}
-
-/// What kind of patch the body is; the error is that of upstream's router.
+/// What kind of patch the body is.
 pub fn media_type(request: &Request, served: &Served) -> Result<PatchType, Status> {
     let header = request.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    match header.unwrap_or_default().split(';').next().unwrap_or_default().trim() {
-        "application/json-patch+json" => Ok(PatchType::Json),
-        "application/merge-patch+json" => Ok(PatchType::Merge),
-        "application/strategic-merge-patch+json" if served.custom().is_none() => Ok(PatchType::Strategic),
-        "application/apply-patch+yaml" => Ok(PatchType::Apply),
-        _ if served.custom().is_some() => Err(Status::unsupported_media_type(&[
-            "application/json-patch+json",
-            "application/merge-patch+json",
-            "application/apply-patch+yaml",
-        ])),
-        _ => {
-            let mut status = Status::unsupported_media_type(&[]);
-            status.message = "415: Unsupported Media Type".into();
-            status.details = Some(Box::default());
-            Err(status)
+    let media = header.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let types = served.patch_types();
+    types.iter().copied().find(|known| known.media_type() == media).ok_or_else(|| {
+        if !served.is_installed() {
+            let types: Vec<&str> = types.iter().map(|known| known.media_type()).collect();
+            return Status::unsupported_media_type(&types);
         }
-    }
+        // Upstream's router says no more.
+        let mut status = Status::unsupported_media_type(&[]);
+        status.message = "415: Unsupported Media Type".into();
+        status.details = Some(Box::default());
+        status
+    })
 }
 
 /// Answers a PATCH of an object, itself or through a subresource.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sternpost_cache::Object;
 use sternpost_clock::Clock;
 use sternpost_golang::time::Timestamp;
@@ -15,10 +15,7 @@ use sternpost_registry::{
     table::{self, Definitions, IncludeObject, ListMeta},
 };
 use sternpost_store::Revision;
-use sternpost_verbs::{
-    Listed, Verbs,
-    served::{Served, metadata_description},
-};
+use sternpost_verbs::{Listed, Verbs, served::Served};
 
 use super::{
     Answer,
@@ -65,9 +62,7 @@ impl Shape {
     fn choose(request: &Request, served: &Served, extent: Extent) -> Result<Self, Status> {
         for clause in Accept::of(&request.headers).clauses() {
             let Some(format) = Format::of(clause) else { continue };
-            // A custom resource has no messages; its metadata has.
-            let has_messages = served.custom().is_none() && !served.is_of_custom();
-            if !has_messages && format == Format::Protobuf && !clause.transforms() {
+            if format == Format::Protobuf && !clause.transforms() && !served.encodes_protobuf() {
                 continue;
             }
             let version = match clause.param("v") {
@@ -112,7 +107,8 @@ impl Shape {
                 let version = object.field("metadata").text("resourceVersion").to_owned();
                 let meta =
                     ListMeta { resource_version: &version, continue_token: "", remaining_item_count: None };
-                self.table(request, served, std::iter::once(&object), &meta, include)
+                let items = std::iter::once(&object);
+                served.table(items, &meta, include, Definitions::Send, now(&request.clock))
             }
         };
         self.send(request, value, code)
@@ -174,21 +170,18 @@ impl Shape {
         mut objects: Vec<Arc<Object>>,
         meta: Meta,
     ) -> Result<Answer, Status> {
-        let items = match served.custom() {
-            // A webhook is asked for all of them before anything is said: it may refuse.
-            Some(custom) if custom.calls_webhook() => {
-                let shown = verbs.shown(custom, &objects).await?;
-                // As text they take a fraction of the memory; into memory, writing cannot fail.
-                let texts = shown.iter().map(|item| serde_json::to_vec(item).unwrap_or_default().into());
-                Items::Made(texts.collect::<Vec<Bytes>>().into_iter())
+        let items = if served.calls_webhook() {
+            // It is asked for all of them before anything is said: it may refuse.
+            let shown = verbs.shown(served, &objects).await?;
+            // As text they take a fraction of the memory; into memory, writing cannot fail.
+            let texts = shown.iter().map(|item| serde_json::to_vec(item).unwrap_or_default().into());
+            Items::Made(texts.collect::<Vec<Bytes>>().into_iter())
+        } else {
+            let is_table = matches!(self.transform, Transform::Table(_));
+            if let Some(order) = served.strategy.row_order.filter(|_| is_table) {
+                objects.sort_by_cached_key(|object| order(&object.value()));
             }
-            _ => {
-                let is_table = matches!(self.transform, Transform::Table(_));
-                if let Some(order) = served.strategy.row_order.filter(|_| is_table) {
-                    objects.sort_by_cached_key(|object| order(&object.value()));
-                }
-                Items::Stored(objects.into_iter())
-            }
+            Items::Stored(objects.into_iter())
         };
         let listing = Listing { shape: self, served: served.clone(), now: now(&request.clock) };
         Ok(ListBody::of_values(listing, &meta, items, Spacing::wanted_by(request)).await.answer().await)
@@ -198,17 +191,6 @@ impl Shape {
     pub fn computed(self, request: &Request, served: &Arc<Served>, items: &[Value]) -> Answer {
         let listing = Listing { shape: self, served: served.clone(), now: now(&request.clock) };
         self.send(request, listing.list(items, &Meta::default(), Definitions::Send), StatusCode::OK)
-    }
-
-    fn table<'a>(
-        self,
-        request: &Request,
-        served: &Served,
-        items: impl Iterator<Item = &'a Value>,
-        meta: &ListMeta<'_>,
-        include: IncludeObject,
-    ) -> Value {
-        tabulated(served, items, meta, include, Definitions::Send, now(&request.clock))
     }
 
     fn send(self, request: &Request, mut value: Value, code: StatusCode) -> Answer {
@@ -263,18 +245,16 @@ impl Listing {
             Transform::Table(IncludeObject::Object) => {
                 let mut whole = items.to_vec();
                 whole.iter_mut().for_each(|item| served.set_type(item));
-                tabulated(served, whole.iter(), &meta, IncludeObject::Object, definitions, self.now)
+                served.table(whole.iter(), &meta, IncludeObject::Object, definitions, self.now)
             }
-            Transform::Table(include) => {
-                tabulated(served, items.iter(), &meta, include, definitions, self.now)
-            }
+            Transform::Table(include) => served.table(items.iter(), &meta, include, definitions, self.now),
             Transform::Metadata => table::partial_object_metadata_list(items.iter(), &meta),
             Transform::None => {
                 let mut metadata = Value::Object(serde_json::Map::new());
                 if !version.is_empty() {
                     metadata.set("resourceVersion", version.as_str());
                 }
-                if !continue_token.is_empty() || served.custom().is_some() {
+                if served.lists_continue(continue_token) {
                     metadata.set("continue", continue_token);
                 }
                 if let Some(count) = remaining_item_count {
@@ -331,13 +311,15 @@ enum Extent {
 }
 
 fn wrong_extent(asked: &str, served: &Served, extent: Extent) -> Status {
-    if served.custom().is_some() && extent == Extent::One {
+    let found = if !served.is_unstructured() {
+        format!("*{}.{}", super::body_in::go_package(served.group()), served.kind())
+    } else if extent == Extent::List {
+        "*unstructured.Unstructured".into()
+    } else {
         return Status::unexpected("content is not a list");
-    }
-    let found = format!("*{}.{}", super::body_in::go_package(served.group()), served.kind());
+    };
     let what = match extent {
         Extent::One => format!("is not a list ({found})"),
-        Extent::List if served.custom().is_some() => "is a list (*unstructured.UnstructuredList)".into(),
         Extent::List => format!("is a list ({found}List)"),
     };
     let mut status = Status::not_acceptable(&[]);
@@ -362,62 +344,6 @@ pub fn check_accept(request: &Request, streams: bool) -> Result<(), Status> {
 /// An error in a form that the client accepts, else in JSON for people.
 pub fn error(request: &Request, status: &Status) -> Answer {
     whole(response::error(&request.headers, Spacing::wanted_by(request), status))
-}
-
-/// Objects in full as a table, by the columns of their kind.
-pub fn tabulated<'a>(
-    served: &Served,
-    items: impl Iterator<Item = &'a Value>,
-    meta: &ListMeta<'_>,
-    include: IncludeObject,
-    definitions: Definitions,
-    now: Timestamp,
-) -> Value {
-    let strategy = served.strategy;
-    let Some(custom) = served.custom() else {
-        let mut table = table::table(strategy, items, meta, include, definitions, now);
-        if served.is_of_custom() {
-            head_as_custom(&mut table);
-        }
-        return table;
-    };
-    let cells = |item: &Value| sternpost_crd::table::cells(&custom.version, item, now);
-    let rows = items.map(|item| table::row(strategy, item, cells(item), include)).collect();
-    let headings = match definitions {
-        Definitions::Omit => Value::Null,
-        Definitions::Send => sternpost_crd::table::headings(&custom.version)
-            .into_iter()
-            .enumerate()
-            .map(|(index, heading)| {
-                // The columns that upstream adds itself tell of metadata.
-                let own = match (index, custom.version.columns.is_empty()) {
-                    (0, _) => metadata_description("name"),
-                    (1, true) => metadata_description("creationTimestamp"),
-                    _ => None,
-                };
-                json!({
-                    "name": heading.name,
-                    "type": heading.kind,
-                    "format": heading.format,
-                    "description": own.unwrap_or(&heading.description),
-                    "priority": heading.priority,
-                })
-            })
-            .collect(),
-    };
-    table::assemble(headings, rows, meta)
-}
-
-/// Upstream describes the columns that all tables have in two ways.
-fn head_as_custom(table: &mut Value) {
-    let columns = table.get_mut("columnDefinitions").and_then(Value::as_array_mut);
-    for column in columns.into_iter().flatten() {
-        match column.text("name") {
-            "Name" => column.set("format", "name"),
-            "Age" => column.set("type", "date"),
-            _ => {}
-        }
-    }
 }
 
 /// A `Status` that is not an error. It is never transformed.

@@ -43,7 +43,7 @@ pub async fn respond(
             let shape = Shape::negotiate(request, &own)?;
             let options = options::write(request, "UpdateOptions")?;
             let wanted = body_in::object(request, &own, options.validation)
-                .map_err(|status| if own.is_of_custom() { unread_scale(status) } else { status })?;
+                .map_err(|status| if served.is_unstructured() { unread_scale(status) } else { status })?;
             let change = ScaleChange::Replace(&wanted);
             let written = verbs.write_scale(target, &own, change, options.writer(name)).await?;
             Ok(write_answer(request, &own, shape, &written))
@@ -81,7 +81,7 @@ pub async fn respond(
     }
 }
 
-/// Of whatever it cannot read upstream says only this, where resources are custom.
+/// Of whatever it cannot read upstream says only this, where the resource has no Go type.
 fn unread_scale(status: Status) -> Status {
     if status.code != 400 {
         return status;

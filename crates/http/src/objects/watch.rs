@@ -22,12 +22,12 @@ use sternpost_registry::{
     table::{self, Definitions, ListMeta},
 };
 use sternpost_verbs::{
-    MAX_CONVERTED, StateChange, Target, Verbs, Watch, WatchEvent, WatchQuery, custom::Custom, served::Served,
+    MAX_CONVERTED, StateChange, Target, Verbs, Watch, WatchEvent, WatchQuery, served::Served,
 };
 
 use super::{
     Answer, options,
-    representation::{Shape, Transform, tabulated},
+    representation::{Shape, Transform},
 };
 use crate::{
     Api,
@@ -46,7 +46,7 @@ pub async fn serve(
 ) -> Result<Answer, Status> {
     let shape = match Shape::negotiate_watch(request, served) {
         // Upstream finds out with the first event, when all it can do is end.
-        Err(status) if served.custom().is_some() && status.code == 500 => {
+        Err(status) if status.code == 500 => {
             return Ok(stream(Format::Json, Body::Whole(Bytes::new().into())));
         }
         shape => shape?,
@@ -77,17 +77,11 @@ pub async fn serve(
         Ok((begin, watch)) => {
             let annotate = query.initial_events != Some(false) && begin.is_some();
             let mut stopping = api.stopping();
-            let life = served.custom().map(|custom| custom.life.shown_otherwise());
+            let over = served.shown_otherwise();
             // The server's stop ends a watch as its timeout does, and so does the end of what
             // its objects are.
             let until = clock.clone();
             let end = async move {
-                let over = async {
-                    match life {
-                        Some(mut life) => drop(life.wait_for(|over| *over).await),
-                        None => std::future::pending().await,
-                    }
-                };
                 let stopped = async { drop(stopping.wait_for(|stopping| *stopping).await) };
                 let any = async {
                     tokio::select! { () = over => {}, () = stopped => {} }
@@ -205,7 +199,7 @@ impl WatchBody {
     }
 
     fn first_objects(&mut self) -> Bytes {
-        if self.writer.calls_webhook() {
+        if self.writer.served.calls_webhook() {
             let some = self.begin.by_ref().take(MAX_CONVERTED).map(StateChange::first).collect();
             return self.convert(some);
         }
@@ -220,7 +214,7 @@ impl WatchBody {
     }
 
     fn changes(&mut self) -> Result<Bytes, Expired> {
-        if self.writer.calls_webhook() {
+        if self.writer.served.calls_webhook() {
             let mut some = Vec::new();
             self.watch.read_changes(|change| {
                 some.push(change);
@@ -262,9 +256,8 @@ impl WatchBody {
         }
         let (verbs, served, selection) = (self.verbs.clone(), self.writer.served.clone(), selection.clone());
         self.converting = Some(Box::pin(async move {
-            let Some(custom) = served.custom() else { return Vec::new() };
             loop {
-                match verbs.told(custom, &selection, &changes).await {
+                match verbs.told(&served, &selection, &changes).await {
                     Ok(told) => return told,
                     Err(status) => tracing::debug!(%status, "a watch waits for a conversion"),
                 }
@@ -350,10 +343,6 @@ impl Writer {
             && self.served.shows_stored(object)
     }
 
-    fn calls_webhook(&self) -> bool {
-        self.served.custom().is_some_and(Custom::calls_webhook)
-    }
-
     /// `{"type":…,"object":…}` and a newline, from bytes that are there already.
     fn write_json(&self, out: &mut Vec<u8>, kind: EventKind, object: &Object) {
         out.reserve(object.size() + self.head.len() + 40);
@@ -379,7 +368,7 @@ impl Writer {
                 let meta =
                     ListMeta { resource_version: &version, continue_token: "", remaining_item_count: None };
                 let now = Timestamp::from(self.clock.wall());
-                tabulated(&self.served, std::iter::once(&value), &meta, include, definitions, now)
+                self.served.table(std::iter::once(&value), &meta, include, definitions, now)
             }
         };
         self.shape.set_version(&mut value);

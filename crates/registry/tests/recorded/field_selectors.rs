@@ -3,9 +3,9 @@
 //! A line is a selector for a kind and either the message of a 400 (`error`),
 //! nothing (it was understood), or an `object` and whether the list had it.
 use serde_json::Value;
-use sternpost_meta::selector::FieldSelector;
+use sternpost_meta::{resource::Scope, selector::FieldSelector};
 use sternpost_registry::{
-    field_selectors::{Scope, matches, resolve, resolve_custom},
+    field_selectors::{matches, resolve, resolve_custom},
     kinds::strategy,
     object::Fields,
 };
@@ -46,7 +46,7 @@ fn check(case: &Value) -> Result<(), String> {
 
 fn custom_resources_offer_what_they_declare() {
     let resolve = |scope, text: &str| {
-        resolve_custom(scope, &["spec.color"], FieldSelector::parse(text).unwrap())
+        resolve_custom(scope, &["spec.color".to_owned()], FieldSelector::parse(text).unwrap())
             .map(|selector| selector.to_string())
             .map_err(|error| error.to_string())
     };

@@ -11,7 +11,6 @@ use sternpost_verbs::{
     DryRun, Failure, Part, PatchRequest, Target, Verbs, Writer,
     index::Selectable,
     served::{Served, ServedResources},
-    to_stored,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -77,7 +76,7 @@ impl Writes {
     /// All that a body goes through that is created or updated. What refuses it is part of that.
     pub fn write(&self, served: &Served, body: &[u8]) {
         let Ok(decoded) = served.decode(body) else { return };
-        let mut object = to_stored(served, decoded.object);
+        let mut object = served.to_stored(decoded.object);
         let namespace = if served.is_namespaced() { "default" } else { "" };
         let target = Target { served, namespace, name: "" };
         let writer = Writer { dry_run: DryRun::All, ..Writer::server() };

@@ -36,7 +36,7 @@ use super::{
     versions::{self, Unknown},
     webhooks::GROUP,
 };
-use crate::{failure::Failure, ownership::in_served_version, served::Served, verbs::Verbs};
+use crate::{failure::Failure, served::Served, verbs::Verbs};
 
 /// Of what policies never hear: a bad one could not be removed any more, and reviews change nothing.
 const EXEMPT: [(&str, &str); 10] = [
@@ -376,8 +376,10 @@ impl Mutation<'_> {
         let kind = versions::topology(verbs, attributes, self.matched);
         let served = attributes.target.served;
         let (asked, matched) = (&served.resource.gv, &self.matched.gv);
-        // What upstream applies it does not convert, but for custom resources.
-        let is_inconvertible = served.custom().is_none() && asked != matched;
+        // What upstream applies it does not convert, and what it patches it reads strictly, unless objects
+        // have no Go type.
+        let is_typed = !served.is_unstructured();
+        let is_inconvertible = is_typed && asked != matched;
         let before = seen.shown.object.clone();
         let mut failures = Vec::new();
         for index in 0..policy.len() {
@@ -392,9 +394,8 @@ impl Mutation<'_> {
                     failures.push(format!("converting ({from}.{kind}) to ({to}.{kind}): unknown conversion"));
                     continue;
                 }
-                Ok(Mutated::Applied(new)) => (new, Unknown::Dropped),
-                Ok(Mutated::Patched(new)) if served.custom().is_some() => (new, Unknown::Dropped),
-                Ok(Mutated::Patched(new)) => (new, Unknown::Refused),
+                Ok(Mutated::Patched(new)) if is_typed => (new, Unknown::Refused),
+                Ok(Mutated::Applied(new) | Mutated::Patched(new)) => (new, Unknown::Dropped),
                 Err(why) => {
                     failures.push(why);
                     continue;
@@ -546,14 +547,8 @@ impl About<'_> {
         if objects.is_empty() {
             return Ok(if reference.is_required { Err(NO_PARAMS) } else { Ok(Vec::new()) });
         }
-        let shown = match served.custom() {
-            Some(custom) => self.asked.verbs.shown(custom, &objects).await?,
-            None => {
-                objects.iter().map(|object| in_served_version(served, &object.value()).into_owned()).collect()
-            }
-        };
-        let in_full = |object: Value| versions::in_full(served, object);
-        Ok(Ok(shown.into_iter().map(in_full).collect()))
+        let shown = self.asked.verbs.shown(served, &objects).await?;
+        Ok(Ok(shown.into_iter().map(|object| served.in_full(object)).collect()))
     }
 
     async fn see(&self, matched: Form) -> Result<PolicyView, Failure> {

@@ -1,5 +1,7 @@
 //! Objects as webhooks and policies see them: in full, and in the version they ask for.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use sternpost_admission::request::Form;
 use sternpost_meta::{
@@ -12,38 +14,19 @@ use sternpost_schema::topology::Type;
 use super::Attributes;
 use crate::{
     failure::Failure,
-    ownership::in_served_version,
-    patch::to_stored,
     served::{Served, is_known_kind, no_kind},
     verbs::Verbs,
 };
 
 /// The other versions in which the resource of a request is served.
 pub(super) fn equivalents(verbs: &Verbs, attributes: &Attributes<'_>) -> Vec<Form> {
-    let served = attributes.target.served;
-    let form = |other: &Served| {
+    let form = |other: &Arc<Served>| {
         let resource = &other.resource;
         // What a subresource is does not depend on the version of its parent, unless it is that.
         let kind = if is_own_kind(attributes) { resource.gvk() } else { attributes.form().kind };
         Form { gv: resource.gv.clone(), resource: resource.plural.clone(), kind }
     };
-    let is_other = |other: &Served| other.id == served.id && other.resource.gv != served.resource.gv;
-    match served.custom() {
-        Some(custom) => {
-            let own = &served.resource;
-            let versions = custom.definition.versions.iter();
-            let others = versions
-                .filter_map(|version| verbs.served.get(&own.gv.group, &version.name, &own.plural))
-                .filter(|other| is_other(other));
-            others.map(|other| form(&other)).collect()
-        }
-        None => {
-            let all = verbs.served.all_built_in();
-            let mut forms: Vec<Form> = all.filter(|other| is_other(other)).map(|other| form(other)).collect();
-            forms.sort_by_key(|form| form.gv.to_string());
-            forms
-        }
-    }
+    verbs.served.other_versions(attributes.target.served).iter().map(form).collect()
 }
 
 /// An object of the form that rules know, as `matched` has it.
@@ -58,21 +41,17 @@ pub(super) async fn show(
         return Ok(object.clone());
     }
     if !is_own_kind(attributes) {
-        return Ok(in_full(attributes.served, object.clone()));
+        return Ok(attributes.served.in_full(object.clone()));
     }
     let served = attributes.target.served;
     if matched.gv == served.resource.gv {
-        return Ok(in_full(served, in_served_version(served, object).into_owned()));
+        return Ok(served.in_full(served.in_served_version(object).into_owned()));
     }
     let other = verbs.served.get(&matched.gv.group, &matched.gv.version, &matched.resource);
     let other = other.ok_or(Failure::Superseded)?;
-    match other.custom() {
-        Some(custom) => {
-            let converted = verbs.in_version(custom, vec![in_full(served, object.clone())]).await?;
-            Ok(in_full(&other, converted.into_iter().next().unwrap_or_default()))
-        }
-        None => Ok(in_full(&other, in_served_version(&other, object).into_owned())),
-    }
+    // Rules know a custom object in the version that was asked for, others as they are stored.
+    let object = if served.is_unstructured() { served.in_full(object.clone()) } else { object.clone() };
+    Ok(other.in_full(verbs.converted(&other, object).await?))
 }
 
 /// What becomes of fields that a kind does not have.
@@ -135,12 +114,12 @@ pub(super) async fn read_with(
     }
     let mut object = decoded.object;
     if is_own {
-        object = to_stored(shown_as, object);
-        if let (Some(custom), true) =
-            (attributes.target.served.custom(), matched.gv != attributes.target.served.resource.gv)
-        {
-            object = verbs.in_version(custom, vec![object]).await?.into_iter().next().unwrap_or_default();
-        }
+        let served = attributes.target.served;
+        object = if served.is_unstructured() && matched.gv != served.resource.gv {
+            verbs.converted(served, object).await?
+        } else {
+            shown_as.to_stored(object)
+        };
     }
     let served = if is_own { attributes.target.served } else { attributes.served };
     (served.strategy.default)(&mut object);
@@ -175,11 +154,4 @@ fn check_kind(verbs: &Verbs, served: &Served, object: &mut Value) -> Result<(), 
 
 fn is_own_kind(attributes: &Attributes<'_>) -> bool {
     std::ptr::eq(attributes.served, attributes.target.served)
-}
-
-/// With kind and apiVersion, and in the order and emptiness that encoding gives it.
-pub(super) fn in_full(served: &Served, mut object: Value) -> Value {
-    served.settle(&mut object);
-    served.set_type(&mut object);
-    object
 }

@@ -8,6 +8,7 @@
 //! store they are converted, pruned and defaulted, unless the stored bytes are
 //! known to be just that already.
 
+mod columns;
 mod table;
 mod versions;
 
@@ -21,10 +22,9 @@ use serde_json::Value;
 use sternpost_cache::{Object, encode_in};
 use sternpost_crd::{
     definition::{Conversion, Definition, Version},
-    object,
-    rules::Outcome,
+    object::{self, Decoded},
 };
-use sternpost_meta::{field::Errors, status::Status};
+use sternpost_meta::status::Status;
 use sternpost_registry::{
     object::FieldsMut,
     status_subresource,
@@ -34,14 +34,11 @@ use sternpost_schema::topology::Type;
 use sternpost_store::{Compare, Revision};
 use tokio::sync::watch;
 
+pub(crate) use columns::describe_as_custom;
 pub use table::{Change, Customs, Installed};
 pub use versions::{Called, Callouts, NoCallouts};
 
-use crate::{
-    served::Served,
-    typed::{DecodeError, Decoded},
-    verbs::Verbs,
-};
+use crate::{served::Served, typed::DecodeError, verbs::Verbs};
 
 /// One version of a definition, as it serves.
 #[derive(Debug)]
@@ -133,19 +130,19 @@ impl Custom {
     }
 
     /// Whether an object's stored bytes are what this version shows.
-    pub fn shows_stored(&self, object: &Object) -> bool {
+    pub(crate) fn shows_stored(&self, object: &Object) -> bool {
         object.revision > self.since
             && object.stored_version() == Some(&self.version.name)
             && !self.version.defaults_status
     }
 
-    pub fn calls_webhook(&self) -> bool {
+    pub(crate) fn calls_webhook(&self) -> bool {
         matches!(self.definition.conversion, Conversion::Webhook(_))
     }
 
     /// As [`Verbs::shown`], where no webhook is needed: for one it makes do with what the
     /// schema says.
-    pub fn shown_plainly(&self, object: &Object) -> Value {
+    pub(crate) fn shown_plainly(&self, object: &Object) -> Value {
         self.in_version_plainly(raw(self, object))
     }
 
@@ -154,34 +151,12 @@ impl Custom {
         object
     }
 
-    pub fn topology(&self) -> &Type {
+    pub(crate) fn topology(&self) -> &Type {
         self.topology.get_or_init(|| sternpost_builtin::topologies().of_schema(&self.version.merge_schema()))
     }
 
-    pub fn api_version(&self) -> String {
-        self.definition.api_version(&self.version)
-    }
-
-    pub(crate) fn decode(&self, bytes: &[u8]) -> Result<Decoded, DecodeError> {
-        let json = object::read_json(bytes).map_err(|error| DecodeError(error.to_string()))?;
-        self.read(json)
-    }
-
-    pub(crate) fn decode_value(&self, value: Value) -> Result<Decoded, DecodeError> {
-        self.read(object::Json { value, duplicates: Vec::new() })
-    }
-
-    /// What came of an apply, whose fields were found to be known.
-    pub(crate) fn complete_applied(&self, mut object: Value) -> Result<Decoded, DecodeError> {
-        object::complete_applied(&self.version, &mut object)
-            .map_err(|error| DecodeError(error.to_string()))?;
-        Ok(Decoded { object, complaints: Vec::new() })
-    }
-
-    fn read(&self, json: object::Json) -> Result<Decoded, DecodeError> {
-        let decoded = object::decode(&self.definition, &self.version, json)
-            .map_err(|error| DecodeError(error.to_string()))?;
-        Ok(Decoded { object: decoded.object, complaints: decoded.complaints })
+    pub(crate) fn decode(&self, json: object::Json) -> Result<Decoded, DecodeError> {
+        object::decode(&self.definition, &self.version, json).map_err(|error| DecodeError(error.to_string()))
     }
 }
 
@@ -189,13 +164,17 @@ impl Verbs {
     /// An object as it is stored, in the form that the kind's rules know.
     pub async fn loaded(&self, served: &Served, object: &Object) -> Result<Value, Status> {
         let Some(custom) = served.custom() else { return Ok(object.value()) };
-        let mut shown = self.in_version(custom, vec![raw(custom, object)]).await?;
-        Ok(shown.pop().unwrap_or_default())
+        self.converted(served, raw(custom, object)).await
     }
 
-    /// Stored objects of a custom resource as its version shows them, in full.
-    pub async fn shown(&self, custom: &Custom, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
-        self.in_version(custom, objects.iter().map(|object| raw(custom, object)).collect()).await
+    /// Stored objects as their version shows them: as [`Served::show`], and by a webhook where that converts.
+    pub async fn shown(&self, served: &Served, objects: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
+        match served.custom().filter(|custom| custom.calls_webhook()) {
+            Some(custom) => {
+                self.in_version(custom, objects.iter().map(|object| raw(custom, object)).collect()).await
+            }
+            None => Ok(objects.iter().map(|object| served.show(object)).collect()),
+        }
     }
 
     /// What the store is to keep of an object, and what it will show of it.
@@ -210,8 +189,7 @@ impl Verbs {
         // As it would be read: what is stored is shown as it is.
         object::convert(&custom.definition, &custom.storage, &mut stored);
         let kept = encode_in(&stored, &custom.storage.name);
-        let mut shown = self.in_version(custom, vec![stored]).await?;
-        Ok((kept, shown.pop().unwrap_or_default()))
+        Ok((kept, self.converted(served, stored).await?))
     }
 }
 
@@ -222,28 +200,4 @@ fn raw(custom: &Custom, object: &Object) -> Value {
     value.set("apiVersion", format!("{}/{version}", custom.definition.group));
     value.set("kind", custom.definition.names.kind.as_str());
     value
-}
-
-impl Custom {
-    /// Adds what is wrong with an object beside its metadata; returns texts for `Warning` headers.
-    pub(crate) fn check(&self, object: &Value, old: Option<&Value>, errors: &mut Errors) -> Vec<String> {
-        let outcome = object::validate(&self.definition, &self.version, object, old);
-        take(outcome, errors)
-    }
-
-    /// As [`Custom::check`], of a write of the status.
-    pub(crate) fn check_status(
-        &self,
-        object: &Value,
-        old: Option<&Value>,
-        errors: &mut Errors,
-    ) -> Vec<String> {
-        let outcome = object::validate_status(&self.definition, &self.version, object, old);
-        take(outcome, errors)
-    }
-}
-
-fn take(outcome: Outcome, errors: &mut Errors) -> Vec<String> {
-    errors.extend(outcome.errors);
-    outcome.warnings
 }

@@ -13,7 +13,7 @@ use sternpost_meta::{review::ReviewVersion, status::Status};
 use sternpost_registry::object::Fields;
 
 use super::Custom;
-use crate::{names::new_uid, verbs::Verbs};
+use crate::{names::new_uid, served::Served, verbs::Verbs};
 
 /// What a webhook said, or why it did not.
 pub type Called = Pin<Box<dyn Future<Output = Result<Bytes, String>> + Send>>;
@@ -35,8 +35,17 @@ impl Callouts for NoCallouts {
 }
 
 impl Verbs {
+    /// An object of the form that is stored, in full if it is custom, as this version shows it.
+    pub(crate) async fn converted(&self, served: &Served, object: Value) -> Result<Value, Status> {
+        let Some(custom) = served.custom() else {
+            let Some(conversion) = served.conversion() else { return Ok(object) };
+            return Ok(conversion.show(&object));
+        };
+        Ok(self.in_version(custom, vec![object]).await?.pop().unwrap_or_default())
+    }
+
     /// Objects of any version as this version shows them. All are in full.
-    pub(crate) async fn in_version(
+    pub(super) async fn in_version(
         &self,
         custom: &Custom,
         mut objects: Vec<Value>,
