@@ -121,9 +121,10 @@ fn first_sentence(program: &str) -> String {
     beginning.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Builds what is shipped and gives it to a program that measures.
+/// Builds what is shipped, and what it is compared with, and gives it to a program that measures.
 fn measure(program: &str, options: &[&str]) -> Result<(), String> {
-    run(Command::new(env!("CARGO")).args(["build", "--profile", "dist", "--package", "sternpost"]))?;
+    let packages = ["--package", "sternpost", "--package", "sternpost-floor"];
+    run(Command::new(env!("CARGO")).args(["build", "--profile", "dist"]).args(packages))?;
     let mut client = Command::new(workspace().join(program));
     run(client.arg("--sternpost").arg(shipped(&workspace())?).args(options))
 }
