@@ -19,7 +19,7 @@ use crate::{
     },
     request_header::FrontProxies,
     service_account::{Accepted, ServiceAccounts},
-    token::{Fingerprint, MAX_TOKEN_BYTES, Token, TokenError},
+    token::{Fingerprint, LastToken, MAX_TOKEN_BYTES, Token, TokenError},
 };
 
 /// Knows every credential the server accepts. Of static tokens it holds
@@ -44,6 +44,8 @@ pub struct Credentials<'a> {
     pub certificate: Option<&'a Presented>,
     /// All of them, for front proxies.
     pub headers: Option<&'a dyn Headers>,
+    /// Of the connection.
+    pub last_token: Option<&'a LastToken>,
 }
 
 impl std::fmt::Debug for Credentials<'_> {
@@ -191,7 +193,11 @@ impl Authenticator {
         let Some(authorization) = credentials.authorization else { return Err(refusal) };
         let token = bearer(authorization).ok_or(Refusal::BadCredential)?;
         // Most requests end here, with nothing allocated.
-        if let Some(user) = self.known(&Fingerprint::of(token), now) {
+        let fingerprint = match credentials.last_token {
+            Some(last) => last.fingerprint(token),
+            None => Fingerprint::of(token),
+        };
+        if let Some(user) = self.known(&fingerprint, now) {
             return Ok(user);
         }
         let accepted = self.accept(token, self.audiences(), now);

@@ -180,6 +180,7 @@ mod tests {
                 authorization: authorization.as_deref().map(str::as_bytes),
                 certificate: presented.as_ref(),
                 headers: Some(&headers),
+                last_token: None,
             };
             let name = &case["name"];
             // The second time certificates need not be checked.

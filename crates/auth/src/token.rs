@@ -1,6 +1,9 @@
 //! Bearer tokens: secrets that must not leak by printing or by timing.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+};
 
 use aws_lc_rs::digest;
 use sternpost_clock::machine;
@@ -72,6 +75,32 @@ impl Fingerprint {
     }
 }
 
+/// The fingerprint of the token that a connection showed last: clients show the same one with every
+/// request. Nothing else is remembered; whose token it is, and whether it still is, is asked each time.
+#[derive(Default)]
+pub struct LastToken(Mutex<Option<(Box<[u8]>, Fingerprint)>>);
+
+impl LastToken {
+    pub(crate) fn fingerprint(&self, token: &[u8]) -> Fingerprint {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            // The client itself has sent both.
+            Some((same, fingerprint)) if **same == *token => *fingerprint,
+            _ => {
+                let fingerprint = Fingerprint::of(token);
+                *last = Some((token.into(), fingerprint));
+                fingerprint
+            }
+        }
+    }
+}
+
+impl fmt::Debug for LastToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LastToken(..)")
+    }
+}
+
 impl fmt::Debug for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Fingerprint(..)")
@@ -89,6 +118,15 @@ mod tests {
         assert!(a.reveal().bytes().all(|byte| byte.is_ascii_hexdigit()));
         assert_ne!(a.reveal(), b.reveal());
         assert!(Token::parse(a.reveal()).is_ok());
+    }
+
+    #[test]
+    fn a_connection_that_shows_another_token_is_not_taken_for_who_it_was() {
+        let last = LastToken::default();
+        for token in ["one", "one", "two", "one", "", "on"] {
+            assert!(last.fingerprint(token.as_bytes()) == Fingerprint::of(token.as_bytes()), "{token}");
+        }
+        assert_eq!(format!("{last:?}"), "LastToken(..)");
     }
 
     #[test]

@@ -55,9 +55,16 @@ struct InUse {
 /// A request that may be worked on, until this is dropped.
 #[derive(Debug)]
 pub struct Pass {
-    _seat: Option<Seat>,
+    seat: Option<Seat>,
     pub schema_uid: Arc<str>,
     pub level_uid: Arc<str>,
+}
+
+impl Pass {
+    /// Somebody else may work instead.
+    pub fn give_back_seat(&mut self) {
+        self.seat = None;
+    }
 }
 
 /// Too much to do; the client may try again.
@@ -111,7 +118,7 @@ impl Control {
             let mut hasher = DefaultHasher::new();
             schema.map(|schema| (&schema.name, schema.flow(attributes))).hash(&mut hasher);
             let pass = Pass {
-                _seat: None,
+                seat: None,
                 schema_uid: uid(schema.map(|schema| &schema.uid)),
                 level_uid: uid(level.map(|level| &level.level.uid)),
             };
@@ -120,7 +127,7 @@ impl Control {
         let Some(seats) = seats else { return Ok(pass) };
         match machine::timeout(self.limits.patience, seats.take(flow)).await {
             Ok(Ok(seat)) => {
-                pass._seat = Some(seat);
+                pass.seat = Some(seat);
                 Ok(pass)
             }
             _ => Err(Refused { schema_uid: pass.schema_uid, level_uid: pass.level_uid }),

@@ -22,4 +22,4 @@ mod turns;
 pub use control::{Control, Limits, Pass, Refused};
 pub use fair::{FairQueue, Full, Seat};
 pub use schema::{Level, Schema};
-pub use turns::{Owner, Turns};
+pub use turns::{EVENT_INTERVAL, Owner, Turns};

@@ -100,11 +100,6 @@ impl<T> Order<T> {
         }
     }
 
-    /// Nothing waits.
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
     /// How many wait.
     pub fn waiting(&self) -> usize {
         self.flows.values().map(|flow| flow.waiting.len()).sum()

@@ -12,10 +12,12 @@ use std::{
     time::Duration,
 };
 
-use sternpost_clock::machine;
-use tokio::{runtime::Handle, task::yield_now};
-
 use crate::order::Order;
+use sternpost_clock::machine;
+
+/// After how many tasks a thread of the runtime should look at its connections again, for turns to be
+/// fair to whoever sends something while others have much to do.
+pub const EVENT_INTERVAL: u32 = 8;
 
 /// Futures that go on in an order that is fair among the flows they belong to.
 ///
@@ -91,53 +93,27 @@ impl Turns {
         self.lock().order.waiting()
     }
 
-    /// Lets a place go on, at once or when it is its turn.
-    fn ask(self: &Arc<Self>, place: Arc<QueuePosition>) {
+    /// A turn for a place, at once; or the place is put in line, and told when it is its turn.
+    fn ask(&self, place: &Arc<QueuePosition>) -> Option<u64> {
         let flow = place.owner.0.load(Ordering::Relaxed);
-        {
-            let mut state = self.lock();
-            if state.taken >= self.at_once {
-                state.order.push(flow, place);
-                return;
-            }
-            state.taken += 1;
-            state.order.begin(flow);
+        let mut state = self.lock();
+        if state.taken >= self.at_once {
+            state.order.push(flow, place.clone());
+            return None;
         }
-        if !place.go(flow) {
-            self.end(flow, Duration::ZERO);
-        }
+        state.taken += 1;
+        state.order.begin(flow);
+        Some(flow)
     }
 
-    /// A turn has ended. If anybody waits, the next one begins when everybody who is ready by now is
-    /// in line: whoever has sent something meanwhile may come before those who are.
-    fn end(self: &Arc<Self>, flow: u64, took: Duration) {
-        let is_waited_for = {
-            let mut state = self.lock();
-            state.order.end(flow, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-            let is_waited_for = !state.order.is_empty();
-            if !is_waited_for {
-                state.taken = state.taken.saturating_sub(1);
-            }
-            is_waited_for
-        };
-        if is_waited_for {
-            let kept = UnclaimedTurn(self.clone());
-            if let Ok(runtime) = Handle::try_current() {
-                // The runtime looks at its connections before it goes on with those who yield. Nobody owns
-                // this: it waits for nothing else, and whatever ends it passes the turn on.
-                runtime.spawn(async move {
-                    yield_now().await;
-                    drop(kept);
-                });
-            }
-        }
-    }
-
-    /// Gives a turn to the next in line.
-    fn pass_on(&self) {
+    /// A turn has ended, and the next in line has it. Who sends something meanwhile is in line as soon
+    /// as the runtime looks at its connections: see [`EVENT_INTERVAL`](crate::EVENT_INTERVAL).
+    fn end(&self, flow: u64, took: Duration) {
+        let mut ended = (flow, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
         loop {
             let next = {
                 let mut state = self.lock();
+                state.order.end(ended.0, ended.1);
                 let next = state.order.pop();
                 if next.is_none() {
                     state.taken = state.taken.saturating_sub(1);
@@ -149,21 +125,12 @@ impl Turns {
                 return;
             }
             // Gone meanwhile: the turn is the next one's.
-            self.lock().order.end(flow, 0);
+            ended = (flow, 0);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A turn that nobody has. Whatever happens to this, it is passed on.
-struct UnclaimedTurn(Arc<Turns>);
-
-impl Drop for UnclaimedTurn {
-    fn drop(&mut self) {
-        self.0.pass_on();
     }
 }
 
@@ -206,18 +173,22 @@ impl QueuePosition {
                 Some(known) => known.clone_from(task),
                 none => *none = Some(task.clone()),
             }
+            if let Stage::MayGo(flow) = standing.stage {
+                standing.stage = Stage::Going(flow);
+                return Some(flow);
+            }
             let is_new = standing.stage == Stage::Awake;
             if is_new {
                 standing.stage = Stage::InLine;
             }
             is_new
         };
-        if is_new {
-            self.turns.ask(self.clone());
+        if !is_new {
+            return None;
         }
-        let mut standing = self.lock();
-        let Stage::MayGo(flow) = standing.stage else { return None };
-        standing.stage = Stage::Going(flow);
+        // Nobody else moves it while it has not been put in line.
+        let flow = self.turns.ask(self)?;
+        self.lock().stage = Stage::Going(flow);
         Some(flow)
     }
 
@@ -235,7 +206,16 @@ impl QueuePosition {
             is_awake
         };
         if is_awake {
-            self.turns.ask(self.clone());
+            self.get_in_line();
+        }
+    }
+
+    /// Goes on at once, or when it is its turn.
+    fn get_in_line(self: &Arc<Self>) {
+        if let Some(flow) = self.turns.ask(self)
+            && !self.go(flow)
+        {
+            self.turns.end(flow, Duration::ZERO);
         }
     }
 
@@ -280,7 +260,7 @@ impl Wake for QueuePosition {
             }
         };
         if must_ask {
-            self.turns.ask(self.clone());
+            self.get_in_line();
         }
     }
 }
@@ -308,7 +288,7 @@ mod tests {
         sync::atomic::{AtomicBool, AtomicUsize},
     };
 
-    use tokio::sync::mpsc;
+    use tokio::{sync::mpsc, task::yield_now};
 
     use super::*;
 

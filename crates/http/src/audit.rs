@@ -1,6 +1,6 @@
 //! What the audit log is told of a request.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -18,6 +18,7 @@ use sternpost_meta::{
 use crate::{
     Api,
     body::{Body, Noted},
+    connections::Origin,
     impersonation::Impersonated,
     objects::Answer,
     response::JSON,
@@ -27,10 +28,6 @@ const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// Patches are JSON, or an apply in YAML.
 const APPLY: &str = "application/apply-patch+yaml";
-
-/// Whom a connection is with.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub IpAddr);
 
 /// A request of which something is told.
 #[derive(Debug)]
@@ -43,24 +40,26 @@ pub(crate) struct Audited {
 }
 
 /// Tells that a request is there, if the policy wants it told.
-pub(crate) async fn begin(
+pub(crate) fn begin(
     api: &Api,
     attributes: &Attributes<'_>,
+    origin: &Origin,
     parts: &Parts,
     audit_id: &str,
-) -> Option<Audited> {
+) -> Option<Box<Audited>> {
     let audit = api.audit.as_ref()?;
     let uri = parts.uri.path_and_query().map_or("", |uri| uri.as_str());
     let agent = parts.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
     let subject = Subject {
         audit_id,
         uri,
-        source: parts.extensions.get::<Peer>().map(|peer| peer.0),
+        source: origin.peer,
         user_agent: agent.unwrap_or_default(),
         received: now(&api.verbs.clock),
     };
     let record = audit.begin(attributes, &subject)?;
-    Some(Audited { record, clock: api.verbs.clock.clone(), notes: Arc::default(), switches: false })
+    let clock = api.verbs.clock.clone();
+    Some(Box::new(Audited { record, clock, notes: Arc::default(), switches: false }))
 }
 
 impl Audited {

@@ -5,6 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use bytes::Bytes;
 use http::HeaderValue;
 use sternpost_clock::Clock;
 use sternpost_verbs::names::uuid;
@@ -33,7 +34,11 @@ impl AuditIds {
             u128::from(hasher.finish())
         };
         let random = half(0) << 64 | half(1);
-        HeaderValue::from_str(&uuid(random.to_be_bytes())).unwrap_or(HeaderValue::from_static("-"))
+        let id = Bytes::from(uuid(random.to_be_bytes()));
+        let mut id = HeaderValue::from_maybe_shared(id).unwrap_or(HeaderValue::from_static("-"));
+        // No secret, but no other answer has it: HTTP/2 would remember it, and forget something for it.
+        id.set_sensitive(true);
+        id
     }
 }
 

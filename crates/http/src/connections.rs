@@ -16,6 +16,8 @@ use std::{
     time::Duration,
 };
 
+use sternpost_auth::{client_certificate::Presented, token::LastToken};
+use sternpost_flow::Owner;
 use tokio::{sync::watch, task::AbortHandle};
 
 use crate::{
@@ -310,6 +312,17 @@ impl Connection {
 
 /// The task that a request of HTTP/2 runs in, known once it is spawned.
 pub type Task = Arc<OnceLock<AbortHandle>>;
+
+/// Where the requests of a connection come from.
+#[derive(Debug, Default)]
+pub struct Origin {
+    pub peer: Option<IpAddr>,
+    /// Whose turns the connection has.
+    pub owner: Option<Arc<Owner>>,
+    /// What the client showed when it connected.
+    pub presented: Option<Presented>,
+    pub last_token: LastToken,
+}
 
 /// One request and its answer, until the last byte is sent.
 #[derive(Debug)]

@@ -1,10 +1,7 @@
 //! Flow control of requests.
 
-use std::time::Duration;
-
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use sternpost_clock::machine;
-use sternpost_flow::{Control, Refused};
+use sternpost_flow::{Control, Pass, Refused};
 use sternpost_meta::user::User;
 
 use crate::{
@@ -19,26 +16,24 @@ const LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel
 /// What clients that are told to come back are told to wait.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
-/// Does `work` when there is a seat for it, and tells how long that took. What is long-running takes none.
-pub(crate) async fn run(
+/// Waits for a seat. What is long-running takes none. The error is the answer: there is no room.
+pub(crate) async fn enter(
     control: Option<&Control>,
     info: &RequestInfo,
     user: &User,
-    work: impl Future<Output = Answer>,
-) -> (Answer, Duration) {
-    let Some(control) = control.filter(|_| !info.is_long_running()) else {
-        return (work.await, Duration::ZERO);
-    };
-    let asked = machine::now();
-    let pass = control.enter(&info.attributes(user)).await;
-    let waited = machine::elapsed(asked);
-    let pass = match pass {
-        Ok(pass) => pass,
-        Err(refused) => return (too_many(&refused), waited),
-    };
-    let mut answer = work.await;
-    mark(&mut answer, &pass.schema_uid, &pass.level_uid);
-    (answer, waited)
+) -> Result<Option<Pass>, Answer> {
+    let Some(control) = control.filter(|_| !info.is_long_running()) else { return Ok(None) };
+    match control.enter(&info.attributes(user)).await {
+        Ok(pass) => Ok(Some(pass)),
+        Err(refused) => Err(too_many(&refused)),
+    }
+}
+
+/// Tells which seat an answer had.
+pub(crate) fn mark_seat(answer: &mut Answer, pass: Option<&Pass>) {
+    if let Some(pass) = pass {
+        mark(answer, &pass.schema_uid, &pass.level_uid);
+    }
 }
 
 /// What those are told whom there is no room for now.
@@ -67,7 +62,7 @@ fn mark(answer: &mut Answer, schema: &str, level: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use http::Method;
     use serde_json::{Value, json};
@@ -103,7 +98,13 @@ mod tests {
             }
             objects::whole(response::empty(StatusCode::OK))
         };
-        run(Some(control), &request.info, request.user(), work).await.0
+        let pass = match enter(Some(control), &request.info, request.user()).await {
+            Ok(pass) => pass,
+            Err(refused) => return refused,
+        };
+        let mut answer = work.await;
+        mark_seat(&mut answer, pass.as_ref());
+        answer
     }
 
     #[tokio::test]

@@ -6,11 +6,10 @@ use std::{fmt, pin::Pin, sync::Arc};
 use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
 use sternpost_auth::{
     authenticate::{Credentials, Headers, Refusal, User},
-    client_certificate::Presented,
     oidc::Issuer,
 };
 
-use crate::{Api, websocket};
+use crate::{Api, connections::Origin, websocket};
 
 /// Gets the keys of issuers, from wherever they are.
 pub trait IssuerKeys: Send + Sync + fmt::Debug {
@@ -20,13 +19,14 @@ pub trait IssuerKeys: Send + Sync + fmt::Debug {
 }
 
 /// Who calls. Waits only for an issuer whose keys are not known yet.
-pub async fn authenticate(api: &Api, parts: &Parts) -> Result<Arc<User>, Refusal> {
+pub async fn authenticate(api: &Api, origin: &Origin, parts: &Parts) -> Result<Arc<User>, Refusal> {
     let from_protocol = websocket::authorization(&parts.headers);
     let authorization =
         parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes).or(from_protocol.as_deref());
-    let certificate = parts.extensions.get::<Arc<Presented>>().map(|presented| &**presented);
+    let certificate = origin.presented.as_ref();
     let headers = RequestHeaders(&parts.headers);
-    let credentials = Credentials { authorization, certificate, headers: Some(&headers) };
+    let last_token = Some(&origin.last_token);
+    let credentials = Credentials { authorization, certificate, headers: Some(&headers), last_token };
     let now = api.verbs.clock.wall();
     let verdict = api.authenticator.authenticate(credentials, now);
     if verdict != Err(Refusal::BadCredential) {

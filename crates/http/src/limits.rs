@@ -146,6 +146,10 @@ pub const MAX_HTTP2_PENDING_RESETS: usize = 20;
 /// connection is closed.
 pub const MAX_HTTP2_LOCAL_RESETS: usize = 1024;
 
+/// So many requests of a connection of HTTP/2 are begun in one of its turns; others wait for a turn
+/// of their own.
+pub const MAX_REQUESTS_PER_TURN: usize = 8;
+
 /// How often an HTTP/2 client must prove that it is there, and how fast.
 pub const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
 pub const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(15);

@@ -500,7 +500,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let request = request.body(http_body_util::Empty::<Bytes>::new()).unwrap();
-        testing::now(pipeline::respond(api, request))
+        testing::now(pipeline::alone(api, &crate::connections::Origin::default(), request))
     }
 
     fn root(target: &str) -> Value {

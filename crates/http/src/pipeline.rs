@@ -1,6 +1,8 @@
 //! The way of a request, from the end of its headers to the response.
 
 use std::{
+    ops::Deref,
+    pin::pin,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -11,7 +13,6 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Body;
 use sternpost_auth::authenticate::{Refusal, User};
 use sternpost_clock::machine;
-use sternpost_flow::Owner;
 use sternpost_meta::status::Status;
 use sternpost_tasks::catch_panic;
 use sternpost_verbs::{InEffect, LatencyTracker};
@@ -21,7 +22,7 @@ use crate::{
     audit::{self, Audited},
     body::{Body as AnswerBody, Counting, Metered},
     budgets::{BodyInFlight, Budget, Charge},
-    connections::Stream,
+    connections::{Origin, Stream},
     cpu::{self, Load, Outcome},
     flow, gzip, identity, impersonation,
     limits::{
@@ -40,14 +41,24 @@ use crate::{
 };
 
 /// Answers one request. Never fails: whatever goes wrong is a response.
-pub async fn respond<B>(api: &Api, request: http::Request<B>) -> objects::Answer
+///
+/// `open` gives the stream that the request is, when it begins.
+pub async fn respond<A, O, B>(
+    api: A,
+    origin: O,
+    open: impl FnOnce() -> Arc<Stream>,
+    request: http::Request<B>,
+) -> objects::Answer
 where
+    A: Deref<Target = Api>,
+    O: Deref<Target = Origin>,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let (api, origin) = (&*api, &*origin);
     let started = machine::now();
     let (mut parts, body) = request.into_parts();
-    let stream = parts.extensions.remove::<Arc<Stream>>().unwrap_or_else(|| Arc::new(Stream::apart()));
+    let stream = open();
     let (method, raw_path) = (parts.method.clone(), parts.uri.path().to_owned());
 
     // Request info: path and query are decoded and understood, once.
@@ -71,7 +82,7 @@ where
     let Answer { mut response, user, counted, charge } = if asks_for_leave {
         preflight()
     } else {
-        let asked = RequestHead { parts, query, info: &info, route };
+        let asked = RequestHead { origin, parts, query, info: &info, route };
         answer(api, asked, body, &audit_id, upgrade.as_ref(), &stream).await
     };
     if let Some(charge) = charge {
@@ -154,6 +165,7 @@ fn preflight() -> Answer {
 
 /// All of a request but its body.
 struct RequestHead<'a> {
+    origin: &'a Origin,
     parts: Parts,
     query: Query,
     /// `None` if the path cannot be read.
@@ -173,7 +185,7 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let RequestHead { mut parts, query, info, route } = asked;
+    let RequestHead { origin, mut parts, query, info, route } = asked;
     let spacing = if wants_pretty(&query, &parts.headers) { Spacing::Pretty } else { Spacing::Compact };
     // There is one kind of path that says too little.
     let unclear = info.as_ref().err().copied();
@@ -198,9 +210,9 @@ where
             discard(&parts.headers, body).await;
             let mut refused = failed(response::error(&parts.headers, spacing, &status), None);
             if let Some(info) = info
-                && let Some(audited) = audit::begin(api, &info.attributes(&nobody), &parts, audit_id).await
+                && let Some(audited) = audit::begin(api, &info.attributes(&nobody), origin, &parts, audit_id)
             {
-                refused.response = audited.refused(refused.response).await;
+                refused.response = Box::pin(audited.refused(refused.response)).await;
             }
             return refused;
         }
@@ -210,7 +222,7 @@ where
     // that is wrong is refused on public paths too, as upstream does.
     let nobody_may = api.anonymous == Anonymous::OnPublicPaths && !route.is_public()
         || !api.authenticator.anonymous_reaches(info.map_or("", |info| info.path()));
-    let caller = identity::authenticate(api, &parts).await;
+    let caller = identity::authenticate(api, origin, &parts).await;
     identity::forget_front_proxy(api, &mut parts.headers);
     let attempts = &api.metrics.attempts;
     let mut user = match caller {
@@ -231,9 +243,9 @@ where
             discard(&parts.headers, body).await;
             let mut refused = failed(response::error(&parts.headers, spacing, &Status::unauthorized()), None);
             if let Some(info) = info
-                && let Some(audited) = audit::begin(api, &info.attributes(&nobody), &parts, audit_id).await
+                && let Some(audited) = audit::begin(api, &info.attributes(&nobody), origin, &parts, audit_id)
             {
-                refused.response = audited.refused(refused.response).await;
+                refused.response = Box::pin(audited.refused(refused.response)).await;
             }
             return refused;
         }
@@ -244,9 +256,9 @@ where
     };
 
     // What the audit log is told, of whoever sent the credential.
-    let mut audited = audit::begin(api, &info.attributes(&user), &parts, audit_id).await;
+    let mut audited = audit::begin(api, &info.attributes(&user), origin, &parts, audit_id);
     if let Some(audited) = &mut audited {
-        audited.received().await;
+        Box::pin(audited.received()).await;
         if upgrade.is_some_and(Upgrade::is_accepted) {
             audited.switches();
         }
@@ -273,7 +285,7 @@ where
         if decision.is_allowed() { Ok(()) } else { Err(attributes.forbidden(decision.reason())) }
     });
     // The connection goes on when it is the turn of whoever asks by it.
-    if let Some(owner) = parts.extensions.get::<Arc<Owner>>() {
+    if let Some(owner) = &origin.owner {
         owner.set(&user.name);
     }
     if let Err(status) = allowed {
@@ -295,16 +307,16 @@ where
 
     // Another server's: passed on as it comes.
     if let Some(remote) = proxied::remote(api, route) {
-        let passing = Passing { info, user: &user, query: &query, parts, audit_id };
-        let response = proxied::pass_on(api, &remote, passing, body).await;
+        let passing = Passing { info, user: &user, query: &query, origin, parts, audit_id };
+        let response = Box::pin(proxied::pass_on(api, &remote, passing, body)).await;
         let answer = Answer { response, user: Some(user.clone()), counted: None, charge };
         return told(audited, None, answer).await;
     }
 
     // A document of another server's, likewise.
     if let Some(elsewhere) = openapi::elsewhere(api, route, &parts.method, &query) {
-        let passing = Passing { info, user: &user, query: &query, parts, audit_id };
-        let response = openapi::pass_on(api, elsewhere, passing, body).await;
+        let passing = Passing { info, user: &user, query: &query, origin, parts, audit_id };
+        let response = Box::pin(openapi::pass_on(api, elsewhere, passing, body)).await;
         let answer = Answer { response, user: Some(user.clone()), counted: None, charge };
         return told(audited, None, answer).await;
     }
@@ -316,7 +328,7 @@ where
         headers: parts.headers,
         body: Bytes::new(),
         user: Some(user.clone()),
-        audit: audited.as_ref().map(Audited::notes),
+        audit: audited.as_ref().map(|audited| audited.notes()),
         warnings: Arc::default(),
         latency: None,
         timeout,
@@ -351,20 +363,36 @@ where
     }
 
     // The handler. A panic in it is a bug that costs this request only.
-    let mut counted = None;
-    let handled = async {
+    // When there is a seat for it.
+    let asked = machine::now();
+    let pass = flow::enter(api.flow.as_deref(), &request.info, &user).await;
+    let queued = machine::elapsed(asked);
+    let pass = match pass {
+        Ok(pass) => pass,
+        Err(response) => {
+            // Whoever is told to come back has no handler yet.
+            let mut counted = count(&request, objects::route(&api.verbs, &request).as_ref());
+            if let Some(counted) = &mut counted {
+                counted.waited = queued;
+            }
+            let answer = Answer { response, user: Some(user), counted, charge };
+            return told(audited, Some(&request), answer).await;
+        }
+    };
+    let (mut response, mut counted) = {
         let _inflight = api.metrics.requests.work_on(&request.info);
         let routed = routed(api, &request, route).await;
-        counted = Some(count(&request, routed.as_ref()));
+        let counted = count(&request, routed.as_ref());
         // What may compute for long does so elsewhere.
         let load = load(api, &request, routed.as_ref());
         let outcome = match load.zip(api.shared.get().and_then(Weak::upgrade)) {
-            Some((load, api)) => handle_apart(api, load, request.clone(), routed).await,
+            Some((load, api)) => Box::pin(handle_apart(api, load, request.clone(), routed)).await,
             None => {
-                catch_panic(handle(api, &request, route, routed)).await.map_or(Outcome::Broken, Outcome::Done)
+                let handled = pin!(handle(api, &request, route, routed));
+                catch_panic(handled).await.map_or(Outcome::Broken, Outcome::Done)
             }
         };
-        match outcome {
+        let response = match outcome {
             Outcome::Done(answer) => answer,
             Outcome::Broken => {
                 tracing::error!(path = logged(request.info.path()), "a handler panicked");
@@ -373,24 +401,24 @@ where
             }
             Outcome::TimedOut => objects::timed_out(&request),
             Outcome::TooMuch => flow::come_back(),
-        }
+        };
+        (response, counted)
     };
-    // When it is its turn.
-    let (response, queued) = flow::run(api.flow.as_deref(), &request.info, &user, handled).await;
-    // Whoever was told to come back had no handler yet.
-    let mut counted =
-        counted.unwrap_or_else(|| count(&request, objects::route(&api.verbs, &request).as_ref()));
     if let Some(counted) = &mut counted {
         counted.waited = queued + request.latency.as_deref().map_or(Duration::ZERO, LatencyTracker::total);
     }
+    flow::mark_seat(&mut response, pass.as_ref());
+    drop(pass);
     told(audited, Some(&request), Answer { response, user: Some(user.clone()), counted, charge }).await
 }
 
 /// The same answer, told to whom it is to be told.
-async fn told(audited: Option<Audited>, request: Option<&Request>, answer: Answer) -> Answer {
-    let Some(audited) = audited else { return answer };
-    let body = request.map(|request| (&request.headers, &request.body));
-    Answer { response: audited.finish(body, answer.response).await, ..answer }
+async fn told(audited: Option<Box<Audited>>, request: Option<&Request>, mut answer: Answer) -> Answer {
+    if let Some(audited) = audited {
+        let body = request.map(|request| (&request.headers, &request.body));
+        answer.response = Box::pin(audited.finish(body, answer.response)).await;
+    }
+    answer
 }
 
 /// Whether a request has the server go through much: what it sent, what it changes, or what expressions
@@ -571,9 +599,21 @@ fn logged(path: &str) -> &str {
     })
 }
 
+/// Of no connection.
+#[cfg(test)]
+pub async fn alone<B>(api: &Api, origin: &Origin, request: http::Request<B>) -> objects::Answer
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    respond(api, origin, || Arc::new(Stream::apart()), request).await
+}
+
 #[cfg(test)]
 mod tests {
     use std::task::Poll;
+
+    use sternpost_flow::Owner;
 
     use super::*;
     use crate::{
@@ -590,7 +630,7 @@ mod tests {
     ) -> objects::Answer {
         let mut request = http::Request::builder().method(method).uri(target).body(Full::new(body)).unwrap();
         *request.headers_mut() = testing::headers(pairs);
-        respond(api, request).await
+        alone(api, &Origin::default(), request).await
     }
 
     fn bearer() -> String {
@@ -732,8 +772,8 @@ mod tests {
         ] {
             let mut request = http::Request::get("/version").body(Full::new(Bytes::new())).unwrap();
             *request.headers_mut() = testing::headers(pairs);
-            request.extensions_mut().insert(owner.clone());
-            assert_eq!(respond(&api, request).await.status(), code, "{pairs:?}");
+            let origin = Origin { owner: Some(owner.clone()), ..Origin::default() };
+            assert_eq!(alone(&api, &origin, request).await.status(), code, "{pairs:?}");
             assert!(owner.is(&expected), "{expected}");
         }
     }
@@ -830,7 +870,7 @@ mod tests {
                     let credential = HeaderValue::from_str(&bearer()).unwrap();
                     request.headers_mut().insert(header::AUTHORIZATION, credential);
                 }
-                let response = testing::now(respond(&testing::api(), request));
+                let response = testing::now(alone(&testing::api(), &Origin::default(), request));
                 prop_assert!(response.status().as_u16() < 500, "{}", response.status());
             }
         }

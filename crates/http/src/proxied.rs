@@ -28,8 +28,8 @@ use tokio::{io::copy_bidirectional, sync::watch};
 
 use crate::{
     Api,
-    audit::Peer,
     body::{Body, Broken},
+    connections::Origin,
     flow,
     objects::{self, Answer, options},
     request::{Query, wants_pretty},
@@ -59,6 +59,7 @@ pub struct Passing<'a> {
     pub info: &'a RequestInfo,
     pub user: &'a User,
     pub query: &'a Query,
+    pub origin: &'a Origin,
     pub parts: Parts,
     pub audit_id: &'a str,
 }
@@ -69,7 +70,7 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let Passing { info, user, query, mut parts, audit_id } = passing;
+    let Passing { info, user, query, origin, mut parts, audit_id } = passing;
     let spacing = if wants_pretty(query, &parts.headers) { Spacing::Pretty } else { Spacing::Compact };
     // One leads elsewhere than its path says, the other shows what is only for the other server.
     if matches!(parts.method, Method::CONNECT | Method::TRACE) {
@@ -85,10 +86,12 @@ where
     };
 
     // Its turn, and then not a seat for as long as another server takes.
-    let turn = async { objects::whole(response::empty(StatusCode::OK)) };
-    let (turn, _) = flow::run(api.flow.as_deref(), info, user, turn).await;
-    if turn.status() != StatusCode::OK {
-        return turn;
+    let mut pass = match flow::enter(api.flow.as_deref(), info, user).await {
+        Ok(pass) => pass,
+        Err(refused) => return refused,
+    };
+    if let Some(pass) = &mut pass {
+        pass.give_back_seat();
     }
 
     let upgrade = Upgrade::of(&mut parts);
@@ -99,7 +102,7 @@ where
         headers: parts.headers,
         body: WithoutTrailers(Box::pin(body)).map_err(Into::into).boxed_unsync(),
         user,
-        peer: parts.extensions.get::<Peer>().map(|peer| peer.0),
+        peer: origin.peer,
         audit_id,
         upgrades: upgrade.is_some(),
         is_long_running: info.is_long_running(),
@@ -127,9 +130,7 @@ where
         }
     };
     not_to_be_kept(answer.headers_mut());
-    for (name, value) in turn.headers() {
-        answer.headers_mut().insert(name.clone(), value.clone());
-    }
+    flow::mark_seat(&mut answer, pass.as_ref());
     answer
 }
 

@@ -2,14 +2,19 @@
 
 use std::{
     convert::Infallible,
+    future::poll_fn,
+    net::IpAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    task::{Context, Poll, Waker},
 };
 
 use arc_swap::ArcSwap;
+use futures_util::FutureExt;
 use hyper::{
     body::Incoming,
     header,
@@ -30,12 +35,11 @@ use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
 use crate::{
     Api,
-    audit::Peer,
-    connections::{Connection, Connections, Ending, Slot, Stream, Task},
+    connections::{Connection, Connections, Ending, Origin, Slot, Stream, Task},
     limits::{
         ACCEPT_RETRY, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT, HTTP2_SEND_BUFFER_BYTES, Limits,
-        MAX_HEADER_BYTES, MAX_HTTP2_LOCAL_RESETS, MAX_HTTP2_PENDING_RESETS, SHUTDOWN_GRACE,
-        TLS_HANDSHAKE_TIMEOUT,
+        MAX_HEADER_BYTES, MAX_HTTP2_LOCAL_RESETS, MAX_HTTP2_PENDING_RESETS, MAX_REQUESTS_PER_TURN,
+        SHUTDOWN_GRACE, TLS_HANDSHAKE_TIMEOUT,
     },
     pipeline,
     websocket::Handover,
@@ -77,12 +81,13 @@ pub async fn serve(
         while connections.try_join_next().is_some() {}
         match next {
             Ok((stream, peer)) => {
-                let peer = Peer(peer.ip());
+                let peer = peer.ip();
                 // There is a place for everybody unless all are taken by known and busy ones.
-                let Some(slot) = table.admit(peer.0) else { continue };
+                let Some(slot) = table.admit(peer) else { continue };
                 let tls = TlsAcceptor::from(tls.load_full());
                 // Until somebody is known by it, a connection belongs to its address.
-                let line = Line { turns: turns.clone(), owner: Arc::new(Owner::new(&peer.0)) };
+                let owner = Arc::new(Owner::new(&peer));
+                let line = Line { turns: turns.clone(), owner, begun: Arc::default() };
                 let connection = connection(stream, peer, tls, api.clone(), seen.clone(), line.clone(), slot);
                 connections.spawn(line.run(connection));
             }
@@ -112,6 +117,8 @@ pub async fn serve(
 struct Line {
     turns: Option<Arc<Turns>>,
     owner: Arc<Owner>,
+    /// How many requests were begun in this turn of the connection.
+    begun: Arc<AtomicUsize>,
 }
 
 impl Line {
@@ -124,13 +131,28 @@ impl Line {
 }
 
 /// Runs the requests of a connection that has several at once.
+///
+/// What waits for nothing is answered in the turn of its connection, which then sends the answer:
+/// no task is made for it, and nobody has to be woken. What waits goes on in a task of its own, and
+/// so does what would keep the connection from others who wait for their turn.
 impl<F> Executor<F> for Line
 where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, work: F) {
         let task: Task = Arc::default();
+        let mut work = Box::pin(work);
+        if self.begun.fetch_add(1, Ordering::Relaxed) < MAX_REQUESTS_PER_TURN {
+            // It is polled again, by its task, if it has to wait.
+            let mut nobody = Context::from_waker(Waker::noop());
+            let begin = || catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut nobody)));
+            match TASK.sync_scope(task.clone(), begin) {
+                Ok(Poll::Pending) => {}
+                Ok(Poll::Ready(())) => return,
+                // What it said is in the log, by the panic hook. The stream is reset, the others go on.
+                Err(_) => return,
+            }
+        }
         let running = tokio::spawn(TASK.scope(task.clone(), self.clone().run(work)));
         // It is set once, here.
         let _ = task.set(running.abort_handle());
@@ -144,7 +166,7 @@ tokio::task_local! {
 
 async fn connection(
     stream: TcpStream,
-    peer: Peer,
+    peer: IpAddr,
     tls: TlsAcceptor,
     api: Arc<Api>,
     stopping: watch::Receiver<bool>,
@@ -160,7 +182,7 @@ async fn connection(
 
 async fn served(
     stream: TcpStream,
-    peer: Peer,
+    peer: IpAddr,
     tls: TlsAcceptor,
     api: Arc<Api>,
     mut stopping: watch::Receiver<bool>,
@@ -180,38 +202,34 @@ async fn served(
         },
     };
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let presented = stream.get_ref().1.peer_certificates().and_then(Presented::new).map(Arc::new);
+    let presented = stream.get_ref().1.peer_certificates().and_then(Presented::new);
+    let owner = Some(line.owner.clone());
+    let origin = Arc::new(Origin { peer: Some(peer), owner, presented, ..Origin::default() });
     let begun = Arc::new(AtomicBool::new(false));
     let seen = begun.clone();
     let (handover, mut rest) = Handover::channel();
-    let owner = line.owner.clone();
     let limits = api.budgets.limits.clone();
     let opened = place.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         begun.store(true, Ordering::Relaxed);
-        let opened = opened.clone();
-        request.extensions_mut().insert(peer);
-        request.extensions_mut().insert(owner.clone());
-        if let Some(presented) = &presented {
-            request.extensions_mut().insert(presented.clone());
-        }
         if request.headers().contains_key(header::UPGRADE) {
             request.extensions_mut().insert(handover.clone());
         }
-        let api = api.clone();
-        async move {
-            let task = TASK.try_with(Task::clone).ok();
-            request.extensions_mut().insert(Stream::open(&opened, task));
-            Ok::<_, Infallible>(pipeline::respond(&api, request).await)
-        }
+        let opened = opened.clone();
+        let open = move || Stream::open(&opened, TASK.try_with(Task::clone).ok());
+        let response = pipeline::respond(api.clone(), origin.clone(), open, request);
+        // On the heap at once: hyper moves it several times before it begins.
+        Box::pin(response.map(Ok::<_, Infallible>))
     });
     if is_http2 {
+        let requests = line.begun.clone();
         let connection = http2_builder(line, &limits).serve_connection(TokioIo::new(stream), service);
-        drive(connection, http2::Connection::graceful_shutdown, &seen, place, stopping).await;
+        drive(connection, http2::Connection::graceful_shutdown, &requests, &seen, place, stopping).await;
     } else {
         let connection =
             http1_builder(&limits).serve_connection(TokioIo::new(stream), service).with_upgrades();
-        drive(connection, http1::UpgradeableConnection::graceful_shutdown, &seen, place, stopping).await;
+        let shutdown = http1::UpgradeableConnection::graceful_shutdown;
+        drive(connection, shutdown, &line.begun, &seen, place, stopping).await;
         // A connection that became a websocket goes on here, in the same task
         // and slot.
         if let Ok(rest) = rest.try_recv() {
@@ -226,6 +244,7 @@ async fn served(
 async fn drive<C>(
     connection: C,
     begin_shutdown: fn(Pin<&mut C>),
+    requests: &AtomicUsize,
     begun: &AtomicBool,
     place: &Connection,
     mut stopping: watch::Receiver<bool>,
@@ -233,6 +252,10 @@ async fn drive<C>(
     C: Future<Output = hyper::Result<()>>,
 {
     let mut connection = pin!(connection);
+    let turn = |context: &mut Context<'_>, connection: &mut Pin<&mut C>| {
+        requests.store(0, Ordering::Relaxed);
+        connection.as_mut().poll(context)
+    };
     let ends = async {
         tokio::select! {
             () = asked_to_stop(&mut stopping) => {}
@@ -240,13 +263,13 @@ async fn drive<C>(
         }
     };
     let result = tokio::select! {
-        result = connection.as_mut() => result,
+        result = poll_fn(|context| turn(context, &mut connection)) => result,
         () = ends => {
             if !begun.load(Ordering::Relaxed) {
                 return;
             }
             begin_shutdown(connection.as_mut());
-            connection.await
+            poll_fn(|context| turn(context, &mut connection)).await
         }
     };
     if let Err(error) = result {

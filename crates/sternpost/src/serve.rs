@@ -22,6 +22,7 @@ use sternpost_auth::{
 use sternpost_clock::Clock;
 use sternpost_clock::machine;
 use sternpost_discovery::Discovery;
+use sternpost_flow::EVENT_INTERVAL;
 use sternpost_http::{
     Anonymous, Api, OpenApi, OpenApiMetrics, TokenObjects, cors::Cors, metrics::Metrics, server,
 };
@@ -79,6 +80,7 @@ pub fn run(args: &ServeArgs, started: machine::Instant) -> anyhow::Result<()> {
         .worker_threads(workers())
         .max_blocking_threads(MAX_BLOCKING_THREADS)
         .thread_stack_size(STACK_BYTES)
+        .event_interval(EVENT_INTERVAL)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;

@@ -12,9 +12,16 @@ pub fn new_uid(clock: &Clock) -> String {
 /// Random bytes as a UUID of version 4.
 pub fn uuid(random: [u8; 16]) -> String {
     let bits = u128::from_be_bytes(random) & !(0xf << 76) & !(0b11 << 62) | (0x4 << 76) | (0b10 << 62);
-    let hex = format!("{bits:032x}");
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+    let mut text = String::with_capacity(36);
+    for (index, byte) in bits.to_be_bytes().into_iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        for digit in [byte >> 4, byte & 0xf] {
+            text.push(char::from(if digit < 10 { b'0' + digit } else { b'a' - 10 + digit }));
+        }
+    }
+    text
 }
 
 /// `base`, cut to 58 bytes, and five random characters.

@@ -1,5 +1,7 @@
 //! Resource paths: from a request to a verb, and from its answer to bytes.
 
+use std::sync::Arc;
+
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 use sternpost_clock::machine;
@@ -109,13 +111,14 @@ async fn respond(
     let verb = match *handler {
         Handler::Connect { index, action } => {
             let kind = &subresource(index)?.kind;
-            return node_bound::respond(verbs, request, target, path, action, kind).await;
+            return Box::pin(node_bound::respond(verbs, request, target, path, action, kind)).await;
         }
         Handler::Subresource { index, action: Action::Token, verb: Verb::Create } => {
-            return reviews::token_request(api, request, target, subresource(index)?).await;
+            return Box::pin(reviews::token_request(api, request, target, subresource(index)?)).await;
         }
         Handler::Subresource { index, action, verb } => {
-            return subresource::respond(verbs, request, target, subresource(index)?, action, verb).await;
+            let subresource = subresource(index)?;
+            return Box::pin(subresource::respond(verbs, request, target, subresource, action, verb)).await;
         }
         Handler::Main(verb) => verb,
     };
@@ -138,6 +141,21 @@ async fn respond(
             }
             Ok(shape.stored(verbs, request, served, &verbs.get(target)?).await?)
         }
+        _ => Box::pin(respond_at_length(api, request, served, target, verb)).await,
+    }
+}
+
+/// What is more than a look at one object. Apart, for what it remembers while it waits would be
+/// carried about by the request for one object, too.
+async fn respond_at_length(
+    api: &Api,
+    request: &Request,
+    served: &Arc<Served>,
+    target: Target<'_>,
+    verb: Verb,
+) -> Result<Answer, Failure> {
+    let verbs = &api.verbs;
+    match verb {
         Verb::List => {
             let shape = Shape::negotiate_list(request, served)?;
             let selection = options::selection(request, served)?;
@@ -187,6 +205,8 @@ async fn respond(
             Ok(shape.objects(verbs, request, served, items, meta).await?)
         }
         Verb::Patch => patch::respond(verbs, request, target, "", Part::Main).await,
+        // Seen to already.
+        Verb::Get => Err(Status::method_not_allowed().into()),
     }
 }
 
