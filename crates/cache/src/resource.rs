@@ -5,11 +5,11 @@ use std::{
     cmp::Ordering,
     collections::VecDeque,
     ops::{Bound, RangeBounds},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use arc_swap::ArcSwap;
-use rpds::RedBlackTreeSetSync;
+use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 use sternpost_clock::machine;
 use sternpost_store::{Bytes, Revision};
 
@@ -36,8 +36,14 @@ pub(crate) enum Change {
     Deleted { key: Bytes, place: usize, revision: Revision },
 }
 
+/// States that lists go on with, kept for each resource. A list whose state is gone makes it again.
+const MAX_KEPT: usize = 4;
+
 /// Objects in the order lists have.
 pub(crate) type Objects = RedBlackTreeSetSync<ByPlace>;
+
+/// How many objects a namespace has, if it has any.
+type Counts = RedBlackTreeMapSync<Box<str>, usize>;
 
 /// An object, known by its `NAMESPACE/NAME`.
 #[derive(Debug, Clone)]
@@ -47,6 +53,8 @@ pub(crate) struct ByPlace(pub Arc<Object>);
 pub struct ResourceCache {
     pub id: ResourceId,
     snapshot: ArcSwap<Snapshot>,
+    /// What lists that have begun go on with, by the revision they call it by.
+    kept: Mutex<VecDeque<(Revision, Arc<Snapshot>)>>,
     window: RwLock<Window>,
     labels: Mutex<LabelIndex>,
     waiters: Arc<Waiters>,
@@ -56,6 +64,7 @@ pub struct ResourceCache {
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     objects: Objects,
+    counts: Counts,
     /// Of the last change of this resource.
     pub revision: Revision,
 }
@@ -77,9 +86,14 @@ pub struct Expired {
 
 impl ResourceCache {
     pub(crate) fn new(id: ResourceId, objects: Objects, revision: Revision) -> Self {
+        let mut counts = Counts::new_sync();
+        for ByPlace(object) in &objects {
+            add(&mut counts, object.namespace());
+        }
         Self {
             id,
-            snapshot: ArcSwap::from_pointee(Snapshot { objects, revision }),
+            snapshot: ArcSwap::from_pointee(Snapshot { objects, counts, revision }),
+            kept: Mutex::default(),
             window: RwLock::new(Window { events: VecDeque::new(), oldest: revision }),
             labels: Mutex::new(LabelIndex::new(revision)),
             waiters: Waiters::new(revision),
@@ -96,17 +110,47 @@ impl ResourceCache {
         if now.revision <= revision {
             return Ok(now);
         }
-        let mut objects = now.objects.clone();
+        let oldest = self.oldest();
+        if revision < oldest {
+            return Err(Expired { asked: revision, oldest });
+        }
+        if let Some((_, kept)) = self.kept().iter().find(|(kept, _)| *kept == revision) {
+            return Ok(kept.clone());
+        }
+        let Snapshot { mut objects, mut counts, .. } = (*now).clone();
         for event in self.events_after(revision)?.iter().rev().filter(|event| event.revision <= now.revision)
         {
             match &event.previous {
-                Some(previous) => objects.insert_mut(ByPlace(previous.clone())),
+                Some(previous) => {
+                    if !objects.contains(previous.place_bytes()) {
+                        add(&mut counts, previous.namespace());
+                    }
+                    objects.insert_mut(ByPlace(previous.clone()));
+                }
                 None => {
-                    objects.remove_mut(event.object.place_bytes());
+                    if objects.remove_mut(event.object.place_bytes()) {
+                        subtract(&mut counts, event.object.namespace());
+                    }
                 }
             }
         }
-        Ok(Arc::new(Snapshot { objects, revision }))
+        Ok(Arc::new(Snapshot { objects, counts, revision }))
+    }
+
+    /// Keeps a state for the next page of a list, which calls it by `revision`.
+    pub fn keep(&self, revision: Revision, snapshot: &Arc<Snapshot>) {
+        let mut kept = self.kept();
+        if kept.iter().any(|(known, _)| *known == revision) {
+            return;
+        }
+        if kept.len() == MAX_KEPT {
+            kept.pop_front();
+        }
+        kept.push_back((revision, snapshot.clone()));
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<(Revision, Arc<Snapshot>)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The newest state, and those of its objects that can be meant by labels:
@@ -177,9 +221,7 @@ impl ResourceCache {
 
     /// Applies the changes of some revisions, in order. Called by the feeder alone.
     pub(crate) fn apply(&self, changes: Vec<Change>) {
-        let before = self.snapshot();
-        let mut objects = before.objects.clone();
-        let mut revision = before.revision;
+        let Snapshot { mut objects, mut counts, mut revision } = (*self.snapshot()).clone();
         let mut events = Vec::with_capacity(changes.len());
         for change in changes {
             match change {
@@ -187,6 +229,9 @@ impl ResourceCache {
                     revision = object.revision;
                     let object = Arc::new(object);
                     let previous = objects.get(object.place_bytes()).map(|found| found.0.clone());
+                    if previous.is_none() {
+                        add(&mut counts, object.namespace());
+                    }
                     objects.insert_mut(ByPlace(object.clone()));
                     let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
                     events.push(Event::new(revision, kind, object, previous));
@@ -196,6 +241,7 @@ impl ResourceCache {
                     let place = key.get(place..).unwrap_or_default();
                     let Some(previous) = objects.get(place).map(|found| found.0.clone()) else { continue };
                     objects.remove_mut(place);
+                    subtract(&mut counts, previous.namespace());
                     let object = Arc::new(previous.at(revision));
                     events.push(Event::new(revision, EventKind::Deleted, object, Some(previous)));
                 }
@@ -206,8 +252,10 @@ impl ResourceCache {
             window.extend(events);
             window.oldest
         };
-        self.snapshot.store(Arc::new(Snapshot { objects, revision }));
+        self.snapshot.store(Arc::new(Snapshot { objects, counts, revision }));
         self.forget_labels(oldest);
+        // What nobody may ask for any more holds old objects.
+        self.kept().retain(|(kept, _)| *kept >= oldest);
     }
 
     /// Whether announcing takes a while, or has to be put off.
@@ -273,6 +321,14 @@ impl Snapshot {
         self.objects.is_empty()
     }
 
+    /// How many objects there are in a namespace, or in all. Nothing is walked through.
+    pub fn count(&self, namespace: Option<&str>) -> usize {
+        match namespace {
+            Some(namespace) => self.counts.get(namespace).copied().unwrap_or_default(),
+            None => self.len(),
+        }
+    }
+
     /// Objects in order, of one namespace or of all, behind a place
     /// (`NAMESPACE/NAME`) if one is given.
     pub fn iter(&self, namespace: Option<&str>, behind: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
@@ -280,6 +336,22 @@ impl Snapshot {
         // Trees panic on a range that ends before it starts.
         let range = (!places.is_empty()).then(|| self.objects.range::<[u8], _>(places));
         range.into_iter().flatten().map(|object| &object.0)
+    }
+}
+
+fn add(counts: &mut Counts, namespace: &str) {
+    let count = counts.get(namespace).copied().unwrap_or_default();
+    counts.insert_mut(namespace.into(), count + 1);
+}
+
+fn subtract(counts: &mut Counts, namespace: &str) {
+    match counts.get(namespace).copied() {
+        Some(count) if count > 1 => {
+            counts.insert_mut(namespace.into(), count - 1);
+        }
+        _ => {
+            counts.remove_mut(namespace);
+        }
     }
 }
 

@@ -220,6 +220,49 @@ async fn what_left_the_window_is_gone_and_said_so() {
     assert!(cache.snapshot_at(Revision::FIRST).is_err());
 }
 
+/// Whatever is written and deleted, in whatever state: nobody has to walk through it to know how much it is.
+#[tokio::test]
+async fn objects_are_counted_as_they_come_and_go() {
+    let fixture = Fixture::new().await;
+    let mut revisions = Vec::new();
+    for round in 0..60u32 {
+        let namespace = ["a", "b", "c"][(round % 3) as usize];
+        let name = format!("x{}", round * 7 % 5);
+        revisions.push(match round % 4 {
+            3 if fixture.resource().snapshot().get(namespace, &name).is_some() => {
+                fixture.delete(namespace, &name).await
+            }
+            _ => fixture.put(namespace, &name, &round.to_string()).await,
+        });
+    }
+    let restarted = Fixture::on(fixture.store.clone()).await;
+    for cache in [fixture.resource(), restarted.resource()] {
+        for revision in &revisions {
+            let snapshot = cache.snapshot_at(*revision).unwrap();
+            for namespace in [None, Some("a"), Some("b"), Some("c"), Some("none")] {
+                let walked = snapshot.iter(namespace, None).count();
+                assert_eq!(snapshot.count(namespace), walked, "{namespace:?} at {revision}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_state_that_is_kept_is_found_again_until_it_is_too_old() {
+    let fixture = Fixture::new().await;
+    let first = fixture.put("a", "x", "0").await;
+    let cache = fixture.resource();
+    let snapshot = cache.snapshot();
+    cache.keep(first, &snapshot);
+    fixture.put("a", "x", "1").await;
+    assert!(Arc::ptr_eq(&cache.snapshot_at(first).unwrap(), &snapshot));
+    for count in 0..MAX_WINDOW_EVENTS {
+        fixture.put("a", "x", &count.to_string()).await;
+    }
+    assert!(cache.snapshot_at(first).is_err());
+    assert_eq!(Arc::strong_count(&snapshot), 1, "nobody holds it for nobody");
+}
+
 #[tokio::test]
 async fn many_commits_at_once_are_all_told_in_order() {
     let fixture = Arc::new(Fixture::new().await);

@@ -402,13 +402,19 @@ impl Aggregation {
         let maps = verbs.cache.resource(&served.id);
         let waiter = maps.waiter();
         let mut data = read(self.told.clone()).await;
+        // What was found to be right the last time: most changes are of other objects.
+        let mut right = None;
         loop {
             let snapshot = maps.snapshot();
             let found = snapshot.get(NAMESPACE, NAME);
+            let revision = found.map(|found| found.revision);
             let ensured = match &data {
-                Some(data) => ensure(&verbs, target, found.map(|found| &**found), data).await,
-                None => Ok(()),
+                Some(data) if right.is_none() || right != revision => {
+                    ensure(&verbs, target, found.map(|found| &**found), data).await
+                }
+                _ => Ok(()),
             };
+            right = revision.filter(|_| ensured.is_ok());
             let failed = match ensured {
                 // Somebody was faster, who is seen in a moment; or there is no namespace for it.
                 Err(status) if matches!(status.code, 404 | 409) => true,
@@ -422,7 +428,10 @@ impl Aggregation {
                 () = waiter.changed(snapshot.revision), if !failed => {}
                 () = machine::sleep(AGAIN), if failed => {}
                 // Whoever could say so is held here.
-                _ = changed.changed() => data = read(self.told.clone()).await,
+                _ = changed.changed() => {
+                    data = read(self.told.clone()).await;
+                    right = None;
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, cell::OnceCell, sync::Arc, time::Duration};
 
 use base64::{DecodeError, Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
-use sternpost_cache::{Labelled, Object, ResourceCache};
+use sternpost_cache::{Labelled, Object, ResourceCache, Snapshot};
 use sternpost_golang::json::syntax as json_syntax;
 use sternpost_golang::strconv::{NumberError, go_quote};
 use sternpost_meta::{
@@ -203,9 +203,14 @@ impl Verbs {
             })?;
             // A list that goes on ends with the period that it began in.
             let period = token.as_ref().map_or(Some(period), |token| token.period);
-            let state = State { revision, period };
+            let left = match &token {
+                Some(token) => token.left,
+                None => Some(snapshot.count(target.scope())),
+            };
+            let state = State { revision, period, left };
             let objects = snapshot.iter(target.scope(), behind);
-            return self.page(target, objects, selection, query.limit, state).await;
+            let listed = self.page(target, objects, selection, query.limit, state).await?;
+            return Ok(going_on(listed, &cache, &snapshot));
         }
 
         // The latest too, unless labels leave less of it. The revision to call it
@@ -215,13 +220,15 @@ impl Verbs {
         // What the index knows are the labels that are stored.
         if !labels.is_empty() && !selection.asks_webhook() && is_large(&cache) {
             let (snapshot, found) = cache.labelled(&labels, target.scope(), behind);
-            let state = State { revision: seen.max(snapshot.revision), period: Some(period) };
-            return Ok(page(found.iter(), selection, query.limit, state));
+            let state = State { revision: seen.max(snapshot.revision), period: Some(period), left: None };
+            return Ok(going_on(page(found.iter(), selection, query.limit, state), &cache, &snapshot));
         }
         let snapshot = cache.snapshot();
         let objects = snapshot.iter(target.scope(), behind);
-        let state = State { revision: seen.max(snapshot.revision), period: Some(period) };
-        self.page(target, objects, selection, query.limit, state).await
+        let left = behind.is_none().then(|| snapshot.count(target.scope()));
+        let state = State { revision: seen.max(snapshot.revision), period: Some(period), left };
+        let listed = self.page(target, objects, selection, query.limit, state).await?;
+        Ok(going_on(listed, &cache, &snapshot))
     }
 
     /// What is selected of the objects, up to the limit.
@@ -270,7 +277,7 @@ impl Verbs {
             }
         }
         let everything = Selection::default();
-        let mut listed = page(selected.iter(), &everything, limit, state);
+        let mut listed = page(selected.iter(), &everything, limit, State { left: None, ..state });
         listed.remaining = None;
         Ok(listed)
     }
@@ -310,6 +317,16 @@ impl Verbs {
 struct State {
     revision: Revision,
     period: Option<i64>,
+    /// How many objects there are from here on, if that is known.
+    left: Option<usize>,
+}
+
+/// A page whose successor finds the same state.
+fn going_on(listed: Listed, cache: &ResourceCache, snapshot: &Arc<Snapshot>) -> Listed {
+    if !listed.continue_token.is_empty() {
+        cache.keep(listed.revision, snapshot);
+    }
+    listed
 }
 
 /// What is selected of the objects, up to the limit.
@@ -319,7 +336,7 @@ fn page<'a>(
     limit: usize,
     state: State,
 ) -> Listed {
-    let State { revision, period } = state;
+    let State { revision, period, left } = state;
     // One more than asked for tells whether there is another page.
     let wanted = if limit == 0 { usize::MAX } else { limit };
     let mut matching = objects.filter(|object| selection.matches(object));
@@ -327,9 +344,14 @@ fn page<'a>(
     let mut listed = Listed { items, revision, continue_token: String::new(), remaining: None };
     if let (Some(_), Some(last)) = (matching.next(), listed.items.last()) {
         let behind = last.place().to_owned();
-        listed.continue_token = Token { revision: Some(revision), behind, period }.to_string();
-        // As upstream: counting what a selector leaves is too dear.
-        listed.remaining = selection.is_everything().then(|| 1 + matching.count());
+        // As upstream: counting what a selector leaves is too dear. What is known without it is not counted:
+        // every page would go through all that follow.
+        listed.remaining = selection.is_everything().then(|| match left {
+            Some(left) => left.saturating_sub(listed.items.len()),
+            None => 1 + matching.count(),
+        });
+        let left = listed.remaining;
+        listed.continue_token = Token { revision: Some(revision), behind, period, left }.to_string();
     }
     listed
 }
@@ -379,6 +401,8 @@ struct Token {
     behind: String,
     /// When the list began, in periods of [`COMPACTION_SECONDS`]; tokens of other servers do not say.
     period: Option<i64>,
+    /// How many objects follow, if that was told.
+    left: Option<usize>,
 }
 
 impl Token {
@@ -422,7 +446,8 @@ impl Token {
         let Some(behind) = json.text("start").strip_suffix('\0').filter(|place| place.contains('/')) else {
             return Err(bad(&format!("encoded start key empty (version {TOKEN_VERSION})")));
         };
-        Ok(Some(Self { revision, behind: behind.into(), period: json.int("period") }))
+        let left = json.int("left").and_then(|left| usize::try_from(left).ok());
+        Ok(Some(Self { revision, behind: behind.into(), period: json.int("period"), left }))
     }
 }
 
@@ -433,12 +458,15 @@ impl std::fmt::Display for Token {
         if let Some(period) = self.period {
             json.set("period", period);
         }
+        if let Some(left) = self.left {
+            json.set("left", left);
+        }
         f.write_str(&URL_SAFE_NO_PAD.encode(json.to_string()))
     }
 }
 
 /// The pages listed so far can not be continued, but the list can, at the latest state.
 fn expired_token(token: &Token) -> Status {
-    let inconsistent = Token { revision: None, behind: token.behind.clone(), period: None };
+    let inconsistent = Token { revision: None, behind: token.behind.clone(), period: None, left: None };
     Status::expired_continue(&inconsistent.to_string())
 }

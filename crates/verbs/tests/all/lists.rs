@@ -1,4 +1,4 @@
-//! For how long a list can be continued.
+//! Pages of lists: what they say of the rest, and for how long they can be continued.
 
 use std::sync::Arc;
 
@@ -52,4 +52,35 @@ async fn a_token_of_a_quiet_resource_expires_within_ten_minutes() {
         clock.set_wall((begun + 100 * COMPACTION_SECONDS).try_into().unwrap());
         assert_eq!(list(&verbs, &inconsistent).await.unwrap().items[0].name(), "b");
     }
+}
+
+/// Page by page, while others write: the same objects, and what is left counts down to nothing.
+#[tokio::test]
+async fn pages_tell_how_much_is_left_of_the_state_they_began_with() {
+    let verbs = crate::beginning::verbs(Arc::new(MemoryStore::default()), ManualClock::at(0).clock()).await;
+    let create = async |name: &str| {
+        let object = json!({"metadata": {"name": name}});
+        crate::beginning::create(&verbs, ("", "namespaces"), "", object, Writer::server()).await.unwrap();
+    };
+    let before = list(&verbs, "").await.unwrap();
+    let there = before.items.len() + before.remaining.unwrap_or_default();
+    for number in 0..10 {
+        create(&format!("n{number}")).await;
+    }
+    let (mut token, mut seen, mut left) = (String::new(), Vec::new(), Vec::new());
+    loop {
+        let page = list(&verbs, &token).await.unwrap();
+        seen.extend(page.items.iter().map(|object| object.name().to_owned()));
+        left.push(page.remaining);
+        create(&format!("later{}", seen.len())).await;
+        if page.continue_token.is_empty() {
+            break;
+        }
+        token = page.continue_token;
+    }
+    let all = there + 10;
+    assert_eq!(seen.len(), all);
+    assert!(!seen.iter().any(|name| name.starts_with("later")), "{seen:?}");
+    let expected: Vec<Option<usize>> = (1..=all).map(|page| (page < all).then(|| all - page)).collect();
+    assert_eq!(left, expected);
 }

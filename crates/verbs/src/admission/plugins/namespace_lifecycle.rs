@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 use sternpost_meta::status::{ResourceName, Status};
-use sternpost_registry::object::Fields;
 
 use crate::admission::{Operation, Plugin, Request, name_of};
 
@@ -31,7 +30,7 @@ fn mutate(request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
         return Err(Status::not_found(resource, target.namespace));
     };
     let creates = request.attributes.operation == Operation::Create;
-    if creates && namespace.value().field("metadata").has("deletionTimestamp") {
+    if creates && namespace.terminating {
         let name = name_of(target.name, object);
         return Err(Status::namespace_terminating(target.resource_name(), name, target.namespace));
     }
