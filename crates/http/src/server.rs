@@ -89,7 +89,8 @@ pub async fn serve(
                 let owner = Arc::new(Owner::new(&peer));
                 let line = Line { turns: turns.clone(), owner, begun: Arc::default() };
                 let connection = connection(stream, peer, tls, api.clone(), seen.clone(), line.clone(), slot);
-                connections.spawn(line.run(connection));
+                // Boxed, because whoever passes a future on holds it twice.
+                connections.spawn(line.run(Box::pin(connection)));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -224,12 +225,13 @@ async fn served(
     if is_http2 {
         let requests = line.begun.clone();
         let connection = http2_builder(line, &limits).serve_connection(TokioIo::new(stream), service);
-        drive(connection, http2::Connection::graceful_shutdown, &requests, &seen, place, stopping).await;
+        let shutdown = http2::Connection::graceful_shutdown;
+        drive(pin!(connection), shutdown, &requests, &seen, place, stopping).await;
     } else {
         let connection =
             http1_builder(&limits).serve_connection(TokioIo::new(stream), service).with_upgrades();
         let shutdown = http1::UpgradeableConnection::graceful_shutdown;
-        drive(connection, shutdown, &line.begun, &seen, place, stopping).await;
+        drive(pin!(connection), shutdown, &line.begun, &seen, place, stopping).await;
         // A connection that became a websocket goes on here, in the same task
         // and slot.
         if let Ok(rest) = rest.try_recv() {
@@ -242,7 +244,7 @@ async fn served(
 /// Runs a connection to its end; asked to stop or retired, it finishes what it has begun.
 /// One that never sent a request is dropped: hyper would wait for its first.
 async fn drive<C>(
-    connection: C,
+    mut connection: Pin<&mut C>,
     begin_shutdown: fn(Pin<&mut C>),
     requests: &AtomicUsize,
     begun: &AtomicBool,
@@ -251,7 +253,6 @@ async fn drive<C>(
 ) where
     C: Future<Output = hyper::Result<()>>,
 {
-    let mut connection = pin!(connection);
     let turn = |context: &mut Context<'_>, connection: &mut Pin<&mut C>| {
         requests.store(0, Ordering::Relaxed);
         connection.as_mut().poll(context)
