@@ -1,6 +1,6 @@
 //! An order that is fair among flows.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What something is taken to cost until it is known, in nanoseconds.
 const ESTIMATE: u64 = 100_000;
@@ -11,7 +11,7 @@ const ESTIMATE: u64 = 100_000;
 /// starts from where the others are, so that nobody saves up.
 #[derive(Debug)]
 pub(crate) struct Order<T> {
-    flows: HashMap<u64, Flow<T>>,
+    flows: BTreeMap<u64, Flow<T>>,
     /// Flows with something that waits, by what they have used.
     waiting: BTreeSet<(u64, u64)>,
     /// Flows with nothing to do that have used more than others, by what they have used.
@@ -29,7 +29,7 @@ struct Flow<T> {
 
 impl<T> Default for Order<T> {
     fn default() -> Self {
-        Self { flows: HashMap::new(), waiting: BTreeSet::new(), ahead: BTreeSet::new(), now: 0 }
+        Self { flows: BTreeMap::new(), waiting: BTreeSet::new(), ahead: BTreeSet::new(), now: 0 }
     }
 }
 
@@ -107,7 +107,7 @@ impl<T> Order<T> {
 }
 
 fn known<'a, T>(
-    flows: &'a mut HashMap<u64, Flow<T>>,
+    flows: &'a mut BTreeMap<u64, Flow<T>>,
     ahead: &mut BTreeSet<(u64, u64)>,
     now: u64,
     number: u64,
