@@ -1,7 +1,5 @@
 //! Resource paths: from a request to a verb, and from its answer to bytes.
 
-use std::sync::Arc;
-
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 use sternpost_clock::machine;
@@ -131,83 +129,74 @@ async fn respond(
     if let Some(kind) = &served.strategy.computed {
         return Ok(computed::respond(request, served, target, kind, verb)?);
     }
-    match verb {
-        Verb::Get => {
-            let shape = Shape::negotiate(request, served)?;
-            options::check_export(request)?;
-            let version = request.query.first("resourceVersion").unwrap_or_default();
-            if !matches!(version, "" | "0") {
-                verbs.await_revision(parse_exact_version(version)?).await?;
-            }
-            Ok(shape.stored(verbs, request, served, &verbs.get(target)?).await?)
+    if verb == Verb::Get {
+        let shape = Shape::negotiate(request, served)?;
+        options::check_export(request)?;
+        let version = request.query.first("resourceVersion").unwrap_or_default();
+        if !matches!(version, "" | "0") {
+            verbs.await_revision(parse_exact_version(version)?).await?;
         }
-        _ => Box::pin(respond_at_length(api, request, served, target, verb)).await,
+        return Ok(shape.stored(verbs, request, served, &verbs.get(target)?).await?);
     }
-}
-
-/// What is more than a look at one object. Apart, for what it remembers while it waits would be
-/// carried about by the request for one object, too.
-async fn respond_at_length(
-    api: &Api,
-    request: &Request,
-    served: &Arc<Served>,
-    target: Target<'_>,
-    verb: Verb,
-) -> Result<Answer, Failure> {
-    let verbs = &api.verbs;
-    match verb {
-        Verb::List => {
-            let shape = Shape::negotiate_list(request, served)?;
-            let selection = options::selection(request, served)?;
-            let query = options::list(request)?;
-            let listed: Listed = verbs.list(target, &selection, &query).await?;
-            Ok(shape.list(verbs, request, served, listed).await?)
-        }
-        Verb::Watch => Ok(watch::serve(api, request, target, served).await?),
-        Verb::Create => {
-            // Some kinds are answered, not stored.
-            if let Some(to) = &served.strategy.posted_to {
-                return subresource::post_by_name(verbs, request, target, to).await;
+    // Apart from a look at one object: what the others remember while they wait would be carried about by
+    // it, too.
+    let at_length = async {
+        match verb {
+            Verb::List => {
+                let shape = Shape::negotiate_list(request, served)?;
+                let selection = options::selection(request, served)?;
+                let query = options::list(request)?;
+                let listed: Listed = verbs.list(target, &selection, &query).await?;
+                Ok(shape.list(verbs, request, served, listed).await?)
             }
-            if served.resource.storage_version_hash.is_none() {
-                return reviews::respond(api, request, target).await;
+            Verb::Watch => Ok(watch::serve(api, request, target, served).await?),
+            Verb::Create => {
+                // Some kinds are answered, not stored.
+                if let Some(to) = &served.strategy.posted_to {
+                    return subresource::post_by_name(verbs, request, target, to).await;
+                }
+                if served.resource.storage_version_hash.is_none() {
+                    return reviews::respond(api, request, target).await;
+                }
+                let shape = Shape::negotiate(request, served)?;
+                let options = options::write(request, "CreateOptions")?;
+                let object = body_in::object(request, served, options.validation)?;
+                let written = verbs.create(target, object, options.writer("")).await?;
+                Ok(write_answer(request, served, shape, &written))
             }
-            let shape = Shape::negotiate(request, served)?;
-            let options = options::write(request, "CreateOptions")?;
-            let object = body_in::object(request, served, options.validation)?;
-            let written = verbs.create(target, object, options.writer("")).await?;
-            Ok(write_answer(request, served, shape, &written))
+            Verb::Update => {
+                let shape = Shape::negotiate(request, served)?;
+                let options = options::write(request, "UpdateOptions")?;
+                let object = body_in::object(request, served, options.validation)?;
+                let written = verbs.update(target, object, Part::Main, options.writer("")).await?;
+                Ok(write_answer(request, served, shape, &written))
+            }
+            Verb::Delete => {
+                let shape = Shape::negotiate(request, served)?;
+                let options = body_in::delete_options(request)?;
+                request.warnings.extend(orphan_warning(served, &options));
+                let writer = options::deleter(request);
+                let deleted = verbs.delete(target, &options, writer).await?;
+                Ok(delete_answer(request, served, shape, &options, deleted))
+            }
+            Verb::DeleteCollection => {
+                let shape = Shape::negotiate_list(request, served)?;
+                let selection = options::selection(request, served)?;
+                let query = options::list(request)?;
+                let options = body_in::delete_options(request)?;
+                request.warnings.extend(orphan_warning(served, &options));
+                let writer = options::deleter(request);
+                let items =
+                    verbs.delete_collection(target, &selection, query.limit, &options, writer).await?;
+                let meta = Meta { revision: Some(verbs.cache.revision()), ..Meta::default() };
+                Ok(shape.objects(verbs, request, served, items, meta).await?)
+            }
+            Verb::Patch => patch::respond(verbs, request, target, "", Part::Main).await,
+            // Seen to above.
+            Verb::Get => Err(Failure::from(Status::method_not_allowed())),
         }
-        Verb::Update => {
-            let shape = Shape::negotiate(request, served)?;
-            let options = options::write(request, "UpdateOptions")?;
-            let object = body_in::object(request, served, options.validation)?;
-            let written = verbs.update(target, object, Part::Main, options.writer("")).await?;
-            Ok(write_answer(request, served, shape, &written))
-        }
-        Verb::Delete => {
-            let shape = Shape::negotiate(request, served)?;
-            let options = body_in::delete_options(request)?;
-            request.warnings.extend(orphan_warning(served, &options));
-            let writer = options::deleter(request);
-            let deleted = verbs.delete(target, &options, writer).await?;
-            Ok(delete_answer(request, served, shape, &options, deleted))
-        }
-        Verb::DeleteCollection => {
-            let shape = Shape::negotiate_list(request, served)?;
-            let selection = options::selection(request, served)?;
-            let query = options::list(request)?;
-            let options = body_in::delete_options(request)?;
-            request.warnings.extend(orphan_warning(served, &options));
-            let writer = options::deleter(request);
-            let items = verbs.delete_collection(target, &selection, query.limit, &options, writer).await?;
-            let meta = Meta { revision: Some(verbs.cache.revision()), ..Meta::default() };
-            Ok(shape.objects(verbs, request, served, items, meta).await?)
-        }
-        Verb::Patch => patch::respond(verbs, request, target, "", Part::Main).await,
-        // Seen to already.
-        Verb::Get => Err(Status::method_not_allowed().into()),
-    }
+    };
+    Box::pin(at_length).await
 }
 
 /// What a kind leaves behind unless told otherwise, which surprises people.
