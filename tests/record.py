@@ -26,6 +26,7 @@ CEL = ROOT / "crates/cel/tests/recorder"
 PATCH = ROOT / "crates/patch/tests/recorded"
 WEBHOOKS = ROOT / "crates/sternpost/tests/webhooks"
 REGISTRY = ROOT / "crates/registry/tests"
+WIRE = ROOT / "crates/wire"
 APPLY = ROOT / "crates/apply/tests/recorded"
 METRICS = ROOT / "crates/sternpost/tests/metrics"
 # What tests/corpus.rs starts sternpost with for the same scenario.
@@ -161,6 +162,25 @@ def openapi(options):
     return subprocess.run([*command, *options.names]).returncode
 
 
+def wire(options):
+    """The test writes samples down, and what client-go makes of them."""
+    golden = WIRE / "tests/data/object"
+    before = golden.read_bytes()
+    folder = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "tmp"
+    test = ["cargo", "test", "--locked", "--package", "sternpost-wire", "--test", "object", "every_kind"]
+    run_test = lambda what: subprocess.run(test, cwd=ROOT, env={**os.environ, "STERNPOST_RECORD": what}, stdout=subprocess.DEVNULL)
+    run_test("samples")
+    with open(folder / "object.samples") as samples, open(folder / "object.answers", "w") as answers:
+        subprocess.run(["go", "run", "."], cwd=WIRE / "tests/record", stdin=samples, stdout=answers, check=True)
+    run_test("goldens")
+    now = golden.read_bytes()
+    different = len(set(before.splitlines()) ^ set(now.splitlines()))
+    print("%d samples, %d lines differ" % (now.count(b"\n"), different))
+    if options.check:
+        golden.write_bytes(before)
+    return different if options.check else 0
+
+
 def apply(options):
     failed = library("apply")(options)
     with Peer(options.peer, without_accounts()) as peer:
@@ -184,6 +204,7 @@ SUITES = {
     "kustomize": (kustomize, "crates/kustomize/tests/cases: builds and commands"),
     "discovery": (discovery, "crates/discovery/tests/data: documents"),
     "openapi": (openapi, "crates/openapi/tests: documents, explain; needs kubectl in DIR, and cargo"),
+    "wire": (wire, "crates/wire/tests/data/object: protobuf of every kind; needs Go and cargo, no peer"),
     "auth": (auth, "crates/auth/tests/recorded: clients, front proxies, issuers, keys, tokens; needs Go too"),
     "apply": (apply, "crates/apply/tests/recorded: field sets, owners; needs Go too"),
     "yaml": (library("yaml"), "crates/yaml/tests/data: what is read and written; needs Go, no peer"),
@@ -191,7 +212,7 @@ SUITES = {
     "golang": (library("golang"), "crates/golang/tests/times.jsonl; needs Go, no peer"),
 }
 # Suites that need no program of --peer.
-MODULES = ("cel", "golang", "meta", "yaml")
+MODULES = ("cel", "golang", "meta", "wire", "yaml")
 
 
 def main():
