@@ -164,6 +164,7 @@ def openapi(options):
 
 def wire(options):
     """The test writes samples down, and what client-go makes of them."""
+    failed = library("wire")(options)
     golden = WIRE / "tests/data/object"
     before = golden.read_bytes()
     folder = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "tmp"
@@ -178,7 +179,7 @@ def wire(options):
     print("%d samples, %d lines differ" % (now.count(b"\n"), different))
     if options.check:
         golden.write_bytes(before)
-    return different if options.check else 0
+    return failed + (different if options.check else 0)
 
 
 def apply(options):
@@ -204,7 +205,7 @@ SUITES = {
     "kustomize": (kustomize, "crates/kustomize/tests/cases: builds and commands"),
     "discovery": (discovery, "crates/discovery/tests/data: documents"),
     "openapi": (openapi, "crates/openapi/tests: documents, explain; needs kubectl in DIR, and cargo"),
-    "wire": (wire, "crates/wire/tests/data/object: protobuf of every kind; needs Go and cargo, no peer"),
+    "wire": (wire, "crates/wire/tests/data: protobuf of every kind and of documents; needs Go and cargo, no peer"),
     "auth": (auth, "crates/auth/tests/recorded: clients, front proxies, issuers, keys, tokens; needs Go too"),
     "apply": (apply, "crates/apply/tests/recorded: field sets, owners; needs Go too"),
     "yaml": (library("yaml"), "crates/yaml/tests/data: what is read and written; needs Go, no peer"),

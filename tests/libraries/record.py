@@ -111,7 +111,23 @@ def question_of(case):
     return {key: case[key] for key in ("sets", "label", "field", "object") if key in case}
 
 
+def gnostic(answers, check, name):
+    """A list with a document a line, and its bytes."""
+    path = CRATES / "wire/tests/data" / (name + ".json")
+    cases = json.loads(path.read_text())
+    found = answers(name, [case["document"] for case in cases])
+    different = [case["rule"] for case, bytes in zip(cases, found) if case["hex"] != bytes]
+    for rule in different:
+        print("%s: %s" % (path.name, rule))
+    if different and not check:
+        lines = [json.dumps({**case, "hex": bytes}, ensure_ascii=False) for case, bytes in zip(cases, found)]
+        path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    print("%s: %d cases, %d differ" % (path.name, len(cases), len(different)))
+    return len(different)
+
+
 FILES = {
+    "wire": {"gnostic_v2": gnostic, "gnostic_v3": gnostic},
     "apply": {"fields": apply, "typed": apply, "sequences": apply},
     "yaml": {**dict.fromkeys(["scalars", "tags", "keys", "aliases", "structure", "differences"], read), "written": written},
     "meta": {"quantity": merged(CRATES / "meta/tests/quantity.jsonl", ["text", "left", "right"]), "selectors": selectors},

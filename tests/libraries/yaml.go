@@ -27,6 +27,16 @@ func readYAML(line json.RawMessage) (any, error) {
 
 // writeYAML writes a value.
 func writeYAML(line json.RawMessage) (any, error) {
+	value, err := sorted(line)
+	if err != nil {
+		return nil, err
+	}
+	text, err := yaml.JSONToYAML(value)
+	return string(text), err
+}
+
+// sorted has keys in the order of Go's JSON, for readers of YAML.
+func sorted(line json.RawMessage) ([]byte, error) {
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.UseNumber()
@@ -34,11 +44,7 @@ func writeYAML(line json.RawMessage) (any, error) {
 		return nil, err
 	}
 	written, err := json.Marshal(value)
-	if err != nil {
-		return nil, err
-	}
-	text, err := yaml.JSONToYAML(escaped(written))
-	return string(text), err
+	return escaped(written), err
 }
 
 // escaped has the escapes that YAML needs, and not those that it does not know: pairs of surrogates.
