@@ -18,7 +18,9 @@ use std::{
 };
 
 use crate::asked::{digest, normalised, run};
-use crate::compare::{Parts, compare, json, read_json, record, recorded, spelled_out, v2_parts, v3_parts};
+use crate::compare::{
+    Parts, compare, compare_spellings, json, read_json, theirs, v2_parts, v3_documents, v3_parts,
+};
 use serde_json::{Value, json};
 use sternpost_crd::definition::{self, Definition};
 use sternpost_meta::{gvk::GroupVersion, resource::Scope};
@@ -33,6 +35,9 @@ use sternpost_wire::gnostic;
 const DECLARED: &str = "prose as in upstream.rs; `anyOf` with the author's rules on apiVersion, kind and metadata; \
     `additionalProperties` inside branches; `deprecated` on operations; one group-version kind of DeleteOptions";
 
+/// Where a server's own documents are.
+const ORACLE: &str = "STERNPOST_ORACLE_CUSTOM";
+
 #[test]
 fn v3_documents_of_custom_resources_say_what_upstreams_say() {
     let snapshot = &*DERIVED;
@@ -46,35 +51,22 @@ fn v3_documents_of_custom_resources_say_what_upstreams_say() {
             labelled(key, v3_parts(key, &document))
         })
         .collect();
-    let theirs = match oracle() {
-        Some(folder) => {
-            let mut parts = Parts::new();
-            for entry in fs::read_dir(folder.join("v3")).unwrap() {
-                let path = entry.unwrap().path();
-                let key = path.file_stem().unwrap().to_str().unwrap().replace("__", "/");
-                let mut document = read_json(&path);
+    let theirs = theirs("custom-v3.txt", ORACLE, |folder| {
+        v3_documents(folder)
+            .into_iter()
+            .flat_map(|(key, mut document)| {
                 undo_theirs(&mut document);
-                parts.extend(labelled(&key, v3_parts(&key, &document)));
-            }
-            record("custom-v3.txt", &parts);
-            parts
-        }
-        None => recorded("custom-v3.txt"),
-    };
+                labelled(&key, v3_parts(&key, &document))
+            })
+            .collect()
+    });
     compare(&ours, &theirs, DECLARED);
 }
 
 #[test]
 fn v2_says_of_custom_resources_what_upstreams_says() {
     let ours = of_custom(&json(ABSENT.v2()));
-    let theirs = match oracle() {
-        Some(folder) => {
-            let parts = of_custom(&read_json(&folder.join("v2.json")));
-            record("custom-v2.txt", &parts);
-            parts
-        }
-        None => recorded("custom-v2.txt"),
-    };
+    let theirs = theirs("custom-v2.txt", ORACLE, |folder| of_custom(&read_json(&folder.join("v2.json"))));
     compare(&ours, &theirs, DECLARED);
 }
 
@@ -82,9 +74,7 @@ fn v2_says_of_custom_resources_what_upstreams_says() {
 fn the_short_spelling_of_custom_resources_says_what_the_upstream_one_says() {
     let snapshot = &*DERIVED;
     for key in snapshot.keys().filter(|key| key.contains("docs")) {
-        let short = json(snapshot.document(key, Naming::Short).unwrap());
-        let upstream = json(snapshot.document(key, Naming::Upstream).unwrap());
-        assert_eq!(spelled_out(short, &upstream), upstream, "{key}");
+        compare_spellings(snapshot, key);
     }
 }
 
@@ -630,9 +620,4 @@ fn resources(crd: &Value) -> Vec<CustomResource> {
             CustomResource::of_text(facts, version.text())
         })
         .collect()
-}
-
-#[allow(clippy::disallowed_methods, reason = "tests take the place of an oracle from the environment")]
-fn oracle() -> Option<PathBuf> {
-    std::env::var_os("STERNPOST_ORACLE_CUSTOM").map(PathBuf::from)
 }

@@ -10,10 +10,10 @@
 
 // Helpers outside `#[test]` functions fail the test the same way.
 
-use std::{fs, sync::Arc};
+use std::sync::Arc;
 
 use crate::compare::{
-    Parts, compare, json, oracle, read_json, record, recorded, spelled_out, v2_parts, v3_parts,
+    Parts, compare, compare_spellings, json, read_json, theirs, v2_parts, v3_documents, v3_parts,
 };
 use sternpost_openapi::{
     names::Naming,
@@ -25,6 +25,9 @@ use sternpost_openapi::{
 const DECLARED: &str = "descriptions of query parameters that are not fields of a type, \
     of list types and their items and metadata, and of single enum values";
 
+/// Where a server's own documents are.
+const ORACLE: &str = "STERNPOST_ORACLE_OPENAPI";
+
 #[test]
 fn v3_documents_say_what_upstreams_say() {
     let snapshot = snapshot();
@@ -32,33 +35,16 @@ fn v3_documents_say_what_upstreams_say() {
         .keys()
         .flat_map(|key| v3_parts(key, &json(snapshot.document(key, Naming::Upstream).unwrap())))
         .collect();
-    let theirs = match oracle() {
-        Some(folder) => {
-            let mut parts = Parts::new();
-            for entry in fs::read_dir(folder.join("v3")).unwrap() {
-                let path = entry.unwrap().path();
-                let key = path.file_stem().unwrap().to_str().unwrap().replace("__", "/");
-                parts.extend(v3_parts(&key, &read_json(&path)));
-            }
-            record("v3.txt", &parts);
-            parts
-        }
-        None => recorded("v3.txt"),
-    };
+    let theirs = theirs("v3.txt", ORACLE, |folder| {
+        v3_documents(folder).iter().flat_map(|(key, document)| v3_parts(key, document)).collect()
+    });
     compare(&ours, &theirs, DECLARED);
 }
 
 #[test]
 fn the_v2_document_says_what_upstreams_says() {
     let ours = v2_parts(&json(snapshot().v2()));
-    let theirs = match oracle() {
-        Some(folder) => {
-            let parts = v2_parts(&read_json(&folder.join("v2.json")));
-            record("v2.txt", &parts);
-            parts
-        }
-        None => recorded("v2.txt"),
-    };
+    let theirs = theirs("v2.txt", ORACLE, |folder| v2_parts(&read_json(&folder.join("v2.json"))));
     compare(&ours, &theirs, DECLARED);
 }
 
@@ -66,9 +52,7 @@ fn the_v2_document_says_what_upstreams_says() {
 fn the_short_spelling_says_what_the_upstream_one_says() {
     let snapshot = snapshot();
     for key in snapshot.keys() {
-        let short = json(snapshot.document(key, Naming::Short).unwrap());
-        let upstream = json(snapshot.document(key, Naming::Upstream).unwrap());
-        assert_eq!(spelled_out(short, &upstream), upstream, "{key}");
+        compare_spellings(&snapshot, key);
     }
 }
 

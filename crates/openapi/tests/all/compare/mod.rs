@@ -11,14 +11,14 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use sternpost_openapi::{
     names::Naming,
-    publisher::{Coding, Format, Rendition},
+    publisher::{Coding, Format, Rendition, Snapshot},
 };
 
 pub type Parts = BTreeMap<String, String>;
 
 /// The short spelling is the upstream one with other names, shared parameters
 /// and facts stated on nine wrapper types; undone, the two are equal.
-pub fn spelled_out(mut short: Value, upstream: &Value) -> Value {
+fn spelled_out(mut short: Value, upstream: &Value) -> Value {
     let components = short["components"].as_object_mut().unwrap();
     let parameters = components.remove("parameters").unwrap_or_default();
     if let Some(schemas) = components.get_mut("schemas") {
@@ -234,9 +234,32 @@ pub fn json(rendition: &Rendition) -> Value {
     serde_json::from_slice(&form.bytes).unwrap()
 }
 
+/// What upstream says: as it is recorded, or as the documents say in the folder that an environment variable
+/// names.
 #[allow(clippy::disallowed_methods, reason = "tests take the place of an oracle from the environment")]
-pub fn oracle() -> Option<PathBuf> {
-    std::env::var_os("STERNPOST_ORACLE_OPENAPI").map(PathBuf::from)
+pub fn theirs(name: &str, variable: &str, read: impl FnOnce(&Path) -> Parts) -> Parts {
+    let Some(folder) = std::env::var_os(variable) else { return recorded(name) };
+    let parts = read(Path::new(&folder));
+    record(name, &parts);
+    parts
+}
+
+/// The documents of version 3 in such a folder, by their keys.
+pub fn v3_documents(folder: &Path) -> Vec<(String, Value)> {
+    let entries = fs::read_dir(folder.join("v3")).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .map(|path| {
+            let key = path.file_stem().unwrap().to_str().unwrap().replace("__", "/");
+            (key, read_json(&path))
+        })
+        .collect()
+}
+
+/// A document in the short spelling says what the one in upstream's says.
+pub fn compare_spellings(snapshot: &Snapshot, key: &str) {
+    let short = json(snapshot.document(key, Naming::Short).unwrap());
+    let upstream = json(snapshot.document(key, Naming::Upstream).unwrap());
+    assert_eq!(spelled_out(short, &upstream), upstream, "{key}");
 }
 
 pub fn read_json(path: &Path) -> Value {
@@ -247,13 +270,13 @@ fn recorded_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded").join(name)
 }
 
-pub fn recorded(name: &str) -> Parts {
+fn recorded(name: &str) -> Parts {
     let text = fs::read_to_string(recorded_path(name)).unwrap();
     text.lines().map(|line| line.split_once('\t').unwrap()).map(|(a, b)| (a.into(), b.into())).collect()
 }
 
 #[allow(clippy::disallowed_methods, reason = "recording is asked for through the environment")]
-pub fn record(name: &str, parts: &Parts) {
+fn record(name: &str, parts: &Parts) {
     if std::env::var_os("STERNPOST_RECORD").is_some() {
         let lines: String = parts.iter().map(|(name, json)| format!("{name}\t{json}\n")).collect();
         fs::write(recorded_path(name), lines).unwrap();
