@@ -30,8 +30,8 @@ fn main() -> std::process::ExitCode {
     // One at a time: a script that was just written cannot be run while somebody else begins a process.
     let mut suite = Suite::default().at_a_time(1);
     let builds = BUILDS.into_iter().flat_map(cases).filter(needs_the_program);
-    suite.group("build", 100, builds.map(|case| check(case, &[])));
-    suite.group("fn", 100, cases("fn-run").into_iter().map(|case| check(case, &["kustomize"])));
+    suite.group("build", 60, builds.map(|case| check(case, &[])));
+    suite.group("fn", 260, cases("fn-run").into_iter().map(|case| check(case, &["kustomize"])));
     suite.run()
 }
 

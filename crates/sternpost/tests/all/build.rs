@@ -1,50 +1,10 @@
-//! `sternpost build` as a program: recorded answers of kustomize that take more
-//! than a library to give: flags, files that are written, git, helm, functions
-//! and plugins. The layout of the cases is told in `crates/kustomize/tests/cases/README.md`.
-//!
-//! `KUSTOMIZE_CASE=part-of-a-name` runs some cases.
+//! `sternpost build` as a program, where nothing is recorded: the network, and what is in its own words. What is
+//! recorded of kustomize is in `tests/kustomize.rs`.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use crate::recorded::{Case, Place, answer, answers, commit, write};
-
-/// Topics whose cases all run here; of the others, those whose flags need it.
-const TOPICS: [&str; 4] = ["build-command", "build-git", "build-helm", "build-plugins"];
-
-/// Cases whose answer differs on purpose, and why.
-const DIFFERENCES: &[(&str, &str)] =
-    &[("build-plugins/function-validator-passes", "a validator that changes nothing passes")];
-
-#[test]
-fn the_program_answers_as_kustomize() {
-    let only = std::env::vars().find(|(name, _)| name == "KUSTOMIZE_CASE").map(|(_, value)| value);
-    let (mut ran, mut wrong) = (0, Vec::new());
-    for case in cases() {
-        let wanted = only.as_ref().is_none_or(|only| case.name.contains(only.as_str()));
-        if !wanted || case.words.first().is_none_or(|word| word != "build") {
-            continue;
-        }
-        ran += 1;
-        let (ours, theirs) = (answer(&case, &[]), answers(&case));
-        let different = DIFFERENCES.iter().any(|(name, _)| *name == case.name);
-        if (ours == theirs) == different {
-            wrong.push(format!("{}\n--- kustomize\n{theirs:#?}\n--- ours\n{ours:#?}", case.name));
-        }
-    }
-    println!("{ran} cases");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n=== "));
-    assert!(ran > 0, "no case was run");
-}
-
-fn cases() -> Vec<Case> {
-    let mut cases: Vec<Case> = TOPICS.into_iter().flat_map(crate::recorded::cases).collect();
-    cases.retain(|case| {
-        let flags = case.words.iter().any(|word| word.starts_with('-'));
-        flags || case.name.starts_with("build-command") || case.name.starts_with("build-git")
-    });
-    cases
-}
+use crate::recorded::{Place, commit, write};
 
 const OBJECT: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
 

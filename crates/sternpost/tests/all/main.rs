@@ -27,7 +27,6 @@ mod envtest;
 mod explain;
 mod extension;
 mod fetch;
-mod functions;
 mod hostile_bodies;
 mod hostile_connections;
 mod hostile_definitions;
@@ -37,6 +36,7 @@ mod large_objects;
 mod openapi;
 mod openapi_fetch;
 mod quota;
+#[allow(dead_code, reason = "the cases are run by tests/kustomize.rs")]
 mod recorded;
 mod remote_discovery;
 mod remote_openapi;
