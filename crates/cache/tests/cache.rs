@@ -10,10 +10,8 @@ use sternpost_cache::{
     Cache, EventKind, Indexer, Labelled, MAX_INDEXED_LABELS, MAX_WINDOW_EVENTS, Pairs, Reading,
     ResourceCache, ResourceId, encode, object_key, value_of,
 };
-use sternpost_store::{
-    BoxFuture, Bytes, CommitError, Committed, GetAnswer, KeyRange, Page, ReadError, Revision, Stopped, Store,
-    Transaction, Watch, Write, memory::MemoryStore,
-};
+use sternpost_store::{Revision, Store, Transaction, Write, memory::MemoryStore};
+use sternpost_testkit::store::DifficultStore;
 
 /// `data.x` can be selected by.
 struct Data;
@@ -63,45 +61,9 @@ impl Fixture {
     }
 }
 
-/// A store whose changes are made elsewhere too, so that it has to be watched.
-#[derive(Debug, Default)]
-struct Watched(MemoryStore);
-
-impl Store for Watched {
-    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
-        self.0.current_revision()
-    }
-    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
-        self.0.get(key, at)
-    }
-    fn range(
-        &self,
-        range: KeyRange,
-        at: Option<Revision>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Page, ReadError>> {
-        self.0.range(range, at, limit)
-    }
-    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
-        self.0.commit(transaction)
-    }
-    fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
-        self.0.watch(range, after)
-    }
-    fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
-        self.0.compact(to)
-    }
-    fn stopped(&self) -> BoxFuture<'static, Stopped> {
-        self.0.stopped()
-    }
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.0.close()
-    }
-}
-
 #[tokio::test]
 async fn a_store_that_does_not_hand_over_its_changes_is_watched() {
-    let fixture = Fixture::on(Arc::new(Watched::default())).await;
+    let fixture = Fixture::on(Arc::new(DifficultStore::watched())).await;
     let waiters: Vec<_> = (0..100).map(|_| fixture.resource().waiter()).collect();
     let before = fixture.cache.revision();
     let first = fixture.put("a", "x", "1").await;

@@ -2,6 +2,9 @@
 //!
 //! - [`recorded::Suite`] makes every recorded case a test with a name of its own.
 //! - `process::Process` is `sternpost serve` in a process of its own, `server::Server` is one with a client.
+//! - `http2::Http2Server` is any other server, whose connections can be counted and broken.
+//! - [`scratch::Scratch`] is a directory, `authority::Authority` issues certificates.
+//! - `store::DifficultStore` is a store that hesitates, or is written by others.
 //! - `webhook::Server` is a webhook that does as it is told.
 
 #![allow(
@@ -14,10 +17,17 @@
 )]
 
 #[cfg(feature = "servers")]
+pub mod authority;
+#[cfg(feature = "servers")]
+pub mod http2;
+#[cfg(feature = "servers")]
 pub mod process;
 pub mod recorded;
+pub mod scratch;
 #[cfg(feature = "servers")]
 pub mod server;
+#[cfg(feature = "store")]
+pub mod store;
 #[cfg(feature = "servers")]
 pub mod tls;
 #[cfg(feature = "servers")]

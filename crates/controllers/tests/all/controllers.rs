@@ -126,13 +126,7 @@ async fn an_empty_namespace_tells_that_it_is_and_ends() {
 #[tokio::test(start_paused = true)]
 async fn custom_objects_go_with_their_namespace_and_other_finalizers_keep_it() {
     let running = Running::start(&["namespace"]).await;
-    let schema = json!({"openAPIV3Schema": {"type": "object"}});
-    let crd = json!({
-        "metadata": {"name": "buoys.sea.test"},
-        "spec": {"group": "sea.test", "scope": "Namespaced", "names": {"plural": "buoys", "kind": "Buoy"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]},
-    });
-    running.create("apiextensions.k8s.io/customresourcedefinitions", "", crd).await;
+    running.define_buoys().await;
     let served = |it: &Running| it.verbs.served.get("sea.test", "v1", "buoys").is_some();
     running.until("it is served", served).await;
     let namespace = json!({"metadata": {"name": "end", "finalizers": ["a.test/x"]}});
@@ -334,13 +328,7 @@ async fn custom_objects_count_as_soon_as_they_are_served() {
     running.create("resourcequotas", "default", quota).await;
     let status = |it: &Running| it.get("resourcequotas", "default", "q").unwrap()["status"].clone();
     running.until("the limit is told", |it| status(it)["hard"] == json!({"count/buoys.sea.test": "3"})).await;
-    let schema = json!({"openAPIV3Schema": {"type": "object"}});
-    let crd = json!({
-        "metadata": {"name": "buoys.sea.test"},
-        "spec": {"group": "sea.test", "scope": "Namespaced", "names": {"plural": "buoys", "kind": "Buoy"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]},
-    });
-    running.create("apiextensions.k8s.io/customresourcedefinitions", "", crd).await;
+    running.define_buoys().await;
     let used = |it: &Running, count: &str| status(it)["used"] == json!({"count/buoys.sea.test": count});
     running.until("none is counted", |it| used(it, "0")).await;
     let buoy = |name: &str| json!({"apiVersion": "sea.test/v1", "kind": "Buoy", "metadata": {"name": name}});

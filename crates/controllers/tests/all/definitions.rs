@@ -6,62 +6,22 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sternpost_cache::{Cache, Reading};
+use sternpost_cache::Reading;
 use sternpost_clock::manual::ManualClock;
 use sternpost_controllers::definitions;
-use sternpost_store::{
-    BoxFuture, Bytes, CommitError, Committed, Follower, GetAnswer, KeyRange, Page, ReadError, Revision,
-    Stopped, Store, Transaction, Watch, memory::MemoryStore,
-};
+use sternpost_store::{Store, memory::MemoryStore};
 use sternpost_tasks::Tasks;
+use sternpost_testkit::store::DifficultStore;
 use sternpost_verbs::{
-    DeleteOptions, Failure, Part, Selection, Target, Verbs, WatchEvent, WatchQuery, Writer,
-    custom::Change,
-    index::Selectable,
-    served::{Served, ServedResources},
-    startup,
+    DeleteOptions, Failure, Part, Selection, Target, Verbs, WatchEvent, WatchQuery, Writer, custom::Change,
+    served::Served, startup,
 };
+
+use crate::running::BEGUN;
 
 /// A store that lets others go first before it commits.
-#[derive(Debug, Default)]
-struct Hesitating(MemoryStore);
-
-impl Store for Hesitating {
-    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
-        self.0.current_revision()
-    }
-    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
-        self.0.get(key, at)
-    }
-    fn range(
-        &self,
-        range: KeyRange,
-        at: Option<Revision>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Page, ReadError>> {
-        self.0.range(range, at, limit)
-    }
-    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
-        Box::pin(async {
-            tokio::task::yield_now().await;
-            self.0.commit(transaction).await
-        })
-    }
-    fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
-        self.0.watch(range, after)
-    }
-    fn follow(&self, after: Revision, follower: Arc<dyn Follower>) -> Option<Result<(), ReadError>> {
-        self.0.follow(after, follower)
-    }
-    fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
-        self.0.compact(to)
-    }
-    fn stopped(&self) -> BoxFuture<'static, Stopped> {
-        self.0.stopped()
-    }
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.0.close()
-    }
+fn hesitating() -> DifficultStore {
+    DifficultStore::before_commit(|_, _| Box::pin(tokio::task::yield_now()))
 }
 
 /// A server on a store that may have been used before.
@@ -73,12 +33,9 @@ struct Running {
 }
 
 async fn run(store: &Arc<dyn Store>) -> Running {
-    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
-    tokio::spawn(feeder.run());
     let count = store.current_revision().await.unwrap().get();
-    let clock = ManualClock::at(1_794_700_800).counting_from(count).passing().into();
-    let verbs = Verbs::new(ServedResources::built_in(), cache, store.clone(), clock);
-    let verbs = Arc::new(verbs);
+    let clock = ManualClock::at(BEGUN).counting_from(count).passing();
+    let verbs = Arc::new(crate::running::verbs(store, &clock).await);
     startup::ensure(&verbs, 6443).await.unwrap();
     let published = Arc::new(Mutex::new(Vec::new()));
     let seen = published.clone();
@@ -271,7 +228,7 @@ async fn what_was_checked_against_an_older_definition_is_not_stored() {
 
 #[tokio::test(start_paused = true)]
 async fn writes_that_race_wait_for_no_definition() {
-    let running = run(&(Arc::new(Hesitating::default()) as Arc<dyn Store>)).await;
+    let running = run(&(Arc::new(hesitating()) as Arc<dyn Store>)).await;
     running.define(definition(&json!({"a": {"type": "string"}}))).await;
     let served = running.buoys().unwrap();
     let made = running.create(&served, &buoy("one")).await.unwrap();

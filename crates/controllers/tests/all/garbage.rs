@@ -263,13 +263,7 @@ async fn owners_of_custom_kinds_come_and_go_with_their_definitions() {
     make(&running, "waits", &[owner], &[]).await;
     running.quiet().await;
     assert!(has(&running, "waits"));
-    let schema = json!({"openAPIV3Schema": {"type": "object"}});
-    let crd = json!({
-        "metadata": {"name": "buoys.sea.test"},
-        "spec": {"group": "sea.test", "scope": "Namespaced", "names": {"plural": "buoys", "kind": "Buoy"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]},
-    });
-    running.create("apiextensions.k8s.io/customresourcedefinitions", "", crd).await;
+    running.define_buoys().await;
     running.until("it is collected", |it| !has(it, "waits")).await;
     let buoys = "sea.test/buoys";
     let buoy = |name: &str, owners: Value| json!({"apiVersion": "sea.test/v1", "kind": "Buoy", "metadata": {"name": name, "ownerReferences": owners}});

@@ -127,7 +127,7 @@ async fn watches_of_a_server_of_http2_share_a_connection() {
     // What it is told is what one of HTTP/1.1 is told.
     let call = one.calls().pop().unwrap();
     assert_eq!(call.version, Version::HTTP_2);
-    assert_eq!(call.authority, format!("127.0.0.1:{}", one.port()));
+    assert_eq!(call.authority, format!("127.0.0.1:{}", one.port));
     assert_eq!(call.headers["x-remote-user"], "kubernetes-admin");
     assert_eq!(call.headers["content-length"], "5");
     assert_eq!(call.headers["te"], "trailers");

@@ -2,8 +2,6 @@
 //! what is read again without a restart: against the whole server.
 
 use std::{
-    fs,
-    path::PathBuf,
     process::Command,
     sync::{
         Arc, Mutex,
@@ -18,11 +16,12 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use serde_json::{Value, json};
 use sternpost_auth::key::SigningKey;
 use sternpost_testkit::{
+    authority::Authority,
     process::{self, Place, Process},
+    scratch::Scratch,
     tls::{self, HTTP_1, Identity},
 };
 use tokio::{
@@ -46,7 +45,7 @@ const AT_LAST: Duration = Duration::from_secs(60);
 #[tokio::test]
 async fn tokens_of_an_issuer_name_users_and_its_keys_are_fetched_when_needed() {
     let begun = Instant::now();
-    let dir = Scratch::new("issuer");
+    let dir = Scratch::new("authentication-issuer");
     let (old, new) = (SigningKey::generate().unwrap().0, SigningKey::generate().unwrap().0);
     let issuer = TokenIssuer::start(&[("old", &old)]).await;
     let server =
@@ -102,7 +101,7 @@ async fn tokens_of_an_issuer_name_users_and_its_keys_are_fetched_when_needed() {
 
 #[tokio::test]
 async fn an_issuer_that_does_not_answer_refuses_its_tokens_and_no_others() {
-    let dir = Scratch::new("silent");
+    let dir = Scratch::new("authentication-silent");
     let key = SigningKey::generate().unwrap().0;
     // Takes connections, and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -128,7 +127,7 @@ async fn an_issuer_that_does_not_answer_refuses_its_tokens_and_no_others() {
 
 #[tokio::test]
 async fn an_issuer_at_an_address_that_is_not_dialled_is_told_of() {
-    let dir = Scratch::new("metadata");
+    let dir = Scratch::new("authentication-metadata");
     let key = SigningKey::generate().unwrap().0;
     let url = "https://169.254.169.254";
     let config = config(url, &Authority::new("x").certificate, "");
@@ -142,7 +141,7 @@ async fn an_issuer_at_an_address_that_is_not_dialled_is_told_of() {
 
 #[tokio::test]
 async fn the_authentication_configuration_is_read_again_when_it_changes() {
-    let dir = Scratch::new("config");
+    let dir = Scratch::new("authentication-config");
     let key = SigningKey::generate().unwrap().0;
     let issuer = TokenIssuer::start(&[("k", &key)]).await;
     let path = dir.write("c.yaml", &issuer.config("one:"));
@@ -173,7 +172,7 @@ async fn the_authentication_configuration_is_read_again_when_it_changes() {
 
 #[tokio::test]
 async fn certificates_are_replaced_without_a_restart() {
-    let dir = Scratch::new("certificates");
+    let dir = Scratch::new("authentication-certificates");
     let (first, second) = (Authority::new("first"), Authority::new("second"));
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let write_serving = |authority: &Authority| {
@@ -224,7 +223,7 @@ async fn certificates_are_replaced_without_a_restart() {
 
 #[tokio::test]
 async fn only_front_proxies_say_who_calls() {
-    let dir = Scratch::new("proxies");
+    let dir = Scratch::new("authentication-proxies");
     let (proxies, clients, foreign) = (Authority::new("p"), Authority::new("c"), Authority::new("f"));
     let proxy_file = dir.write("proxies.crt", &proxies.certificate);
     let client_file = dir.write("clients.crt", &clients.certificate);
@@ -275,7 +274,7 @@ async fn only_front_proxies_say_who_calls() {
 
 #[tokio::test]
 async fn without_anonymous_callers_everything_wants_a_credential() {
-    let dir = Scratch::new("anonymous");
+    let dir = Scratch::new("authentication-anonymous");
     let server = Server::start(&dir, &["--anonymous-auth=false"]);
     for path in ["/livez", "/version", "/api", "/nonsense", "/%zz"] {
         assert_eq!(server.anonymous(path).await, 401, "{path}");
@@ -286,7 +285,7 @@ async fn without_anonymous_callers_everything_wants_a_credential() {
 /// As kube-apiserver 1.36.4 answered with the same file.
 #[tokio::test]
 async fn anonymous_callers_reach_the_paths_that_the_file_names() {
-    let dir = Scratch::new("paths");
+    let dir = Scratch::new("authentication-paths");
     let file = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\nanonymous:\n  enabled: true\n  conditions:\n  - path: /livez\n  - path: /api/\n";
     let server = Server::start(&dir, &["--authentication-config", &dir.write("c.yaml", file)]);
     for (path, code) in [
@@ -311,7 +310,7 @@ async fn anonymous_callers_reach_the_paths_that_the_file_names() {
 
 #[test]
 fn settings_that_cannot_be_used_are_told_with_file_and_line() {
-    let dir = Scratch::new("refused");
+    let dir = Scratch::new("authentication-refused");
     let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n";
     let file = |name: &str, text: &str| dir.write(name, &format!("{head}{text}"));
     let anonymous = file("a.yaml", "anonymous: {enabled: true}\n");
@@ -347,7 +346,7 @@ fn settings_that_cannot_be_used_are_told_with_file_and_line() {
 
 #[tokio::test]
 async fn no_credential_is_ever_in_the_log() {
-    let dir = Scratch::new("log");
+    let dir = Scratch::new("authentication-log");
     let key = SigningKey::generate().unwrap().0;
     let issuer = TokenIssuer::start(&[("k", &key)]).await;
     let (clients, proxies) = (Authority::new("c"), Authority::new("p"));
@@ -524,76 +523,6 @@ impl TokenIssuer {
 
     fn token(&self, key: &SigningKey, name: &str, changes: &Value) -> String {
         token(&self.url, key, name, changes)
-    }
-}
-
-struct Authority {
-    certificate: String,
-    issuer: rcgen::Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::default();
-        params.distinguished_name = named(name);
-        params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let certificate = params.self_signed(&key).unwrap().pem();
-        Self { certificate, issuer: rcgen::Issuer::new(params, key) }
-    }
-
-    fn serving(&self) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        params.distinguished_name = named("serving");
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-
-    fn client(&self, name: &str) -> Identity {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::default();
-        params.distinguished_name = named(name);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        (certificate.der().clone(), PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap())
-    }
-}
-
-fn named(name: &str) -> DistinguishedName {
-    let mut distinguished = DistinguishedName::new();
-    distinguished.push(DnType::CommonName, name);
-    distinguished
-}
-
-/// A directory of its own for each test, removed at its end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("sternpost-authentication-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    /// Put in its place as a whole, as those do who replace certificates.
-    fn write(&self, name: &str, text: &str) -> String {
-        let partial = self.path("partial");
-        fs::write(&partial, text).unwrap();
-        fs::rename(partial, self.path(name)).unwrap();
-        self.path(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -21,13 +21,14 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 use serde_json::{Value, json};
+use sternpost_testkit::scratch::Scratch;
 
 /// Long after everything that a loaded machine still does.
 const AT_LAST: Duration = Duration::from_secs(120);
 
 #[test]
 fn a_folder_is_laid_out_for_the_shell_to_use() {
-    let dir = Scratch::new("layout");
+    let dir = Scratch::new("envtest-layout");
     let bin = dir.0.join("bin");
     fs::create_dir_all(&bin).unwrap();
     fs::write(bin.join("kubectl"), "").unwrap();
@@ -52,7 +53,7 @@ fn a_folder_is_laid_out_for_the_shell_to_use() {
 
 #[test]
 fn a_folder_with_other_programs_is_left_alone() {
-    let dir = Scratch::new("theirs");
+    let dir = Scratch::new("envtest-theirs");
     fs::write(dir.0.join("etcd"), "theirs").unwrap();
     let refused = run(Path::new(env!("CARGO_BIN_EXE_sternpost")), &["envtest", dir.0.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(1));
@@ -63,7 +64,7 @@ fn a_folder_with_other_programs_is_left_alone() {
 
 #[test]
 fn a_copy_plays_the_part_as_well_as_a_link() {
-    let dir = Scratch::new("copy");
+    let dir = Scratch::new("envtest-copy");
     let copy = dir.0.join("kube-apiserver");
     fs::copy(env!("CARGO_BIN_EXE_sternpost"), &copy).unwrap();
     assert_eq!(text(&run(&copy, &["--version"]).stdout), "Kubernetes v1.36.4\n");
@@ -71,8 +72,8 @@ fn a_copy_plays_the_part_as_well_as_a_link() {
 
 #[test]
 fn help_and_version_exit_0_and_mistakes_exit_1() {
-    let dir = Scratch::new("usage");
-    let (apiserver, etcd) = dir.assets();
+    let dir = Scratch::new("envtest-usage");
+    let (apiserver, etcd) = assets(&dir);
     for (program, args, code, stdout, stderr) in [
         (&apiserver, &["--help"][..], 0, "--etcd-servers", ""),
         (&apiserver, &["-h"], 0, "--secure-port", ""),
@@ -95,10 +96,10 @@ fn help_and_version_exit_0_and_mistakes_exit_1() {
 
 #[test]
 fn etcd_is_healthy_until_it_is_asked_to_end() {
-    let dir = Scratch::new("etcd");
+    let dir = Scratch::new("envtest-etcd");
     let port = free_port();
     let url = format!("http://127.0.0.1:{port}");
-    let mut child = Command::new(dir.assets().1)
+    let mut child = Command::new(assets(&dir).1)
         .args([
             format!("--advertise-client-urls={url}"),
             format!("--data-dir={}", dir.0.join("etcd-data").display()),
@@ -120,7 +121,7 @@ fn etcd_is_healthy_until_it_is_asked_to_end() {
 
 #[test]
 fn users_of_client_certificates_are_known_by_name_and_groups() {
-    let dir = Scratch::new("clients");
+    let dir = Scratch::new("envtest-clients");
     let mut server = Apiserver::start(&dir, &[]);
     for algorithm in [&PKCS_ECDSA_P256_SHA256, &PKCS_ECDSA_P384_SHA384] {
         let admin = server.clients.sign("admin", &["system:masters"], algorithm);
@@ -148,7 +149,7 @@ fn users_of_client_certificates_are_known_by_name_and_groups() {
 
 #[test]
 fn health_needs_no_credential_and_objects_do() {
-    let dir = Scratch::new("health");
+    let dir = Scratch::new("envtest-health");
     let server = Apiserver::start(&dir, &[]);
     for (path, expected) in [("/healthz", 200), ("/readyz", 200), ("/livez", 200), ("/version", 200)] {
         assert_eq!(server.request(None, "GET", path, &Value::Null).unwrap().0, expected, "{path}");
@@ -159,7 +160,7 @@ fn health_needs_no_credential_and_objects_do() {
 
 #[test]
 fn flags_without_effect_are_told_and_nothing_is_left_behind() {
-    let dir = Scratch::new("effects");
+    let dir = Scratch::new("envtest-effects");
     let before = fs::read_dir(&dir.0).unwrap().count();
     let mut server = Apiserver::start(&dir, &["--goaway-chance=0.001", "--v=1"]);
     assert!(server.log.contains("warning: --goaway-chance has no effect here"), "{}", server.log);
@@ -171,7 +172,7 @@ fn flags_without_effect_are_told_and_nothing_is_left_behind() {
 
 #[test]
 fn a_certificate_is_made_where_there_is_none() {
-    let dir = Scratch::new("cert-dir");
+    let dir = Scratch::new("envtest-cert-dir");
     let server = Apiserver::start(&dir, &[]);
     let chain = fs::read(dir.0.join("certs/apiserver.crt")).unwrap();
     assert_eq!(CertificateDer::pem_slice_iter(&chain).count(), 2);
@@ -181,7 +182,7 @@ fn a_certificate_is_made_where_there_is_none() {
 
 #[test]
 fn an_open_watch_does_not_hold_up_the_end() {
-    let dir = Scratch::new("stop");
+    let dir = Scratch::new("envtest-stop");
     let mut server = Apiserver::start(&dir, &[]);
     let admin = server.clients.sign("admin", &["system:masters"], &PKCS_ECDSA_P256_SHA256);
     let mut watch = server.connect(Some(&admin)).unwrap();
@@ -198,7 +199,7 @@ fn an_open_watch_does_not_hold_up_the_end() {
 
 #[test]
 fn a_deleted_namespace_ends_though_there_is_no_controller_manager() {
-    let dir = Scratch::new("namespace");
+    let dir = Scratch::new("envtest-namespace");
     let server = Apiserver::start(&dir, &[]);
     let admin = server.clients.sign("admin", &["system:masters"], &PKCS_ECDSA_P256_SHA256);
     let path = "/api/v1/namespaces/a";
@@ -211,7 +212,7 @@ fn a_deleted_namespace_ends_though_there_is_no_controller_manager() {
 
 #[test]
 fn the_environment_says_which_controllers_run() {
-    let dir = Scratch::new("controllers");
+    let dir = Scratch::new("envtest-controllers");
     let server = Apiserver::start_with(&dir, &[], Some("on"));
     let admin = server.clients.sign("admin", &["system:masters"], &PKCS_ECDSA_P256_SHA256);
     let path = "/api/v1/namespaces/default/serviceaccounts/default";
@@ -241,32 +242,14 @@ fn objects_are_kept_only_in_a_data_directory() {
     }
 }
 
-/// A directory of its own for each test, removed at its end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("sternpost-envtest-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// This program by the names that envtest calls.
-    fn assets(&self) -> (PathBuf, PathBuf) {
-        let [apiserver, etcd] = ["kube-apiserver", "etcd"].map(|name| {
-            let link = self.0.join(name);
-            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sternpost"), &link).unwrap();
-            link
-        });
-        (apiserver, etcd)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// This program by the names that envtest calls.
+fn assets(dir: &Scratch) -> (PathBuf, PathBuf) {
+    let [apiserver, etcd] = ["kube-apiserver", "etcd"].map(|name| {
+        let link = dir.0.join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sternpost"), &link).unwrap();
+        link
+    });
+    (apiserver, etcd)
 }
 
 /// An authority of client certificates.

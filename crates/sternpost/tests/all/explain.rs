@@ -1,14 +1,16 @@
 //! `sternpost explain`: exit code, stdout and stderr, from each source.
 
 use std::{
-    env, fs,
+    fs,
     io::Write,
-    path::PathBuf,
     process::{Command, Stdio},
 };
 
 use serde_json::Value;
-use sternpost_testkit::process::{self, Process};
+use sternpost_testkit::{
+    process::{self, Process},
+    scratch::Scratch,
+};
 
 const SHIPS: &str = "\
 apiVersion: v1
@@ -132,7 +134,7 @@ fn help_shows_examples() {
 
 #[test]
 fn files_directories_and_standard_input_are_read() {
-    let folder = Folder::new("files");
+    let folder = Scratch::new("explain-files");
     let below = folder.0.join("crds/deeper");
     fs::create_dir_all(&below).unwrap();
     fs::write(below.join("ships.yaml"), SHIPS).unwrap();
@@ -164,7 +166,7 @@ fn files_directories_and_standard_input_are_read() {
 
 #[test]
 fn a_server_explains_what_the_catalogue_explains() {
-    let folder = Folder::new("server");
+    let folder = Scratch::new("explain-server");
     let kubeconfig = folder.0.join("kubeconfig").display().to_string();
     let _server = server(&kubeconfig);
     for resource in ["pods", "deployments.spec.template", "hpa.v1.autoscaling", "ev", "pods.nope", "nosuch"] {
@@ -213,23 +215,6 @@ fn sternpost() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sternpost"));
     command.env("NO_COLOR", "1");
     command
-}
-
-/// Removed at the end of the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Self {
-        let path = env::temp_dir().join(format!("sternpost-explain-{test}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A server that is ready, and writes this kubeconfig.

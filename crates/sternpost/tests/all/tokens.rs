@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -12,21 +12,21 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Bytes, client::conn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use sternpost_auth::key::SigningKey;
 use sternpost_testkit::{
+    authority::Authority,
     process::{self, Place, Process},
+    scratch::Scratch,
     tls::{self, HTTP_2, Identity},
 };
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, pem::PemObject};
 
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 #[tokio::test]
 async fn tokens_survive_a_restart_and_end_with_what_they_are_bound_to() {
-    let dir = Scratch::new("bound");
+    let dir = Scratch::new("tokens-bound");
     let server = Server::start(&dir.0, &[]);
     server.make_account().await;
     let pod = json!({"metadata": {"name": "pod"}, "spec": {"serviceAccountName": "sa", "containers": [{"name": "c", "image": "i"}]}});
@@ -64,8 +64,8 @@ async fn tokens_survive_a_restart_and_end_with_what_they_are_bound_to() {
 
 #[tokio::test]
 async fn keys_are_rotated_by_accepting_the_old_one_for_a_while() {
-    let dir = Scratch::new("rotate");
-    let (old, new) = (dir.key("old"), dir.key("new"));
+    let dir = Scratch::new("tokens-rotate");
+    let (old, new) = (key(&dir, "old"), key(&dir, "new"));
     let data = dir.0.join("data");
     let first = Server::start(&data, &["--service-account-signing-key-file", &old]);
     first.make_account().await;
@@ -91,8 +91,8 @@ fn signed(key: &SigningKey, header: &Value, claims: &Value) -> String {
 
 #[tokio::test]
 async fn bad_tokens_get_401_and_leave_nothing_in_the_log() {
-    let dir = Scratch::new("forged");
-    let path = dir.key("signing");
+    let dir = Scratch::new("tokens-forged");
+    let path = key(&dir, "signing");
     let key = SigningKey::from_pem(&fs::read(&path).unwrap()).unwrap();
     let foreign = SigningKey::generate().unwrap().0;
     let args = ["--service-account-signing-key-file", &path, "--log-level", "trace"];
@@ -171,7 +171,7 @@ async fn bad_tokens_get_401_and_leave_nothing_in_the_log() {
 
 #[tokio::test]
 async fn others_can_find_the_keys() {
-    let dir = Scratch::new("openid");
+    let dir = Scratch::new("tokens-openid");
     let server = Server::start(
         &dir.0,
         &["--service-account-issuer", "https://a.example", "--service-account-issuer", "https://b.example"],
@@ -208,7 +208,7 @@ async fn others_can_find_the_keys() {
 
 #[tokio::test]
 async fn lifetimes_are_cut_to_the_longest_allowed() {
-    let dir = Scratch::new("longest");
+    let dir = Scratch::new("tokens-longest");
     let args = ["--service-account-max-token-expiration", "2h", "--api-audiences", "one,two"];
     let server = Server::start(&dir.0, &args);
     server.make_account().await;
@@ -233,18 +233,17 @@ async fn lifetimes_are_cut_to_the_longest_allowed() {
 
 #[tokio::test]
 async fn client_certificates_name_users() {
-    let dir = Scratch::new("clients");
-    let (ours, theirs) = (authority(), authority());
-    let file = dir.0.join("clients.crt");
-    fs::write(&file, &ours.0).unwrap();
-    let server = Server::start(&dir.0.join("data"), &["--client-ca-file", file.to_str().unwrap()]);
+    let dir = Scratch::new("tokens-clients");
+    let (ours, theirs) = (Authority::new("authority"), Authority::new("authority"));
+    let file = dir.write("clients.crt", &ours.certificate);
+    let server = Server::start(&dir.0.join("data"), &["--client-ca-file", &file]);
     let who = async |identity: &Identity, token: Option<&str>| {
         let response = server.respond_to(Some(identity), token, "POST", WHO_AM_I, &json!({})).await;
         let code = response.status().as_u16();
         let answer: Value = serde_json::from_slice(response.body()).unwrap();
         (code, answer["status"]["userInfo"]["username"].as_str().unwrap_or_default().to_owned())
     };
-    let (known, unknown) = (client(&ours.1, "alice"), client(&theirs.1, "alice"));
+    let (known, unknown) = (ours.client("alice"), theirs.client("alice"));
     let token = server.place.token.clone();
     assert_eq!(who(&known, None).await, (201, "alice".into()));
     // A good certificate goes before a token, a bad one does not spoil it.
@@ -257,53 +256,9 @@ async fn client_certificates_name_users() {
     assert_eq!(health.status(), 401);
 }
 
-fn authority() -> (String, Issuer<'static, KeyPair>) {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::default();
-    params.distinguished_name = named("authority");
-    params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let certificate = params.self_signed(&key).unwrap().pem();
-    (certificate, Issuer::new(params, key))
-}
-
-fn client(authority: &Issuer<'static, KeyPair>, name: &str) -> Identity {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::default();
-    params.distinguished_name = named(name);
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    let certificate = params.signed_by(&key, authority).unwrap();
-    (certificate.der().clone(), PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap())
-}
-
-fn named(name: &str) -> DistinguishedName {
-    let mut distinguished = DistinguishedName::new();
-    distinguished.push(DnType::CommonName, name);
-    distinguished
-}
-
-/// A directory of its own for each test, removed at its end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("sternpost-tokens-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// The path of a new signing key.
-    fn key(&self, name: &str) -> String {
-        let path = self.0.join(format!("{name}.key"));
-        fs::write(&path, SigningKey::generate().unwrap().1).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// The path of a new signing key.
+fn key(dir: &Scratch, name: &str) -> String {
+    dir.write(&format!("{name}.key"), &SigningKey::generate().unwrap().1)
 }
 
 struct Server {

@@ -8,7 +8,10 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sternpost_testkit::process::{Place, Process};
+use sternpost_testkit::{
+    process::{Place, Process},
+    scratch::Scratch,
+};
 
 use crate::{
     client::{Client, Connector, Next, PATIENCE, Reply},
@@ -17,26 +20,8 @@ use crate::{
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A directory of its own for each test, removed at its end.
-pub struct Scratch(pub PathBuf);
-
-impl Scratch {
-    pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("sternpost-crash-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn database(&self) -> PathBuf {
-        self.0.join("objects/store.redb")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn database(scratch: &Scratch) -> PathBuf {
+    scratch.0.join("objects/store.redb")
 }
 
 async fn connect(place: &Place) -> Client {
@@ -62,7 +47,7 @@ async fn get(client: &mut Client, path: &str) -> (u16, Value) {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_full_disk_refuses_writes_serves_reads_and_recovers() {
-    let scratch = Scratch::new("full");
+    let scratch = Scratch::new("crash-full");
     // Beyond the limit a process gets a signal, which by default ends it.
     let inner = command(&scratch.0);
     let mut outer = Command::new("sh");
@@ -81,7 +66,7 @@ async fn a_full_disk_refuses_writes_serves_reads_and_recovers() {
     let watch = format!("{CONFIG_MAPS}?watch=true&resourceVersion={since}");
     let mut watch = connect(&place).await.watch(&watch).await.ok().unwrap();
 
-    limit(&fs::metadata(scratch.database()).unwrap().len().to_string());
+    limit(&fs::metadata(database(&scratch)).unwrap().len().to_string());
     let mut written = vec!["first".to_owned()];
     let refused = loop {
         let name = format!("large-{}", written.len());
@@ -138,7 +123,7 @@ async fn a_full_disk_refuses_writes_serves_reads_and_recovers() {
 
 #[tokio::test]
 async fn a_stop_gives_unused_versions_back() {
-    let scratch = Scratch::new("versions");
+    let scratch = Scratch::new("crash-versions");
     let mut last = 0;
     for life in 0..3 {
         let mut server = spawn(&scratch.0);
@@ -158,7 +143,7 @@ async fn a_stop_gives_unused_versions_back() {
 
 #[tokio::test]
 async fn what_is_not_understood_is_refused_and_left_alone() {
-    let scratch = Scratch::new("refused");
+    let scratch = Scratch::new("crash-refused");
     let mut server = spawn(&scratch.0);
     let mut client = connect(&server.ready().unwrap()).await;
     for number in 0..50 {
@@ -167,7 +152,7 @@ async fn what_is_not_understood_is_refused_and_left_alone() {
     drop(client);
     server.terminate();
     assert_eq!(server.wait(Duration::from_secs(30)).unwrap().code(), Some(0));
-    let file = scratch.database();
+    let file = database(&scratch);
     let good = fs::read(&file).unwrap();
 
     let mark = b"sternpost-store\0\0\0\x01";
@@ -217,7 +202,7 @@ async fn what_is_not_understood_is_refused_and_left_alone() {
 
 #[test]
 fn a_second_server_on_a_directory_is_refused_and_the_first_goes_on() {
-    let scratch = Scratch::new("second");
+    let scratch = Scratch::new("crash-second");
     let mut first = spawn(&scratch.0);
     first.ready().unwrap();
     let (code, stderr) = run_to_the_end(&scratch.0);
@@ -233,7 +218,7 @@ fn a_second_server_on_a_directory_is_refused_and_the_first_goes_on() {
 #[tokio::test]
 async fn a_port_that_many_ask_for_at_once_is_given_to_one() {
     const CLIENTS: usize = 8;
-    let scratch = Scratch::new("ports");
+    let scratch = Scratch::new("crash-ports");
     let server = spawn(&scratch.0);
     let place = server.ready().unwrap();
     let mut clients = Vec::new();

@@ -10,12 +10,11 @@ use std::{
 
 use serde_json::json;
 use sternpost_http::limits::SHUTDOWN_GRACE;
-use sternpost_testkit::process::Place;
+use sternpost_testkit::{process::Place, scratch::Scratch};
 
 use crate::{
     check::{Counts, Ending, Ledger},
     client::{Client, Connector, Reply},
-    faults::Scratch,
     history::{Action, COLOR, Life, NAMESPACE, Resource, TOKEN},
     load::{Known, Query, Rng, WRITERS, Watcher, Writer, list, replay, send, write},
     spawn,
@@ -79,7 +78,7 @@ fn nothing_acknowledged_is_lost_and_nothing_else_is_made_up() {
 
 #[test]
 fn a_stop_under_load_answers_or_refuses_every_write() {
-    let scratch = Scratch::new("stops");
+    let scratch = Scratch::new("crash-stops");
     let mut history = History::new(scratch.0.join("data"));
     let (mut rng, mut total) = (Rng::new(1), Total::default());
     let result = runtime().block_on(async {

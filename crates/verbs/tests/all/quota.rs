@@ -9,41 +9,15 @@ use std::sync::{
 };
 
 use crate::beginning::still;
-use bytes::Bytes;
 use serde_json::{Value, json};
 use sternpost_meta::status::Status;
-use sternpost_store::{
-    BoxFuture, CommitError, Committed, Follower, GetAnswer, KeyRange, Page, ReadError, Revision, Stopped,
-    Store, Transaction, Watch, Write, memory::MemoryStore,
-};
+use sternpost_store::{Store, Transaction, Write};
+use sternpost_testkit::store::DifficultStore;
 use sternpost_verbs::{Part, Target, Verbs, Writer};
 
 /// A store where somebody else writes a quota just before it is charged, so many times.
-#[derive(Debug, Default)]
-struct Contended {
-    store: MemoryStore,
-    times: AtomicUsize,
-}
-
-impl Store for Contended {
-    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
-        self.store.current_revision()
-    }
-
-    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
-        self.store.get(key, at)
-    }
-
-    fn range(
-        &self,
-        range: KeyRange,
-        at: Option<Revision>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Page, ReadError>> {
-        self.store.range(range, at, limit)
-    }
-
-    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
+fn contended(times: Arc<AtomicUsize>) -> DifficultStore {
+    DifficultStore::before_commit(move |store, transaction| {
         let charged = transaction.writes.iter().find_map(|write| match write {
             Write::Put { key, .. } if key.windows(14).any(|part| part == b"resourcequotas") => {
                 Some(key.clone())
@@ -52,36 +26,15 @@ impl Store for Contended {
         });
         let fewer = |times: usize| times.checked_sub(1);
         let contended =
-            charged.filter(|_| self.times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok());
+            charged.filter(|_| times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok());
         Box::pin(async move {
             if let Some(key) = contended {
-                let value = self.store.get(key.clone(), None).await.unwrap().entry.unwrap().value.clone();
+                let value = store.get(key.clone(), None).await.unwrap().entry.unwrap().value.clone();
                 let again = Transaction { compares: Vec::new(), writes: vec![Write::Put { key, value }] };
-                self.store.commit(again).await?;
+                store.commit(again).await.unwrap();
             }
-            self.store.commit(transaction).await
         })
-    }
-
-    fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
-        self.store.watch(range, after)
-    }
-
-    fn follow(&self, after: Revision, follower: Arc<dyn Follower>) -> Option<Result<(), ReadError>> {
-        self.store.follow(after, follower)
-    }
-
-    fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
-        self.store.compact(to)
-    }
-
-    fn stopped(&self) -> BoxFuture<'static, Stopped> {
-        self.store.stopped()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.store.close()
-    }
+    })
 }
 
 async fn create(verbs: &Verbs, plural: &str, namespace: &str, object: Value) -> Result<Value, Status> {
@@ -90,8 +43,9 @@ async fn create(verbs: &Verbs, plural: &str, namespace: &str, object: Value) -> 
 
 /// What becomes of a map in a namespace with room for it, if the quota is written so often by others.
 async fn create_contended(times: usize) -> (Result<Value, Status>, Value) {
-    let store = Arc::new(Contended::default());
-    let verbs = crate::beginning::verbs(store.clone(), still()).await;
+    let by_others = Arc::new(AtomicUsize::new(0));
+    let store = Arc::new(contended(by_others.clone()));
+    let verbs = crate::beginning::verbs(store, still()).await;
     create(&verbs, "namespaces", "", json!({"metadata": {"name": "n"}})).await.unwrap();
     let hard = json!({"configmaps": "5"});
     let mut quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
@@ -102,7 +56,7 @@ async fn create_contended(times: usize) -> (Result<Value, Status>, Value) {
     let writer = Writer { subresource: "status", ..Writer::server() };
     verbs.update(target, quota, Part::Status, writer).await.unwrap();
 
-    store.times.store(times, Ordering::SeqCst);
+    by_others.store(times, Ordering::SeqCst);
     let made = create(&verbs, "configmaps", "n", json!({"metadata": {"name": "m"}})).await;
     assert!(!verbs.has_unstored_charges("n"));
     (made, verbs.get(target).unwrap().value()["status"]["used"].clone())

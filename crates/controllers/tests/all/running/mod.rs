@@ -31,6 +31,13 @@ pub struct Running {
     pub tasks: Tasks,
 }
 
+/// A registry of the built-in kinds whose cache follows the store.
+pub async fn verbs(store: &Arc<dyn Store>, clock: &ManualClock) -> Verbs {
+    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
+    tokio::spawn(feeder.run());
+    Verbs::new(ServedResources::built_in(), cache, store.clone(), clock.clock())
+}
+
 impl Running {
     pub async fn start(controllers: &[&str]) -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
@@ -38,11 +45,9 @@ impl Running {
     }
 
     pub async fn start_on(store: &Arc<dyn Store>, controllers: &[&str], event_lifetime: Duration) -> Self {
-        let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
-        tokio::spawn(feeder.run());
         let next = store.current_revision().await.unwrap().get() * 1000;
         let clock = ManualClock::at(BEGUN).counting_from(next).passing();
-        let verbs = Verbs::new(ServedResources::built_in(), cache, store.clone(), clock.clock());
+        let verbs = verbs(store, &clock).await;
         // Pods need no account here, and what is used is only counted.
         let off = ["ServiceAccount", "ResourceQuota"].map(str::to_owned);
         let verbs = Arc::new(verbs.with_admission(Chain::new(&[], &off).unwrap()));
@@ -136,6 +141,17 @@ impl Running {
 
     pub async fn namespace(&self, name: &str) {
         self.create("namespaces", "", json!({"metadata": {"name": name}})).await;
+    }
+
+    /// A kind of its own: Buoy of `sea.test/v1`.
+    pub async fn define_buoys(&self) {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        let crd = json!({
+            "metadata": {"name": "buoys.sea.test"},
+            "spec": {"group": "sea.test", "scope": "Namespaced", "names": {"plural": "buoys", "kind": "Buoy"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]},
+        });
+        self.create("apiextensions.k8s.io/customresourcedefinitions", "", crd).await;
     }
 
     /// Waits for what happens later.

@@ -1,6 +1,7 @@
 //! Another API server, which does what the query of a request says (`do=`), down to the last byte.
 
 pub mod http2;
+pub mod remote;
 
 use std::{
     sync::{
