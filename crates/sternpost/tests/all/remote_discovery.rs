@@ -15,16 +15,17 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use sternpost_testkit::server::{AT_LAST, MERGE, Server};
-use sternpost_testkit::webhook::{self, Call, Identity, Reply, Signer};
+use sternpost_testkit::webhook::{Call, Identity, Reply, Signer};
 
-const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+use crate::extension::remote::{API_SERVICES, RemoteServer, identity};
+
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 #[tokio::test]
 async fn what_remotes_serve_is_shown_in_both_forms() {
     let server = Server::start("remote-discovery-forms").await;
-    let one = Extension::start(|call| aggregated_server("one.example", call)).await;
-    let old = Extension::start(legacy_server).await;
+    let one = RemoteServer::start(|call| aggregated_server("one.example", call)).await;
+    let old = RemoteServer::start(legacy_server).await;
     let before = document(&server, "/apis", AGGREGATED, "").await;
     one.register(&server, "one.example", "v1", (2000, 10)).await;
     one.register(&server, "one.example", "v2", (1500, 20)).await;
@@ -92,7 +93,7 @@ async fn a_remote_that_is_asked_again_need_not_say_it_again() {
     let server = Server::start("remote-discovery-tags").await;
     let unchanged = Arc::new(AtomicU64::new(0));
     let counted = unchanged.clone();
-    let one = Extension::start(move |call| {
+    let one = RemoteServer::start(move |call| {
         if header(call, "if-none-match") == "\"the tag\"" {
             counted.fetch_add(1, Ordering::Relaxed);
             return Reply::Answer { code: 304, headers: vec![], body: Bytes::new() };
@@ -121,7 +122,7 @@ async fn a_remote_that_fails_is_stale_until_it_is_back() {
     let server = Server::start("remote-discovery-flapping").await;
     let is_well = Arc::new(AtomicBool::new(true));
     let well = is_well.clone();
-    let one = Extension::start(move |call| {
+    let one = RemoteServer::start(move |call| {
         if well.load(Ordering::Relaxed) {
             aggregated_server("one.example", call)
         } else {
@@ -162,37 +163,37 @@ async fn conditions_say_what_is_wrong_with_a_server() {
     let html = |_: &Call| Reply::code(200, "text/html", "<html>hi</html>");
     // URL stands for where it was asked, PLACE for its address.
     let failing = "failing or missing response from URL: ";
-    let mut servers: Vec<(&str, Extension, String)> = Vec::new();
+    let mut servers: Vec<(&str, RemoteServer, String)> = Vec::new();
     let bad = |code: u16| format!("{failing}bad status from URL: {code}");
-    servers.push(("c404", Extension::start(code(404)).await, bad(404)));
-    servers.push(("c500", Extension::start(code(500)).await, bad(500)));
-    servers.push(("c403", Extension::start(code(403)).await, bad(403)));
-    servers.push(("c401", Extension::start(code(401)).await, bad(401)));
-    servers.push(("redirect", Extension::start(redirect).await, bad(302)));
-    servers.push(("created", Extension::start(code(201)).await, String::new()));
-    servers.push(("html", Extension::start(html).await, String::new()));
+    servers.push(("c404", RemoteServer::start(code(404)).await, bad(404)));
+    servers.push(("c500", RemoteServer::start(code(500)).await, bad(500)));
+    servers.push(("c403", RemoteServer::start(code(403)).await, bad(403)));
+    servers.push(("c401", RemoteServer::start(code(401)).await, bad(401)));
+    servers.push(("redirect", RemoteServer::start(redirect).await, bad(302)));
+    servers.push(("created", RemoteServer::start(code(201)).await, String::new()));
+    servers.push(("html", RemoteServer::start(html).await, String::new()));
     let hang = |_: &Call| Reply::Hang;
     let timeout = "net/http: request canceled (Client.Timeout exceeded while awaiting headers)";
-    servers.push(("hang", Extension::start(hang).await, format!("{failing}Get \"URL\": {timeout}")));
+    servers.push(("hang", RemoteServer::start(hang).await, format!("{failing}Get \"URL\": {timeout}")));
     let stranger = Identity { signer: Signer::Stranger, ..identity() };
     let unknown = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
-    let extension = Extension::start_as(stranger, legacy_server).await;
+    let extension = RemoteServer::start_as(stranger, legacy_server).await;
     servers.push(("stranger", extension, format!("{failing}Get \"URL\": {unknown}")));
     let other_name = Identity { names: vec!["nobody.example"], ..identity() };
     let wrong =
         "tls: failed to verify certificate: x509: certificate is valid for nobody.example, not hook.ns.svc";
-    let extension = Extension::start_as(other_name, legacy_server).await;
+    let extension = RemoteServer::start_as(other_name, legacy_server).await;
     servers.push(("othername", extension, format!("{failing}Get \"URL\": {wrong}")));
     // As `openssl req -x509` makes them: they call themselves authorities, and nobody knows them.
     let itself = Identity { signer: Signer::Itself, ..identity() };
-    let mut extension = Extension::start_as(itself.clone(), legacy_server).await;
+    let mut extension = RemoteServer::start_as(itself.clone(), legacy_server).await;
     extension.bundle = servers[0].1.bundle.clone();
     servers.push(("itself", extension, format!("{failing}Get \"URL\": {unknown}")));
     let itself = Identity { names: vec!["nobody.example"], ..itself };
-    let mut extension = Extension::start_as(itself, legacy_server).await;
+    let mut extension = RemoteServer::start_as(itself, legacy_server).await;
     extension.bundle = servers[0].1.bundle.clone();
     servers.push(("itselfother", extension, format!("{failing}Get \"URL\": {wrong}")));
-    let mut refused = Extension::start(legacy_server).await;
+    let mut refused = RemoteServer::start(legacy_server).await;
     refused.stop().await;
     let dial = "dial tcp PLACE: connect: connection refused";
     servers.push(("refused", refused, format!("{failing}Get \"URL\": {dial}")));
@@ -218,7 +219,7 @@ async fn conditions_say_what_is_wrong_with_a_server() {
 #[tokio::test]
 async fn services_lead_to_remotes_or_say_why_not() {
     let server = Server::start("remote-discovery-services").await;
-    let one = Extension::start(|call| aggregated_server("one.example", call)).await;
+    let one = RemoteServer::start(|call| aggregated_server("one.example", call)).await;
     let mut object = one.api_service("one.example", "v1", (2000, 10));
     object["metadata"]["annotations"] = json!({});
     object["spec"]["service"]["port"] = one.port.into();
@@ -262,31 +263,31 @@ async fn a_remote_speaks_for_its_own_group_version_and_is_not_believed_otherwise
     let server = Server::start("remote-discovery-liars").await;
     let before = document(&server, "/apis", AGGREGATED, "").await;
     // Claims others' groups, those of this server among them, and more versions than it has.
-    let claims = Extension::start(|call| {
+    let claims = RemoteServer::start(|call| {
         let groups =
             ["apps", "other.example", "claims.example"].map(|group| discovery_group(group, &["v1", "v2"]));
         aggregated(call, &json!(groups))
     })
     .await;
     // Says that another list is its own.
-    let wrong_list = Extension::start(|call| match call.target.as_str() {
+    let wrong_list = RemoteServer::start(|call| match call.target.as_str() {
         "/apis" => Reply::code(404, "text/plain", "no"),
         _ => Reply::ok(
             json!({"kind": "APIResourceList", "groupVersion": "apps/v1", "resources": []}).to_string(),
         ),
     })
     .await;
-    let broken = Extension::start(|call| match call.target.as_str() {
+    let broken = RemoteServer::start(|call| match call.target.as_str() {
         "/apis" => Reply::code(200, AGGREGATED, "{\"kind\":\"APIGro"),
         _ => legacy_server(call),
     })
     .await;
-    let endless = Extension::start(|call| match call.target.as_str() {
+    let endless = RemoteServer::start(|call| match call.target.as_str() {
         "/apis" => Reply::code(200, AGGREGATED, vec![b' '; 8 * 1024 * 1024 + 1]),
         _ => legacy_server(call),
     })
     .await;
-    let dripping = Extension::start(|call| match call.target.as_str() {
+    let dripping = RemoteServer::start(|call| match call.target.as_str() {
         "/apis" => Reply::Drip { body: vec![b' '; 1000].into(), pause: Duration::from_millis(50) },
         _ => legacy_server(call),
     })
@@ -333,7 +334,7 @@ async fn a_scope_is_shown_as_the_remote_says_it() {
     ];
     let mut extensions = Vec::new();
     for (group, said, _) in scopes.clone() {
-        let extension = Extension::start(move |call| {
+        let extension = RemoteServer::start(move |call| {
             let mut listed = discovery_group(group, &["v1"]);
             let resource = listed["versions"][0]["resources"][0].as_object_mut().unwrap();
             resource.remove("scope");
@@ -366,12 +367,13 @@ async fn an_unavailable_remote_whose_discovery_works_is_current() {
     let code = Arc::new(AtomicU64::new(500));
     let (answers, group) = (code.clone(), "one.example");
     // Its group-version fails, and its list of groups does as the code says.
-    let one = Extension::start(move |call| match (call.target.as_str(), answers.load(Ordering::Relaxed)) {
-        ("/apis", 500) | (_, 200) => aggregated_server(group, call),
-        ("/apis", _) => Reply::code(503, "text/plain", "not now"),
-        _ => Reply::code(500, "text/plain", "no"),
-    })
-    .await;
+    let one =
+        RemoteServer::start(move |call| match (call.target.as_str(), answers.load(Ordering::Relaxed)) {
+            ("/apis", 500) | (_, 200) => aggregated_server(group, call),
+            ("/apis", _) => Reply::code(503, "text/plain", "not now"),
+            _ => Reply::code(500, "text/plain", "no"),
+        })
+        .await;
     one.register(&server, group, "v1", (2000, 10)).await;
     let url = format!("https://127.0.0.1:{}/apis/one.example/v1", one.port);
     let message = format!("failing or missing response from {url}: bad status from {url}: 500");
@@ -397,7 +399,7 @@ async fn an_unavailable_remote_whose_discovery_works_is_current() {
 #[tokio::test]
 async fn a_remote_whose_list_of_groups_is_unavailable_is_not_asked_in_the_older_way() {
     let server = Server::start("remote-discovery-503").await;
-    let one = Extension::start(|call| match call.target.as_str() {
+    let one = RemoteServer::start(|call| match call.target.as_str() {
         "/apis" => Reply::code(503, "text/plain", "not now"),
         _ => legacy_server(call),
     })
@@ -414,11 +416,11 @@ async fn a_remote_whose_list_of_groups_is_unavailable_is_not_asked_in_the_older_
 async fn remotes_that_hang_hold_up_neither_discovery_nor_each_other() {
     const HANGING: usize = 30;
     let server = Server::start("remote-discovery-hanging").await;
-    let hang = Extension::start(|_| Reply::Hang).await;
+    let hang = RemoteServer::start(|_| Reply::Hang).await;
     for index in 0..HANGING {
         hang.register(&server, &format!("hang{index}.example"), "v1", (10, 10)).await;
     }
-    let good = Extension::start(|call| aggregated_server("good.example", call)).await;
+    let good = RemoteServer::start(|call| aggregated_server("good.example", call)).await;
     let begun = Instant::now();
     good.register(&server, "good.example", "v1", (10, 10)).await;
     shown_as(&server, "good.example/v1", "Current").await;
@@ -433,7 +435,7 @@ async fn remotes_that_hang_hold_up_neither_discovery_nor_each_other() {
 #[tokio::test]
 async fn a_group_may_be_served_here_and_elsewhere() {
     let server = Server::start("remote-discovery-mixed").await;
-    let one = Extension::start(|call| aggregated_server("mixed.example", call)).await;
+    let one = RemoteServer::start(|call| aggregated_server("mixed.example", call)).await;
     one.register(&server, "mixed.example", "v2", (2000, 200)).await;
     one.register(&server, "mixed.example", "v3", (500, 50)).await;
     let version = |name: &str, storage: bool| {
@@ -462,62 +464,7 @@ async fn a_group_may_be_served_here_and_elsewhere() {
     server.stop();
 }
 
-/// Another API server, as good or bad as the test wants.
-struct Extension {
-    server: Option<webhook::Server>,
-    port: u16,
-    bundle: String,
-}
-
-impl Extension {
-    async fn start(reply: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
-        Self::start_as(identity(), reply).await
-    }
-
-    async fn start_as(identity: Identity, reply: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
-        let server = webhook::Server::start(identity, &["h2", "http/1.1"], reply).await;
-        let (port, bundle) = (server.port, server.bundle.clone());
-        Self { server: Some(server), port, bundle }
-    }
-
-    /// Nobody listens there any more.
-    async fn stop(&mut self) {
-        drop(self.server.take());
-        while tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    fn calls(&self) -> Vec<Call> {
-        self.server.as_ref().map(webhook::Server::calls).unwrap_or_default()
-    }
-
-    fn api_service(
-        &self,
-        group: &str,
-        version: &str,
-        (group_priority, version_priority): (i64, i64),
-    ) -> Value {
-        json!({
-            "metadata": {
-                "name": format!("{version}.{group}"),
-                "annotations": {"aggregation.sternpost.dev/address": format!("127.0.0.1:{}", self.port)},
-            },
-            "spec": {
-                "group": group,
-                "version": version,
-                "groupPriorityMinimum": group_priority,
-                "versionPriority": version_priority,
-                "caBundle": self.bundle,
-                "service": {"namespace": "ns", "name": "hook"},
-            },
-        })
-    }
-
-    async fn register(&self, server: &Server, group: &str, version: &str, priorities: (i64, i64)) {
-        server.post(API_SERVICES, &self.api_service(group, version, priorities)).await.expect(201);
-    }
-
+impl RemoteServer {
     /// In the place of an APIService that is there.
     async fn register_again(&self, server: &Server, group: &str, version: &str) {
         let path = format!("{API_SERVICES}/{version}.{group}");
@@ -529,10 +476,6 @@ impl Extension {
         let changed = json!({"metadata": {"annotations": {"round": round.to_string()}}});
         server.patch(&format!("{API_SERVICES}/v1.{group}"), MERGE, &changed).await.expect(200);
     }
-}
-
-fn identity() -> Identity {
-    Identity { names: vec!["hook.ns.svc"], ..Identity::default() }
 }
 
 fn aggregated_server(group: &'static str, call: &Call) -> Reply {

@@ -20,9 +20,10 @@ use sternpost_openapi::{
 };
 
 use sternpost_testkit::server::{AT_LAST, MERGE, Server};
-use sternpost_testkit::webhook::{self, Call, Identity, Reply};
+use sternpost_testkit::webhook::{Call, Reply};
 
-const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+use crate::extension::remote::{API_SERVICES, RemoteServer};
+
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 const KEY: &str = "apis/one.example/v1";
@@ -33,7 +34,7 @@ async fn documents_of_a_remote_are_listed_with_its_hashes_and_fetched_from_it() 
     let server = Server::start("remote-openapi-listed").await;
     let before = root(&server).await;
     let modern = Modern::new("one.example");
-    let one = Extension::start(modern.replies()).await;
+    let one = RemoteServer::start(modern.replies()).await;
     one.register(&server, "one.example", "v1", (2000, 10)).await;
     let listed = until_listed(&server, KEY, "HASH1").await;
     assert_eq!(listed["apis/one.example"]["serverRelativeURL"], "/openapi/v3/apis/one.example?hash=GROUP");
@@ -95,8 +96,8 @@ async fn documents_of_a_remote_are_listed_with_its_hashes_and_fetched_from_it() 
 #[tokio::test]
 async fn a_document_of_a_remote_that_is_away_is_unavailable_and_stays_listed() {
     let server = Server::start("remote-openapi-away").await;
-    let mut one = Extension::start(Modern::new("one.example").replies()).await;
-    let two = Extension::start(Modern::new("two.example").replies()).await;
+    let mut one = RemoteServer::start(Modern::new("one.example").replies()).await;
+    let two = RemoteServer::start(Modern::new("two.example").replies()).await;
     one.register(&server, "one.example", "v1", (2000, 10)).await;
     two.register(&server, "two.example", "v1", (2000, 10)).await;
     until_listed(&server, KEY, "HASH1").await;
@@ -119,7 +120,7 @@ async fn a_document_of_a_remote_that_is_away_is_unavailable_and_stays_listed() {
 async fn a_remote_that_redirects_is_a_bad_gateway() {
     let server = Server::start("remote-openapi-redirect").await;
     let modern = Modern::new("one.example").replies();
-    let one = Extension::start(move |call| {
+    let one = RemoteServer::start(move |call| {
         if call.target.starts_with(DOCUMENT) {
             let location = vec![("location", "https://127.0.0.1:1/".to_owned())];
             return Reply::Answer { code: 301, headers: location, body: Bytes::new() };
@@ -141,7 +142,7 @@ async fn an_old_remote_is_converted_until_it_is_a_newer_one() {
     let server = Server::start("remote-openapi-old").await;
     let is_new = Arc::new(AtomicBool::new(false));
     let (modern, newer) = (Modern::new("one.example").replies(), is_new.clone());
-    let one = Extension::start(move |call| match call.target.as_str() {
+    let one = RemoteServer::start(move |call| match call.target.as_str() {
         "/openapi/v2" if header(call, "if-none-match") == "\"old\"" => {
             Reply::Answer { code: 304, headers: vec![], body: Bytes::new() }
         }
@@ -250,7 +251,7 @@ async fn an_old_remote_is_listed_whatever_its_v2_lacks() {
     let begun = Instant::now();
     let mut extensions = Vec::new();
     for (group, document, _) in documents.clone() {
-        let extension = Extension::start(move |call| match call.target.as_str() {
+        let extension = RemoteServer::start(move |call| match call.target.as_str() {
             "/openapi/v2" => Reply::ok(document.to_string()),
             _ => discovery(call),
         })
@@ -291,16 +292,16 @@ async fn v2_is_merged_by_priority_when_it_is_asked_for() {
             _ => modern(call),
         }
     };
-    let mut low = Extension::start(with_v2("low.example", "integer")).await;
-    let high = Extension::start(with_v2("high.example", "string")).await;
+    let mut low = RemoteServer::start(with_v2("low.example", "integer")).await;
+    let high = RemoteServer::start(with_v2("high.example", "string")).await;
     let hanging = Modern::new("hang.example").replies();
-    let hanging = Extension::start(move |call| match call.target.as_str() {
+    let hanging = RemoteServer::start(move |call| match call.target.as_str() {
         "/openapi/v2" => Reply::Hang,
         _ => hanging(call),
     })
     .await;
     let broken = Modern::new("broken.example").replies();
-    let broken = Extension::start(move |call| match call.target.as_str() {
+    let broken = RemoteServer::start(move |call| match call.target.as_str() {
         "/openapi/v2" => Reply::ok("[".repeat(1000)),
         _ => broken(call),
     })
@@ -380,8 +381,8 @@ async fn v2_is_merged_by_priority_when_it_is_asked_for() {
 async fn a_hundred_remotes_of_which_ten_hang_are_nobodys_trouble_but_their_own() {
     let server = Server::start("remote-openapi-hundred").await;
     // One process is as good as ninety: each group is told apart by its path.
-    let good = Extension::start(many).await;
-    let hanging = Extension::start(|call| match call.target.as_str() {
+    let good = RemoteServer::start(many).await;
+    let hanging = RemoteServer::start(|call| match call.target.as_str() {
         target if target.starts_with("/openapi") => Reply::Hang,
         _ => many(call),
     })
@@ -441,11 +442,11 @@ async fn roots_that_are_no_roots_list_nothing() {
         let modern = Modern::new(group).replies();
         let reply =
             move |call: &Call| if call.target == "/openapi/v3" { answer.clone() } else { modern(call) };
-        let extension = Extension::start(reply).await;
+        let extension = RemoteServer::start(reply).await;
         extension.register(&server, group, "v1", (1000, 10)).await;
         extensions.push(extension);
     }
-    let good = Extension::start(Modern::new("one.example").replies()).await;
+    let good = RemoteServer::start(Modern::new("one.example").replies()).await;
     good.register(&server, "one.example", "v1", (1000, 10)).await;
     for extension in &extensions {
         until("it was asked", async || extension.calls().iter().any(|call| call.target == "/openapi/v3"))
@@ -597,52 +598,6 @@ impl Modern {
             }
             _ => discovery(call),
         }
-    }
-}
-
-struct Extension {
-    server: Option<webhook::Server>,
-    port: u16,
-    bundle: String,
-}
-
-impl Extension {
-    async fn start(reply: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
-        let identity = Identity { names: vec!["hook.ns.svc"], ..Identity::default() };
-        let server = webhook::Server::start(identity, &["h2", "http/1.1"], reply).await;
-        let (port, bundle) = (server.port, server.bundle.clone());
-        Self { server: Some(server), port, bundle }
-    }
-
-    /// Nobody listens there any more.
-    async fn stop(&mut self) {
-        drop(self.server.take());
-        while tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    fn calls(&self) -> Vec<Call> {
-        self.server.as_ref().map(webhook::Server::calls).unwrap_or_default()
-    }
-
-    async fn register(&self, server: &Server, group: &str, version: &str, priorities: (i64, i64)) {
-        let address = format!("127.0.0.1:{}", self.port);
-        let object = json!({
-            "metadata": {
-                "name": format!("{version}.{group}"),
-                "annotations": {"aggregation.sternpost.dev/address": address},
-            },
-            "spec": {
-                "group": group,
-                "version": version,
-                "groupPriorityMinimum": priorities.0,
-                "versionPriority": priorities.1,
-                "caBundle": self.bundle,
-                "service": {"namespace": "ns", "name": "hook"},
-            },
-        });
-        server.post(API_SERVICES, &object).await.expect(201);
     }
 }
 

@@ -50,6 +50,29 @@ impl Server {
         self.config("token")
     }
 
+    /// A request whose body is only half there, and in the server's hands.
+    async fn half_a_request(&self) -> TlsStream<TcpStream> {
+        let mut stream = self.connect(H1).await;
+        let token = self.token();
+        let head = format!(
+            "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: 4\r\n\
+             Expect: 100-continue\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // The server asks for the body.
+        let mut answer = vec![0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
+        stream.read_exact(&mut answer).await.unwrap();
+        stream
+    }
+
+    /// New connections are refused from the moment it has seen a signal.
+    async fn refuses_connections(&self) {
+        while let Ok(refused_soon) = TcpStream::connect(&self.place.address).await {
+            drop(refused_soon);
+            tokio::task::yield_now().await;
+        }
+    }
+
     async fn connect(&self, protocol: &[u8]) -> TlsStream<TcpStream> {
         let connector = tls::connector(&self.place.authority_pem(), protocol, None);
         let stream = tls::connect(&self.place.address, &connector).await.unwrap();
@@ -200,23 +223,10 @@ async fn a_connection_serves_one_request_after_the_other() {
 #[tokio::test]
 async fn sigterm_finishes_what_has_begun_and_exits_0() {
     let mut server = Server::start("stop", &["--log-level", "debug"]);
-    // A request whose body is only half there when the signal comes.
-    let mut stream = server.connect(H1).await;
     let token = server.token();
-    let head = format!(
-        "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: 4\r\n\
-         Expect: 100-continue\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    // The server asks for the body: the request is in its hands.
-    let mut answer = vec![0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
-    stream.read_exact(&mut answer).await.unwrap();
+    let mut stream = server.half_a_request().await;
     server.signal("-TERM");
-    // New connections are refused from the moment it has seen the signal.
-    while let Ok(refused_soon) = TcpStream::connect(&server.place.address).await {
-        drop(refused_soon);
-        tokio::task::yield_now().await;
-    }
+    server.refuses_connections().await;
     stream.write_all(b"null").await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
@@ -276,20 +286,9 @@ async fn a_watch_ends_when_the_server_stops_and_does_not_hold_it_up() {
 #[tokio::test]
 async fn a_second_signal_exits_at_once() {
     let mut server = Server::start("second", &[]);
-    let mut stream = server.connect(H1).await;
-    let head = format!(
-        "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 4\r\n\
-         Expect: 100-continue\r\n\r\n",
-        server.token()
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    let mut answer = vec![0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
-    stream.read_exact(&mut answer).await.unwrap();
+    let _stream = server.half_a_request().await;
     server.signal("-INT");
-    while let Ok(refused_soon) = TcpStream::connect(&server.place.address).await {
-        drop(refused_soon);
-        tokio::task::yield_now().await;
-    }
+    server.refuses_connections().await;
     server.signal("-TERM");
     assert_eq!(server.wait().0, Some(1));
 }
