@@ -38,7 +38,7 @@ pub const IDLE: Duration = Duration::from_secs(60);
 /// as many are sent away: a server that does not answer must not fill this one with those who wait.
 pub const MAX_IN_FLIGHT: usize = 2048;
 /// How many of them may be watches and the like, which do not end: others still get through.
-pub const MAX_GOING_ON: usize = MAX_IN_FLIGHT / 4 * 3;
+pub const MAX_LONG_RUNNING: usize = MAX_IN_FLIGHT / 4 * 3;
 
 /// Who asks when nobody else does, as upstream has it.
 pub const AGGREGATOR: &str = "system:kube-aggregator";
@@ -79,7 +79,7 @@ pub struct Remote {
     resolver: Arc<dyn Resolve>,
     available: AtomicBool,
     in_flight: Arc<Semaphore>,
-    going_on: Arc<Semaphore>,
+    long_running: Arc<Semaphore>,
     gone: watch::Sender<bool>,
 }
 
@@ -87,7 +87,7 @@ pub struct Remote {
 #[derive(Debug)]
 pub struct Permit {
     _one: OwnedSemaphorePermit,
-    _going_on: Option<OwnedSemaphorePermit>,
+    _long_running: Option<OwnedSemaphorePermit>,
 }
 
 /// The answer to [`Remote::get`].
@@ -275,7 +275,7 @@ impl Remote {
             resolver,
             available: AtomicBool::new(available),
             in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
-            going_on: Arc::new(Semaphore::new(MAX_GOING_ON)),
+            long_running: Arc::new(Semaphore::new(MAX_LONG_RUNNING)),
             gone: watch::Sender::new(false),
         }
     }
@@ -369,11 +369,11 @@ impl Remote {
 
     /// `None` if as many requests wait for it as may.
     pub(crate) fn enter(&self, is_long_running: bool) -> Option<Permit> {
-        let going_on = match is_long_running {
-            true => Some(self.going_on.clone().try_acquire_owned().ok()?),
+        let long_running = match is_long_running {
+            true => Some(self.long_running.clone().try_acquire_owned().ok()?),
             false => None,
         };
-        Some(Permit { _one: self.in_flight.clone().try_acquire_owned().ok()?, _going_on: going_on })
+        Some(Permit { _one: self.in_flight.clone().try_acquire_owned().ok()?, _long_running: long_running })
     }
 
     pub(crate) fn client(&self) -> Result<&Client, Cause> {
@@ -550,10 +550,10 @@ mod tests {
         let remotes = remotes();
         remotes.put("v1.a.example", &service("a.example", "v1", (1, 1), "True"));
         let remote = remotes.get("a.example", "v1").unwrap();
-        let mut watches: Vec<Permit> = (0..MAX_GOING_ON).map(|_| remote.enter(true).unwrap()).collect();
+        let mut watches: Vec<Permit> = (0..MAX_LONG_RUNNING).map(|_| remote.enter(true).unwrap()).collect();
         assert!(remote.enter(true).is_none());
         let others: Vec<Permit> =
-            (MAX_GOING_ON..MAX_IN_FLIGHT).map(|_| remote.enter(false).unwrap()).collect();
+            (MAX_LONG_RUNNING..MAX_IN_FLIGHT).map(|_| remote.enter(false).unwrap()).collect();
         assert!(remote.enter(false).is_none());
         watches.pop();
         assert!(remote.enter(true).is_some());

@@ -49,7 +49,7 @@ const AT_A_TIME: usize = 4;
 const OPTIONAL: &str = "AlwaysAdmit,AlwaysPullImages,DenyServiceExternalIPs,NamespaceExists,OwnerReferencesPermissionEnforcement";
 
 /// How long a scenario waits, in all, for what the server does later.
-const PATIENCE: Duration = Duration::from_secs(120);
+const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
@@ -87,17 +87,17 @@ async fn run(name: &str, text: &str) -> Vec<String> {
     let mut scenario = Scenario { owners, ..Scenario::default() };
     let mut known = Symbols::default();
     let mut complaints = Vec::new();
-    let mut patience = PATIENCE;
+    let mut timeout = STEP_TIMEOUT;
     // To show what depends on the second that a step falls into.
     #[expect(clippy::disallowed_methods, reason = "a test is told what to run by the environment")]
     let everywhere = std::env::var("STERNPOST_CORPUS_PAUSE").ok().map(|seconds| seconds.parse().unwrap());
     for step in &steps {
         if let Some(until) = step.get("until") {
             let begun = Instant::now();
-            if let Err(last) = scenario.wait(&server, step, until, patience).await {
+            if let Err(last) = scenario.wait(&server, step, until, timeout).await {
                 complaints.push(format!("{name}: {} ({}): still {last}", step["name"], step["path"]));
             }
-            patience = patience.saturating_sub(begun.elapsed());
+            timeout = timeout.saturating_sub(begun.elapsed());
             continue;
         }
         if let Some(seconds) = step["pause"].as_f64().or(everywhere) {
@@ -161,9 +161,9 @@ impl Scenario {
         server: &Server,
         step: &Value,
         until: &Value,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), Value> {
-        let end = Instant::now() + patience;
+        let end = Instant::now() + timeout;
         loop {
             // Nothing that is seen on the way counts.
             let got = self.clone().play(server, step).await;

@@ -18,7 +18,7 @@ const API_SERVICES: &str = "apiregistration.k8s.io/apiservices";
 const SLICES: &str = "discovery.k8s.io/endpointslices";
 
 /// How long a check may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Servers that answer as the test wants.
 #[derive(Default)]
@@ -75,7 +75,7 @@ impl Servers for Fake {
                 Answer::Well => Ok(()),
                 Answer::Badly(why) => Err(why.into()),
                 Answer::Never => {
-                    tokio::time::sleep(PATIENCE).await;
+                    tokio::time::sleep(CHECK_TIMEOUT).await;
                     Err("too late".into())
                 }
                 Answer::Now if count % 2 == 0 => Ok(()),
@@ -324,11 +324,11 @@ async fn a_check_comes_to_its_end_however_often_its_surroundings_change() {
     let mut number = 0;
     while running.condition("v1.a.example").is_none_or(|(status, ..)| status == "True") {
         number += 1;
-        assert!(begun.elapsed() < 3 * PATIENCE, "after {number} changes no check has ended");
+        assert!(begun.elapsed() < 3 * CHECK_TIMEOUT, "after {number} changes no check has ended");
         running
             .patch("services", "ext", "a", json!({"metadata": {"labels": {"n": number.to_string()}}}))
             .await;
-        tokio::time::sleep(PATIENCE / 4).await;
+        tokio::time::sleep(CHECK_TIMEOUT / 4).await;
     }
 }
 

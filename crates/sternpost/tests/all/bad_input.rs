@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const OBJECT: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
 
 /// Far more than any refusal takes, on a busy machine too.
-const PATIENCE: Duration = Duration::from_secs(120);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
 fn directory(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bad-{name}"));
@@ -35,7 +35,7 @@ fn build(directory: &Path, flags: &[&str]) -> (i32, Vec<u8>, String) {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    assert!(started.elapsed() < PATIENCE, "this took {:?}", started.elapsed());
+    assert!(started.elapsed() < ANSWER_TIMEOUT, "this took {:?}", started.elapsed());
     (output.status.code().expect("no signal"), output.stdout, String::from_utf8(output.stderr).unwrap())
 }
 

@@ -10,7 +10,7 @@ use tokio::{io::AsyncWriteExt, time::timeout};
 const RESETS: usize = 5_000;
 
 /// About as long as a request needs to arrive; some are even answered.
-const PATIENCE: Duration = Duration::from_micros(300);
+const ANSWER_TIMEOUT: Duration = Duration::from_micros(300);
 
 /// Of this many requests one is waited for.
 const WAITED_FOR: usize = 50;
@@ -35,7 +35,7 @@ async fn requests_that_are_given_up_at_once_leave_nothing_behind() {
             // Given up before there is an answer, or when it has just begun.
             let asked = sender.send_request(server.request("/api/v1/pods?watch=1"));
             // Some are waited for, so that answers have begun however slow the machine is.
-            let patience = if sent % WAITED_FOR == 0 { AT_LAST } else { PATIENCE };
+            let patience = if sent % WAITED_FOR == 0 { AT_LAST } else { ANSWER_TIMEOUT };
             begun += usize::from(timeout(patience, asked).await.is_ok_and(|answer| answer.is_ok()));
             sent += 1;
         }

@@ -66,7 +66,7 @@ TIME = re.compile(r"20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 NUMBER = re.compile(r"(?<![0-9A-Za-z])\d+(?![0-9A-Za-z])")
 GENERATED = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 # Seconds for what a server does later.
-PATIENCE = 40
+STEP_SECONDS = 40
 RETRIES = 8
 AGE = re.compile(r"^(\d+[smhdy])+$|^<invalid>$")
 
@@ -218,7 +218,7 @@ def keep(step, value):
 
 def waited(scenario, step, connect, token):
     """Whether it came about."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + STEP_SECONDS
     while True:
         # Nothing that is seen on the way counts.
         got = answer(scenario.copy(), step, connect(), token)

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// No answer may take longer, on however busy a machine.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Opens connections to one server.
 #[derive(Clone)]
@@ -70,7 +70,7 @@ impl Connector {
     }
 
     pub async fn connect(&self) -> Option<Client> {
-        let sender = timeout(PATIENCE, self.open()).await.expect("a connection in time")?;
+        let sender = timeout(ANSWER_TIMEOUT, self.open()).await.expect("a connection in time")?;
         Some(Client { connector: self.clone(), sender })
     }
 
@@ -105,8 +105,8 @@ impl Client {
             let body = response.into_body().collect().await.ok()?.to_bytes();
             Some((code, body))
         };
-        let answered = timeout(PATIENCE, answered).await;
-        match answered.unwrap_or_else(|_| panic!("{method} {path} took longer than {PATIENCE:?}")) {
+        let answered = timeout(ANSWER_TIMEOUT, answered).await;
+        match answered.unwrap_or_else(|_| panic!("{method} {path} took longer than {ANSWER_TIMEOUT:?}")) {
             Some((code, body)) => {
                 let text = || String::from_utf8_lossy(&body).into_owned();
                 Reply::Answer(code, serde_json::from_slice(&body).unwrap_or_else(|_| text().into()))
@@ -118,10 +118,10 @@ impl Client {
     /// Starts a watch, which takes the connection.
     pub async fn watch(mut self, path: &str) -> Result<Lines, Reply> {
         let request = self.connector.request("GET", path, Bytes::new());
-        let response = match timeout(PATIENCE, self.sender.send_request(request)).await {
+        let response = match timeout(ANSWER_TIMEOUT, self.sender.send_request(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(_)) => return Err(Reply::Lost),
-            Err(_) => panic!("GET {path} took longer than {PATIENCE:?}"),
+            Err(_) => panic!("GET {path} took longer than {ANSWER_TIMEOUT:?}"),
         };
         let code = response.status().as_u16();
         if code != 200 {

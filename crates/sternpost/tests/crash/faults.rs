@@ -14,7 +14,7 @@ use sternpost_testkit::{
 };
 
 use crate::{
-    client::{Client, Connector, Next, PATIENCE, Reply},
+    client::{Client, Connector, Next, ANSWER_TIMEOUT, Reply},
     command, spawn,
 };
 
@@ -95,7 +95,7 @@ async fn a_full_disk_refuses_writes_serves_reads_and_recovers() {
     limit("unlimited");
     let asked = Instant::now();
     while create(&mut client, "after", 500_000).await.0 != 201 {
-        assert!(asked.elapsed() < PATIENCE, "it does not recover");
+        assert!(asked.elapsed() < ANSWER_TIMEOUT, "it does not recover");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     written.push("after".to_owned());
@@ -103,7 +103,7 @@ async fn a_full_disk_refuses_writes_serves_reads_and_recovers() {
 
     // The watch saw every write that was acknowledged, once and in order.
     for name in written.iter().skip(1) {
-        let Next::Line(event) = watch.next(PATIENCE).await else { panic!("{name} is missing") };
+        let Next::Line(event) = watch.next(ANSWER_TIMEOUT).await else { panic!("{name} is missing") };
         assert_eq!(
             (&event["type"], &event["object"]["metadata"]["name"]),
             (&"ADDED".into(), &name.as_str().into())

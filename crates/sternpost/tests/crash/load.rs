@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, sync::Mutex, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Client, Connector, Next, PATIENCE, Reply},
+    client::{Client, Connector, Next, ANSWER_TIMEOUT, Reply},
     history::{Action, COLOR, Life, Outcome, Read, Resource, Start, Stream, TOKEN, Version, Write, revision},
 };
 
@@ -433,7 +433,7 @@ pub async fn replay(
     let mut lines = client.watch(&path).await.map_err(|reply| format!("GET {path}: {reply:?}"))?;
     let mut all = Vec::new();
     loop {
-        match lines.next(PATIENCE).await {
+        match lines.next(ANSWER_TIMEOUT).await {
             Next::Line(line) => {
                 let kind = line["type"].as_str().unwrap_or_default().to_owned();
                 if kind == "ERROR" {
