@@ -9,6 +9,7 @@ use sternpost_clock::Clock;
 
 /// What is told of requests, in the spelling of kube-apiserver.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Audit")]
 pub struct AuditArgs {
     /// What the audit log tells of which request: a Policy of audit.k8s.io/v1
     #[arg(long, value_name = "FILE", requires = "audit_log_path")]

@@ -123,7 +123,7 @@ pub struct ServeArgs {
     #[arg(long, value_enum, default_value_t = ObjectSizeLimit::Etcd)]
     pub object_size_limit: ObjectSizeLimit,
 
-    /// Admission plugins to have on; all that are available are on by default
+    /// Admission plugins to have on besides those that are on by default
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_enabled_plugin)]
     pub enable_admission_plugins: Vec<String>,
 

@@ -12,6 +12,7 @@ use crate::serve;
 
 /// How many requests are worked on at once, in the spelling of kube-apiserver.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Flow control")]
 pub struct FlowArgs {
     /// Whether requests wait for each other by flow schemas and priority levels
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]

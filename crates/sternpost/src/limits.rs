@@ -12,6 +12,7 @@ const OTHER_FILES: usize = 512;
 
 /// What users and connections may take at once.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
     /// Open connections; by default 16384, or as many as there may be open files
     #[arg(long, value_name = "NUMBER")]
