@@ -11,7 +11,10 @@ benches/floor beside the binary.
 import argparse
 import contextlib
 import json
+import math
+import os
 import pathlib
+import platform
 import statistics
 import subprocess
 import sys
@@ -67,6 +70,8 @@ def main():
         print(bench)
         if arguments.json:
             pathlib.Path(arguments.json).write_text(json.dumps(bench.rows, indent=1) + "\n")
+        if arguments.docs:
+            write_page(pathlib.Path(arguments.docs), bench)
 
 
 def parse_arguments():
@@ -79,6 +84,7 @@ def parse_arguments():
     parser.add_argument("--only", metavar="ROWS", help="only these, separated by commas, and what they need")
     parser.add_argument("--http1", action="store_true", help="measure all over HTTP/1.1, not get alone")
     parser.add_argument("--json", metavar="FILE", help="write the figures there, too")
+    parser.add_argument("--docs", metavar="DIR", help="write benchmarks.md and its plot there")
     parser.add_argument("--scratch", metavar="DIR", help="where to keep data; should be a real disk")
     return parser.parse_args()
 
@@ -283,6 +289,55 @@ class Bench:
                      f"{row['rate']['sternpost']:.0f}" if row["rate"] else "–"]
             lines.append(f"| {' | '.join(map(str, cells))} |")
         return "\n".join(lines + ["", *self.notes])
+
+
+# The page
+
+
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+
+
+def write_page(folder, bench):
+    """Replaces what was measured before; the rest of the page stays."""
+    page = folder / "benchmarks.md"
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, {time.strftime('%Y-%m-%d')}"
+    measured = f"{BEGIN}\n\n{machine}.\n\n{bench}\n\n![server CPU for each operation](benchmarks.svg)\n\n{END}"
+    page.write_text(before + measured + after)
+    (folder / "benchmarks.svg").write_text(plot(bench.rows))
+
+
+COLOURS = {"floor": "#9aa5b1", "sternpost": "#1f6f8b", "peer": "#d08770"}
+NAMES = {"floor": "a server that does nothing", "sternpost": "sternpost", "peer": "kube-apiserver and etcd"}
+
+
+def plot(rows):
+    """Bars of CPU time on a logarithmic scale, one group a row."""
+    bar, gap, left, width = 14, 16, 330, 560
+    shown = [(row["label"], [(name, row["cpu"][name]) for name in COLOURS if row["cpu"].get(name, 0) > 0]) for row in rows]
+    values = [value for _, bars in shown for _, value in bars]
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    place = lambda value: (math.log10(value) - low) / (high - low) * width
+    lines, y = [], 40
+    for power in range(low, high + 1):
+        x = left + place(10 ** power)
+        lines.append(f'<line x1="{x:.0f}" y1="30" x2="{x:.0f}" y2="HEIGHT" stroke="#ddd"/>'
+                     f'<text x="{x:.0f}" y="24" text-anchor="middle">{microseconds(10 ** power)}</text>')
+    for label, bars in shown:
+        lines.append(f'<text x="{left - 8}" y="{y + bar * len(bars) / 2 + 4:.0f}" text-anchor="end">{label}</text>')
+        for name, value in bars:
+            lines.append(f'<rect x="{left}" y="{y}" width="{max(place(value), 1):.0f}" height="{bar - 2}" fill="{COLOURS[name]}"/>'
+                         f'<text x="{left + place(value) + 4:.0f}" y="{y + bar - 4}">{microseconds(value)}</text>')
+            y += bar
+        y += gap
+    for index, (name, text) in enumerate(NAMES.items()):
+        x = left + index * 200
+        lines.append(f'<rect x="{x}" y="{y}" width="10" height="10" fill="{COLOURS[name]}"/><text x="{x + 14}" y="{y + 9}">{text}</text>')
+    height = y + 20
+    body = "\n".join(lines).replace("HEIGHT", str(y - gap))
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 90}" height="{height}" '
+            f'font-family="sans-serif" font-size="11">\n<rect width="100%" height="100%" fill="white"/>\n{body}\n</svg>\n')
 
 
 def microseconds(seconds):

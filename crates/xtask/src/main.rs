@@ -4,6 +4,7 @@
 //! `cargo xtask record SUITE` is `tests/record.py`: recorded answers anew, from the real programs.
 //! `cargo xtask campaign NAME`: fuzzing, kills or hostile load for hours, with a report.
 //! `cargo xtask generate`: the lists of kinds and of admission plugins, from their files.
+//! `cargo xtask profile OPERATION`: what an operation costs, by stage; whether that rose.
 //! `cargo xtask complexity`: whether anything takes more than linear time in what a client sends.
 
 mod complexity;
@@ -23,6 +24,12 @@ const RECORD: &str = "tests/record.py";
 
 const BENCHES: &str = "benches";
 
+/// Not among the benches' names: it counts, and measures no time.
+const PROFILE: &str = "benches/profile.py";
+
+/// What is measured, and what it is compared with.
+const MEASURED: [&str; 4] = ["--package", "sternpost", "--package", "sternpost-floor"];
+
 const CAMPAIGN: &str = "tests/campaigns/campaign.py";
 
 const USAGE: &str = "usage: cargo xtask ci [--list]
@@ -30,6 +37,7 @@ const USAGE: &str = "usage: cargo xtask ci [--list]
        cargo xtask record [SUITE --peer DIR [--check] [NAME...]]
        cargo xtask campaign fuzz|kills|load [OPTIONS OF tests/campaigns/campaign.py]
        cargo xtask generate
+       cargo xtask profile [--check|--write] [OPERATION...]
        cargo xtask complexity [WORD...]
 
 ci is .ci/run: all that CI checks. Steps that need more than a Rust toolchain are skipped
@@ -46,6 +54,10 @@ test of the whole server, or friendly and hostile clients on a release that it b
 
 generate writes the lists of kinds and of admission plugins from their files. To be run when
 such a file is added; a test sees to it.
+
+profile counts what a get, a create, an apply … costs by stage: instructions and allocations
+with callgrind, system calls with strace, on a build with the names of functions. --check
+fails on what costs more than benches/budgets.tsv allows.
 
 complexity counts, with callgrind, the instructions of a write for every list and map of
 every kind, of patches, selectors, definitions, CEL functions and expressions, with n, 2n
@@ -67,6 +79,7 @@ fn main() -> ExitCode {
             run(Command::new(workspace().join(CAMPAIGN)).arg(name).args(options))
         }
         ["generate"] => generate::write(&workspace()),
+        ["profile", ref options @ ..] => profile(options),
         ["complexity", ref words @ ..] => complexity::check(words),
         _ => {
             say(USAGE);
@@ -104,6 +117,7 @@ fn benches() -> Result<Vec<String>, String> {
     let folder = fs::read_dir(workspace().join(BENCHES)).map_err(|error| format!("{BENCHES}: {error}"))?;
     let mut names: Vec<String> = folder
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_suffix(".py").map(str::to_owned))
+        .filter(|name| bench_file(name) != workspace().join(PROFILE))
         .collect();
     names.sort();
     Ok(names)
@@ -123,18 +137,23 @@ fn first_sentence(program: &str) -> String {
 
 /// Builds what is shipped, and what it is compared with, and gives it to a program that measures.
 fn measure(program: &str, options: &[&str]) -> Result<(), String> {
-    let packages = ["--package", "sternpost", "--package", "sternpost-floor"];
-    run(Command::new(env!("CARGO")).args(["build", "--profile", "dist"]).args(packages))?;
+    run(Command::new(env!("CARGO")).args(["build", "--profile", "dist"]).args(MEASURED))?;
     let mut client = Command::new(workspace().join(program));
-    run(client.arg("--sternpost").arg(shipped(&workspace())?).args(options))
+    run(client.arg("--sternpost").arg(target(&workspace())?.join("dist/sternpost")).args(options))
 }
 
-/// The binary: beside this one, which is in the same target directory.
-fn shipped(workspace: &Path) -> Result<PathBuf, String> {
+/// Of a release, which is built for other checks, too; budgets are of that.
+fn profile(options: &[&str]) -> Result<(), String> {
+    run(Command::new(env!("CARGO")).args(["build", "--release", "--locked"]).args(MEASURED))?;
+    let mut client = Command::new(workspace().join(PROFILE));
+    run(client.arg("--sternpost").arg(target(&workspace())?.join("release/sternpost")).args(options))
+}
+
+/// The directory that cargo builds in: this program is in it.
+fn target(workspace: &Path) -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("cannot tell where this runs: {error}"))?;
     let profile = own.ancestors().find(|folder| folder.file_name() == Some(OsStr::new("debug")));
-    let target = profile.and_then(Path::parent).map_or_else(|| workspace.join("target"), Path::to_owned);
-    Ok(target.join("dist/sternpost"))
+    Ok(profile.and_then(Path::parent).map_or_else(|| workspace.join("target"), Path::to_owned))
 }
 
 fn run(command: &mut Command) -> Result<(), String> {
