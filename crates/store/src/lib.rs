@@ -22,6 +22,7 @@ use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
 pub mod conformance;
 pub mod hub;
 pub mod key;
+pub mod load;
 pub mod memory;
 pub mod mvcc;
 pub mod read;

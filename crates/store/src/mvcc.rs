@@ -91,6 +91,16 @@ impl Mvcc {
         self.keys.insert(entry.key.clone(), Chain::new(Version::Put(entry)));
     }
 
+    /// Takes out an entry that [`Mvcc::load`] has added. Only for loading, as that.
+    pub fn unload(&mut self, key: &[u8]) {
+        self.keys.remove(key);
+    }
+
+    /// From now on only revisions greater than `reserved` are given out.
+    pub fn reserve(&mut self, reserved: Revision) {
+        self.reserved = reserved;
+    }
+
     pub fn current(&self) -> Revision {
         self.current
     }
@@ -124,6 +134,19 @@ impl Mvcc {
         page.entries.extend(entries.by_ref().take(limit.min(MAX_PAGE)));
         page.more = entries.next().is_some();
         Ok(page)
+    }
+
+    /// Looks at `limit` keys behind `after`: those that existed when the history begins, and the last
+    /// key that was looked at, if there may be more behind it.
+    pub fn base(&self, after: Option<&Bytes>, limit: usize) -> (Vec<Entry>, Option<Bytes>) {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut entries, mut last, mut seen) = (Vec::new(), None, 0);
+        for (key, chain) in self.keys.range::<Bytes, _>((start, Bound::Unbounded)).take(limit) {
+            entries.extend(chain.entry(self.compacted));
+            seen += 1;
+            last = Some(key);
+        }
+        (entries, last.filter(|_| seen == limit).cloned())
     }
 
     /// Checks that a watch may start there.
