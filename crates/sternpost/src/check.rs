@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use sternpost_store_redb::check::{Findings, check};
+use sternpost_store_log::check::{Findings, check};
 
 use crate::{
     data_dir::{self, DataDir},
@@ -121,7 +121,7 @@ struct Report<'a> {
     findings: &'a Findings,
     /// `GROUP/RESOURCE` and how many of it are whole.
     resources: BTreeMap<String, u64>,
-    /// Keys of what may be older than the last commit.
+    /// Keys of what may have been changed since.
     doubtful: Vec<String>,
     salvaged_to: Option<&'a Path>,
 }
@@ -168,7 +168,7 @@ impl<'a> Report<'a> {
         }
         if !self.doubtful.is_empty() {
             text += &format!(
-                "of those {} are from pages that the index does not lead to, and may have been changed or deleted since:\n",
+                "of those {} may have been changed or deleted since, by what is damaged:\n",
                 self.doubtful.len()
             );
             for key in &self.doubtful {

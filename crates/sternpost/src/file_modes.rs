@@ -183,11 +183,8 @@ mod unix {
             for (name, before) in [(".", 0o777), ("objects", 0o755), ("objects/more", 0o500)] {
                 fs::set_permissions(dir.join(name), Permissions::from_mode(before)).unwrap();
             }
-            let files = [
-                ("ca.key", 0o644, 0o600),
-                ("objects/store.redb", 0o666, 0o600),
-                ("admin.token", 0o400, 0o400),
-            ];
+            let files =
+                [("ca.key", 0o644, 0o600), ("objects/log-1", 0o666, 0o600), ("admin.token", 0o400, 0o400)];
             for (name, before, _) in files {
                 fs::write(dir.join(name), "").unwrap();
                 fs::set_permissions(dir.join(name), Permissions::from_mode(before)).unwrap();
@@ -216,7 +213,7 @@ mod unix {
                 format!("`{}` belongs to user {theirs}, and the server runs as {own}", dir.display());
             assert_eq!(error, expected);
 
-            let inside = dir.join("objects/store.redb");
+            let inside = dir.join("objects/log-1");
             symlink(root.path().join("elsewhere"), &inside).unwrap();
             let error = tighten(&dir, me(&dir)).unwrap_err().to_string();
             assert_eq!(error, format!("`{}` is a symbolic link", inside.display()));

@@ -12,7 +12,7 @@ use sternpost_store::{
     Stopped, Store, WatchError,
     memory::{self, MemoryStore},
 };
-use sternpost_store_redb::{OpenError, Options, RedbStore};
+use sternpost_store_log::{LogStore, OpenError, Options};
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{
     ObjectSize, Verbs, admission::Chain, index::Selectable, served::ServedResources, startup,
@@ -55,7 +55,7 @@ pub async fn open(dir: Option<&Path>, settings: Settings, tasks: &Tasks) -> anyh
         Some(dir) => {
             let dir = dir.to_owned();
             let options = Options { clock: clock.clone(), ..Options::default() };
-            let open = move || RedbStore::open(&dir, options);
+            let open = move || LogStore::open(&dir, options);
             let store = tokio::task::spawn_blocking(open).await.context("the store did not open")?;
             let store = store.map_err(with_hint)?;
             let refusing = store.refusing();

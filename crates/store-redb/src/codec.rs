@@ -1,7 +1,7 @@
 //! Records as bytes, as `FORMAT.md` has them.
 
 use bytes::Bytes;
-use sternpost_store::{Event, Revision, watch::Batch};
+use sternpost_store::{Revision, load::Version};
 
 pub const FORMAT_VERSION: u32 = 1;
 const FORMAT_NAME: &[u8] = b"sternpost-store";
@@ -18,29 +18,9 @@ pub struct State {
     pub records: u64,
 }
 
-/// One record of `versions`.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Version {
-    pub revision: Revision,
-    pub key: Bytes,
-    pub created: Revision,
-    pub time: u64,
-    /// `None` for a delete.
-    pub value: Option<Bytes>,
-}
-
-pub fn encode_format() -> Vec<u8> {
-    [FORMAT_NAME, &FORMAT_VERSION.to_be_bytes()].concat()
-}
-
 /// The version; `None` if this is not our mark.
 pub fn decode_format(bytes: &[u8]) -> Option<u32> {
     bytes.strip_prefix(FORMAT_NAME)?.try_into().ok().map(u32::from_be_bytes)
-}
-
-pub fn encode_state(state: &State) -> Vec<u8> {
-    let numbers = [state.revision.get(), state.compacted.get(), state.reserved.get(), state.records];
-    sealed(&[], numbers.map(u64::to_be_bytes).concat())
 }
 
 pub fn decode_state(bytes: &[u8]) -> Option<State> {
@@ -53,26 +33,6 @@ pub fn decode_state(bytes: &[u8]) -> Option<State> {
     };
     let ordered = state.compacted <= state.revision && state.revision <= state.reserved;
     (rest.is_empty() && ordered).then_some(state)
-}
-
-pub fn version_key(revision: Revision, key: &[u8]) -> Vec<u8> {
-    [&revision.get().to_be_bytes(), key].concat()
-}
-
-/// Key and value of the record for an event.
-pub fn encode_event(batch: &Batch, event: &Event) -> (Vec<u8>, Vec<u8>) {
-    let (kind, created, value) = match event {
-        Event::Put { entry, .. } => (PUT, entry.created, entry.value.as_ref()),
-        Event::Delete { previous } => (DELETE, previous.created, &[][..]),
-    };
-    let key = version_key(batch.revision, event.key());
-    let mut bytes = Vec::with_capacity(1 + 8 + 8 + value.len() + 4);
-    bytes.push(kind);
-    bytes.extend_from_slice(&created.get().to_be_bytes());
-    bytes.extend_from_slice(&batch.time.to_be_bytes());
-    bytes.extend_from_slice(value);
-    let value = sealed(&key, bytes);
-    (key, value)
 }
 
 /// `None` if the bytes are not what was written.
@@ -90,12 +50,6 @@ pub fn decode_version(key: &[u8], value: &[u8]) -> Option<Version> {
         _ => return None,
     };
     (!name.is_empty()).then(|| Version { revision, key: Bytes::copy_from_slice(name), created, time, value })
-}
-
-/// Appends the checksum over a prefix that is stored elsewhere and the bytes.
-fn sealed(prefix: &[u8], mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.extend_from_slice(&checksum(prefix, &bytes).to_be_bytes());
-    bytes
 }
 
 fn unsealed<'a>(prefix: &[u8], bytes: &'a [u8]) -> Option<&'a [u8]> {
@@ -122,9 +76,44 @@ fn take_revision(bytes: &mut &[u8]) -> Option<Revision> {
 
 #[cfg(test)]
 mod tests {
-    use sternpost_store::Entry;
+    use sternpost_store::{Entry, Event, watch::Batch};
 
     use super::*;
+
+    fn encode_format() -> Vec<u8> {
+        [FORMAT_NAME, &FORMAT_VERSION.to_be_bytes()].concat()
+    }
+
+    fn encode_state(state: &State) -> Vec<u8> {
+        let numbers = [state.revision.get(), state.compacted.get(), state.reserved.get(), state.records];
+        sealed(&[], numbers.map(u64::to_be_bytes).concat())
+    }
+
+    fn version_key(revision: Revision, key: &[u8]) -> Vec<u8> {
+        [&revision.get().to_be_bytes(), key].concat()
+    }
+
+    /// Key and value of the record for an event.
+    fn encode_event(batch: &Batch, event: &Event) -> (Vec<u8>, Vec<u8>) {
+        let (kind, created, value) = match event {
+            Event::Put { entry, .. } => (PUT, entry.created, entry.value.as_ref()),
+            Event::Delete { previous } => (DELETE, previous.created, &[][..]),
+        };
+        let key = version_key(batch.revision, event.key());
+        let mut bytes = Vec::with_capacity(1 + 8 + 8 + value.len() + 4);
+        bytes.push(kind);
+        bytes.extend_from_slice(&created.get().to_be_bytes());
+        bytes.extend_from_slice(&batch.time.to_be_bytes());
+        bytes.extend_from_slice(value);
+        let value = sealed(&key, bytes);
+        (key, value)
+    }
+
+    /// Appends the checksum over a prefix that is stored elsewhere and the bytes.
+    fn sealed(prefix: &[u8], mut bytes: Vec<u8>) -> Vec<u8> {
+        bytes.extend_from_slice(&checksum(prefix, &bytes).to_be_bytes());
+        bytes
+    }
 
     fn revision(number: u64) -> Revision {
         Revision::new(number).unwrap()

@@ -1,34 +1,37 @@
-//! The store that is built in: one directory, one redb file, everything in memory.
+//! Reads stores of format version 1: one redb file, `store.redb`. Nothing writes them any more.
 //!
-//! Entry point: [`RedbStore::open`]. `FORMAT.md` describes the bytes on disk
-//! and what a crash can and cannot do to them.
-//!
-//! One thread owns the file. It takes all transactions that wait, writes them
-//! in one commit, syncs, publishes and then answers them. Reads and watches are
-//! served from memory and never wait for the disk.
+//! Entry points: [`load`] reads a whole one, so that it can be taken over; [`salvage`] and [`scan`] find
+//! what is left of a damaged one. `FORMAT.md` describes the bytes.
 //!
 //! Invariants:
-//! - nothing is answered or readable that is not durable;
-//! - the revision is in the same commit as the data it belongs to, and no
-//!   revision is given out twice, whatever crashes;
-//! - the first failed sync, or write that fails for anything but want of space, is
-//!   the last: the store stops for good and
-//!   [`Store::stopped`](sternpost_store::Store::stopped) resolves;
-//! - without space writes are refused, reads go on, and writes succeed again when
-//!   there is space;
-//! - a file that is not understood is refused and not changed.
+//! - not a byte of the file changes: redb writes when it opens one, and is given memory to write to;
+//! - a file that is not understood is refused, and no damage makes it panic.
 //!
-//! [`check::check`] looks over a store that is not in use, and saves what is whole of it.
-//! The crate does not know objects, resources or HTTP.
+//! The crate does not know directories, locks, objects or HTTP.
 
-pub mod check;
 mod codec;
-mod directory;
-mod engine;
+mod load;
 mod probe;
-mod storage;
-mod store;
-mod writer;
+mod salvage;
 
+use std::{borrow::Cow, io};
+
+pub use codec::{FORMAT_VERSION, State};
+pub use load::load;
 pub use redb::StorageBackend;
-pub use store::{OpenError, Options, RedbStore};
+pub use salvage::{Found, salvage, scan};
+
+/// Why a file could not be read as a store.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("it is not a sternpost store: {0}")]
+    Foreign(&'static str),
+    #[error("it has format version {0}")]
+    UnknownVersion(u32),
+    #[error("it is corrupt: {0}")]
+    Corrupt(Cow<'static, str>),
+    #[error("it cannot be read")]
+    Io(#[source] io::Error),
+    #[error(transparent)]
+    Database(redb::Error),
+}

@@ -160,11 +160,6 @@ impl Mvcc {
         self.log.range(start..)
     }
 
-    /// The batches that compacting to a revision would drop.
-    pub fn until(&self, to: Revision) -> impl Iterator<Item = &Arc<Batch>> {
-        self.log.iter().take_while(move |batch| batch.revision <= to)
-    }
-
     /// Decides what a transaction does after all that is pending.
     pub fn plan(
         &self,

@@ -406,7 +406,7 @@ async fn a_data_directory_is_tightened_whatever_made_it_so_open() {
     let dir = server.dir.clone();
     server.signal("-TERM");
     server.wait();
-    let paths = [".", "ca.key", "admin.token", "objects", "objects/store.redb"].map(|name| dir.join(name));
+    let paths = [".", "ca.key", "admin.token", "objects", "objects/log-1"].map(|name| dir.join(name));
     let open = || {
         for path in &paths {
             fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();

@@ -20,8 +20,8 @@ use crate::{
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-fn database(scratch: &Scratch) -> PathBuf {
-    scratch.0.join("objects/store.redb")
+fn log(scratch: &Scratch) -> PathBuf {
+    scratch.0.join("objects/log-1")
 }
 
 async fn connect(place: &Place) -> Client {
@@ -66,7 +66,7 @@ async fn a_full_disk_refuses_writes_serves_reads_and_recovers() {
     let watch = format!("{CONFIG_MAPS}?watch=true&resourceVersion={since}");
     let mut watch = connect(&place).await.watch(&watch).await.ok().unwrap();
 
-    limit(&fs::metadata(database(&scratch)).unwrap().len().to_string());
+    limit(&fs::metadata(log(&scratch)).unwrap().len().to_string());
     let mut written = vec!["first".to_owned()];
     let refused = loop {
         let name = format!("large-{}", written.len());
@@ -152,31 +152,27 @@ async fn what_is_not_understood_is_refused_and_left_alone() {
     drop(client);
     server.terminate();
     assert_eq!(server.wait(Duration::from_secs(30)).unwrap().code(), Some(0));
-    let file = database(&scratch);
+    let file = log(&scratch);
     let good = fs::read(&file).unwrap();
 
-    let mark = b"sternpost-store\0\0\0\x01";
+    let mark = b"sternpost-store\x01\0\0\0\x02";
     type Damage = fn(&[u8]) -> Vec<u8>;
     let cases: [(&str, Damage, &str); 7] = [
         ("empty", |_| Vec::new(), "is not a sternpost store: it is empty"),
         (
             "foreign",
             |_| b"something else entirely".to_vec(),
-            "is not a sternpost store: it is not a redb file",
+            "is not a sternpost store: it does not begin as one",
         ),
-        ("zeroed", |good| vec![0; good.len()], "is not a sternpost store: it is not a redb file"),
+        ("zeroed", |good| vec![0; good.len()], "is not a sternpost store: it does not begin as one"),
         ("cut short", |good| good[..good.len() / 2].to_vec(), "is corrupt: "),
         ("cut within a page", |good| good[..good.len() - 1000].to_vec(), "is corrupt: "),
         (
             "newer",
-            |good| replaced(good, b"sternpost-store\0\0\0\x01", b"sternpost-store\0\0\0\x02"),
-            "has format version 2, this program knows version 1",
+            |good| replaced(good, b"sternpost-store\x01\0\0\0\x02", b"sternpost-store\x01\0\0\0\x03"),
+            "has format version 3, this program knows version 2",
         ),
-        (
-            "a record changed",
-            |good| replaced(good, b"xxxxxxxxxxxx", b"xxxxxxyxxxxx"),
-            "is corrupt: a record is damaged",
-        ),
+        ("a record changed", padding_changed, "is corrupt: a record is damaged"),
     ];
     assert!(good.windows(mark.len()).any(|bytes| bytes == mark));
     for (name, damage, text) in cases {
@@ -262,5 +258,15 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     for at in places {
         bytes[at..at + to.len()].copy_from_slice(to);
     }
+    bytes
+}
+
+/// Changes a byte of the text that pads an object: eight equal bytes are written as the mask has them, over
+/// and over.
+fn padding_changed(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let repeats = |part: &[u8]| part[0] != 0 && part.iter().zip(&part[8..]).all(|(one, next)| one == next);
+    let place = bytes.windows(256).position(repeats).unwrap();
+    bytes[place + 100] ^= 1;
     bytes
 }

@@ -13,4 +13,7 @@ mod conformance;
 mod crash;
 mod directory;
 mod faults;
+mod import;
+mod snapshots;
 mod support;
+mod torn;

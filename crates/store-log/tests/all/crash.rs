@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::support::{
     compare,
     disk::{Disk, Fault, Tear},
-    fresh, oldest, open, poll,
+    fresh, oldest, open, options as small, poll,
 };
 use sternpost_clock::manual::ManualClock;
 use sternpost_store::{
@@ -24,7 +24,7 @@ use sternpost_store::{
     },
     retention::Retention,
 };
-use sternpost_store_redb::Options;
+use sternpost_store_log::Options;
 
 const SEEDS: u64 = 60;
 const LIVES: u64 = 5;
@@ -33,21 +33,30 @@ const LIVES: u64 = 5;
 fn random_crashes() {
     for seed in 0..SEEDS {
         println!("seed {seed}");
-        block_on(lives(seed));
+        block_on(lives(seed, u64::MAX));
+    }
+}
+
+/// One begins after every commit unless one is being written.
+#[test]
+fn random_crashes_while_snapshots_are_written() {
+    for seed in 0..SEEDS {
+        println!("seed {seed}");
+        block_on(lives(seed, 1));
     }
 }
 
 /// What was handed over and not answered, in the groups that share a commit.
 type Unanswered = Vec<Vec<Transaction>>;
 
-async fn lives(seed: u64) {
+async fn lives(seed: u64, snapshot_after: u64) {
     let mut rng = Rng::new(seed);
     let mut model = Model::default();
     let mut disk = fresh();
     let max_events = 30 + usize::try_from(rng.below(100)).unwrap();
     let retention = Retention { max_events, ..Retention::UNBOUNDED };
     let clock = ManualClock::at(1000);
-    let options = || Options { retention, clock: clock.clock(), ..Options::default() };
+    let options = || Options { retention, clock: clock.clock(), snapshot_after, ..small() };
     let mut unanswered = Unanswered::new();
     for _ in 0..LIVES {
         let store = open(&disk, options());
@@ -58,7 +67,7 @@ async fn lives(seed: u64) {
         if !rng.one_in(5) {
             disk.fail(fault, rng.below(120));
         }
-        unanswered = live(&store, &disk, &clock, &mut model, &mut rng, least).await;
+        unanswered = live(&store, &disk, &clock, &mut model, &mut rng, least, snapshot_after == 1).await;
 
         let tear = [Tear::Nothing, Tear::Everything, Tear::Some][(rng.draw() % 3) as usize];
         disk = match rng.below(3) {
@@ -105,6 +114,7 @@ async fn live(
     model: &mut Model,
     rng: &mut Rng,
     least: Revision,
+    snapshots: bool,
 ) -> Unanswered {
     for step in 0..40 {
         let size = 1 + if rng.one_in(3) { rng.below(8) } else { 0 };
@@ -142,12 +152,19 @@ async fn live(
                 clock.advance(Duration::from_secs(1));
             }
         } else if disk.fault_was_hit() {
-            let again = store.commit(Transaction::write([Write::put("late", "1")])).await;
+            let late = Transaction::write([Write::put("late", "1")]);
+            let mut again = store.commit(late.clone()).await;
+            // Something else than a commit may have come upon the fault, and this is the first to learn of it.
+            if snapshots && matches!(again, Err(CommitError::Uncertain { .. })) {
+                open.push(vec![late.clone()]);
+                again = store.commit(late).await;
+            }
             assert!(matches!(again, Err(CommitError::Stopped(Stopped::Failed { .. }))), "{again:?}");
             assert!(matches!(store.stopped().await, Stopped::Failed { .. }));
             return open;
         }
-        if step % 10 == 0 {
+        // What writes a snapshot may come upon a fault at any time, and end the store.
+        if step % 10 == 0 && !(snapshots && disk.may_fail()) {
             let compacted = oldest(store).await;
             assert!(compacted >= model.compacted);
             model.compacted = compacted;

@@ -29,7 +29,7 @@ use sternpost_store::{
     Bytes, CommitError, KeyRange, Revision, Store, Transaction, Write,
     conformance::{Rng, block_on, drain, list},
 };
-use sternpost_store_redb::{Options, RedbStore};
+use sternpost_store_log::{LogStore, Options};
 
 const ROUNDS: u64 = 8;
 const WRITERS: u64 = 8;
@@ -110,7 +110,7 @@ struct Known {
 impl Known {
     /// Gives the number of changes that were kept without having been acknowledged.
     fn check(&mut self, directory: &Path, acknowledged: &Acknowledged) -> usize {
-        let store = RedbStore::open(directory, Options::default()).unwrap();
+        let store = LogStore::open(directory, Options::default()).unwrap();
         let all = KeyRange::all();
         let mut watch = block_on(store.watch(all.clone(), self.revision)).unwrap();
         let events = block_on(drain(&mut watch));
@@ -146,7 +146,9 @@ impl Known {
 
 /// Commits until it is killed.
 fn writer(directory: &Path, round: &str) {
-    let store = Arc::new(RedbStore::open(directory, Options::default()).unwrap());
+    // So that many are killed while a snapshot is written.
+    let options = Options { snapshot_after: 64 << 10, ..Options::default() };
+    let store = Arc::new(LogStore::open(directory, options).unwrap());
     std::thread::scope(|scope| {
         for id in 0..WRITERS {
             let store = Arc::clone(&store);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::{
     compare,
     disk::{Disk, Fault, Tear},
-    fresh, open, poll,
+    fresh, open, options, poll, try_open,
 };
 use sternpost_clock::manual::ManualClock;
 use sternpost_store::{
@@ -15,7 +15,7 @@ use sternpost_store::{
     Write,
     conformance::{Rng, block_on, drain, model::Model},
 };
-use sternpost_store_redb::{OpenError, Options, RedbStore};
+use sternpost_store_log::{OpenError, Options};
 
 /// From a full disk to the next try.
 const RETRY_MILLIS: u64 = 1000;
@@ -55,7 +55,7 @@ async fn run(store: &dyn Store) -> (Model, Option<Transaction>) {
 
 /// The store has what was acknowledged, and perhaps the transaction that was not answered.
 async fn check_recovered(disk: &Disk, model: &Model, unanswered: Option<&Transaction>) {
-    let store = open(disk, Options::default());
+    let store = open(disk, options());
     let mut model = model.clone();
     model.compacted = crate::support::oldest(&store).await;
     let current = store.current_revision().await.unwrap();
@@ -70,7 +70,7 @@ async fn check_recovered(disk: &Disk, model: &Model, unanswered: Option<&Transac
 /// Operations of the whole script, without faults.
 fn length_of_script() -> u64 {
     let disk = fresh();
-    let store = open(&disk, Options::default());
+    let store = open(&disk, options());
     let before = disk.operations();
     block_on(async {
         let (_, unanswered) = run(&store).await;
@@ -87,7 +87,7 @@ fn one_failed_operation_stops_the_store_for_good() {
             block_on(async {
                 // A write for which there is no space is the next test's.
                 let disk = fresh();
-                let store = open(&disk, Options::default());
+                let store = open(&disk, options());
                 let mut watch = store.watch(KeyRange::all(), Revision::FIRST).await.unwrap();
                 drain(&mut watch).await;
                 disk.fail(fault, at);
@@ -124,7 +124,7 @@ fn a_full_disk_refuses_writes_and_loses_nothing_until_there_is_room() {
 
 async fn full_and_then_not(fault: Fault, at: u64) {
     let clock = ManualClock::at(1000);
-    let options = || Options { clock: clock.clock(), ..Options::default() };
+    let options = || Options { clock: clock.clock(), ..options() };
     let disk = fresh();
     let store = open(&disk, options());
     let refusing = store.refusing();
@@ -186,7 +186,7 @@ fn a_disk_that_was_full_is_looked_at_again_without_a_write() {
         let clock = ManualClock::at(1000);
         let tick = Duration::from_millis(1);
         let disk = fresh();
-        let store = open(&disk, Options { clock: clock.clock(), tick, ..Options::default() });
+        let store = open(&disk, Options { clock: clock.clock(), tick, ..options() });
         let refusing = store.refusing();
         disk.fail(Fault::Full, 0);
         let write = Transaction::write([Write::put("a", "1")]);
@@ -231,7 +231,7 @@ fn the_power_may_go_at_any_operation() {
                 println!("cut at {at}, {tear:?} survives, seed {seed}");
                 block_on(async {
                     let disk = fresh();
-                    let store = open(&disk, Options::default());
+                    let store = open(&disk, options());
                     disk.fail(Fault::PowerCut, at);
                     let (model, unanswered) = run(&store).await;
                     assert!(disk.fault_was_hit());
@@ -247,13 +247,13 @@ fn the_power_may_go_at_any_operation() {
 fn a_full_disk_at_the_start_is_an_error_and_loses_nothing() {
     block_on(async {
         let disk = fresh();
-        let store = open(&disk, Options::default());
+        let store = open(&disk, options());
         let (model, _) = run(&store).await;
         store.close().await;
         let full = disk.after_restart();
         full.fail(Fault::NoSpace, 0);
-        match RedbStore::open_on(full.clone(), Options::default()) {
-            Err(OpenError::Database { .. }) => {}
+        match try_open(&full, options()) {
+            Err(OpenError::Io { .. }) => {}
             other => panic!("{other:?}"),
         }
         check_recovered(&full.after_restart(), &model, None).await;
@@ -264,7 +264,7 @@ fn a_full_disk_at_the_start_is_an_error_and_loses_nothing() {
 fn reads_and_watches_do_not_wait_for_a_slow_disk() {
     block_on(async {
         let disk = fresh();
-        let store = open(&disk, Options::default());
+        let store = open(&disk, options());
         let first = store.commit(Transaction::write([Write::put("a", "1")])).await.unwrap().revision;
         let mut watch = store.watch(KeyRange::all(), first).await.unwrap();
         disk.hold();
@@ -289,7 +289,7 @@ fn reads_and_watches_do_not_wait_for_a_slow_disk() {
 fn a_commit_whose_caller_has_gone_still_happens() {
     block_on(async {
         let disk = fresh();
-        let store = open(&disk, Options::default());
+        let store = open(&disk, options());
         disk.hold();
         let mut commit = store.commit(Transaction::write([Write::put("a", "1")]));
         assert!(poll(&mut commit).is_none());

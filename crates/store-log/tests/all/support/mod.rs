@@ -6,32 +6,64 @@
 pub mod disk;
 
 use std::{
+    fs,
+    io::Read,
+    path::Path,
     pin::Pin,
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     task::{Context, Poll, Waker},
 };
 
+use flate2::read::GzDecoder;
 use sternpost_store::{
     BoxFuture, KeyRange, ReadError, Revision, Store,
-    conformance::{drain, list, model::Model},
+    conformance::{block_on, drain, list, model::Model},
 };
-use sternpost_store_redb::{Options, RedbStore};
+use sternpost_store_log::{LogStore, OpenError, Options};
 
-use disk::Disk;
+use disk::{Disk, Image};
 
-pub fn open(disk: &Disk, options: Options) -> RedbStore {
-    RedbStore::open_on(disk.clone(), options).unwrap()
+pub fn open(disk: &Disk, options: Options) -> LogStore {
+    try_open(disk, options).unwrap()
+}
+
+pub fn try_open(disk: &Disk, options: Options) -> Result<LogStore, OpenError> {
+    LogStore::open_on(Arc::new(disk.clone()), options)
+}
+
+/// With files as small as tests need them.
+pub fn options() -> Options {
+    Options { allocation: 4096, ..Options::default() }
 }
 
 /// A disk with an empty store on it.
 pub fn fresh() -> Disk {
-    static IMAGE: OnceLock<Vec<u8>> = OnceLock::new();
+    static IMAGE: OnceLock<Image> = OnceLock::new();
     let image = IMAGE.get_or_init(|| {
         let disk = Disk::default();
-        RedbStore::create_on(disk.clone()).unwrap();
+        let store = open(&disk, options());
+        // Whoever asks first may have a runtime.
+        std::thread::scope(|scope| scope.spawn(|| block_on(store.close())).join()).unwrap();
         disk.image()
     });
-    Disk::with(image.clone())
+    Disk::with(image)
+}
+
+/// An old store, as a server of the time had left it.
+pub fn old(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format-1").join(name);
+    let mut bytes = vec![];
+    GzDecoder::new(fs::File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// Where a file has some bytes, under whatever mask: that repeats after eight.
+pub fn places(bytes: &[u8], part: &[u8]) -> Vec<usize> {
+    let same = |at: &usize| {
+        (8..part.len())
+            .all(|index| bytes[at + index] ^ bytes[at + index - 8] == part[index] ^ part[index - 8])
+    };
+    (0..bytes.len().saturating_sub(part.len())).filter(same).collect()
 }
 
 /// Polls once, which is enough for a commit to be handed over.

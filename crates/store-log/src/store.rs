@@ -10,27 +10,36 @@ use std::{
 };
 
 use bytes::Bytes;
-use redb::StorageBackend;
 use sternpost_clock::Clock;
 use sternpost_store::{
     BoxFuture, CommitError, Committed, Follower, GetAnswer, KeyRange, Page, ReadError, Revision, Stopped,
     Store, Transaction, Watch,
     hub::{DEFAULT_WATCH_QUEUE, Hub},
-    mvcc::Mvcc,
     retention::Retention,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
+    codec::Mask,
     directory::Directory,
-    engine::{self, Engine},
+    disk::{Disk, WriteError},
+    engine::Engine,
+    load::Loaded,
+    open,
+    snapshot::Snapshots,
     writer::{self, Command, QUEUE, Refusing, TICK, Writer},
 };
+
+/// By how much a log grows.
+pub const DEFAULT_ALLOCATION: u64 = 1 << 20;
+
+/// Bytes of log after which a snapshot is written at the earliest.
+pub const DEFAULT_SNAPSHOT_AFTER: u64 = 16 << 20;
 
 /// A store in a directory. Dropping it closes it in the background;
 /// [`Store::close`] waits until the directory is free.
 #[derive(Debug)]
-pub struct RedbStore {
+pub struct LogStore {
     hub: Arc<Hub>,
     queue: mpsc::Sender<Command>,
     refusing: Refusing,
@@ -48,6 +57,11 @@ pub struct Options {
     /// How often the store looks for expired history, and for space on a disk
     /// that was full, when nobody writes.
     pub tick: Duration,
+    /// By how many bytes a log grows.
+    pub allocation: u64,
+    /// Bytes of log after which a snapshot is written at the earliest. Later if the last snapshot is
+    /// larger than this: then when the log is as large.
+    pub snapshot_after: u64,
 }
 
 /// Why a store could not be opened. What is not understood was not changed.
@@ -68,9 +82,32 @@ pub enum OpenError {
     #[error("cannot use `{}`", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error("cannot open `{}`", path.display())]
-    Database { path: PathBuf, source: redb::Error },
+    Database { path: PathBuf, source: sternpost_store_redb::Error },
     #[error("cannot start the writer: {0}")]
     Thread(io::Error),
+}
+
+impl OpenError {
+    pub(crate) fn write(path: &Path, error: WriteError) -> Self {
+        let reason = match error {
+            WriteError::NoSpace { reason } => reason.to_string(),
+            WriteError::Final { reason } => reason,
+        };
+        Self::Io { path: path.to_owned(), source: io::Error::other(reason) }
+    }
+
+    /// Of a store of format version 1.
+    pub(crate) fn old(path: &Path, error: sternpost_store_redb::Error) -> Self {
+        use sternpost_store_redb::Error;
+        let path = path.to_owned();
+        match error {
+            Error::Foreign(reason) => Self::Foreign { path, reason },
+            Error::UnknownVersion(found) => Self::UnknownVersion { path, found },
+            Error::Corrupt(reason) => Self::Corrupt { path, reason },
+            Error::Io(source) => Self::Io { path, source },
+            source @ Error::Database(_) => Self::Database { path, source },
+        }
+    }
 }
 
 impl Default for Options {
@@ -80,58 +117,54 @@ impl Default for Options {
             watch_queue: DEFAULT_WATCH_QUEUE,
             clock: Clock::system(),
             tick: TICK,
+            allocation: DEFAULT_ALLOCATION,
+            snapshot_after: DEFAULT_SNAPSHOT_AFTER,
         }
     }
 }
 
-impl RedbStore {
+impl LogStore {
     /// Opens the store in a directory, which is made if it does not exist.
     /// Blocks while everything is read into memory.
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
-        let directory = Directory::lock(directory)?;
-        let path = directory.database();
-        let (state, mvcc) = engine::load(directory.open()?, &path)?;
-        let engine = engine::open(Arc::new(directory.open()?), state, &path)?;
-        Self::start(engine, mvcc, options, Some(directory))
+        Self::open_in(Arc::new(Directory::lock(directory)?), directory, options)
     }
 
-    /// Opens the store on something else than a file: the place for faults in
-    /// tests. Clones of the backend are the same storage; an empty one is
-    /// initialised with [`RedbStore::create_on`].
-    pub fn open_on(backend: impl StorageBackend + Clone, options: Options) -> Result<Self, OpenError> {
-        let path = Path::new("backend");
-        let (state, mvcc) = engine::load(backend.clone(), path)?;
-        Self::start(engine::open(Arc::new(backend), state, path)?, mvcc, options, None)
+    /// Opens the store on something else than a directory: the place for faults in tests.
+    pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Self, OpenError> {
+        Self::open_in(disk, Path::new("disk"), options)
     }
 
-    /// Makes an empty store on an empty backend.
-    pub fn create_on(backend: impl StorageBackend) -> Result<(), OpenError> {
-        engine::create(backend, Path::new("backend"))
+    fn open_in(disk: Arc<dyn Disk>, path: &Path, options: Options) -> Result<Self, OpenError> {
+        let mask = mask(&options.clock);
+        let loaded = open::open(&*disk, path, mask, options.allocation)?;
+        let engine = Engine::open(Arc::clone(&disk), path, &loaded, mask, options.allocation)?;
+        open::tidy(&*disk, &loaded);
+        // The writer has it alone, and gives it back when it ends.
+        drop(disk);
+        Self::start(engine, loaded, options)
     }
 
-    fn start(
-        engine: Engine,
-        mvcc: Mvcc,
-        options: Options,
-        directory: Option<Directory>,
-    ) -> Result<Self, OpenError> {
-        let hub = Hub::new(mvcc, options.watch_queue);
+    fn start(engine: Engine, loaded: Loaded, options: Options) -> Result<Self, OpenError> {
+        let hub = Hub::new(loaded.mvcc, options.watch_queue);
         let (queue, commands) = mpsc::channel(QUEUE);
-        let Options { retention, clock, tick, .. } = options;
+        let Options { retention, clock, tick, snapshot_after, .. } = options;
         let refusing = Refusing::default();
         let (ticks, ended) = timer::channel();
+        // Weak, because the writer ends with the last sender.
+        let ticker = queue.downgrade();
         let writer = Writer {
             engine,
+            snapshots: Snapshots::new(snapshot_after, loaded.snapshot_bytes),
             hub: Arc::clone(&hub),
             retention,
             clock,
             refusing: refusing.clone(),
             retry_at: 0,
+            queue: ticker.clone(),
             _ticks: ticks,
-            directory,
         };
-        // Ends with the writer. Weak, because the writer ends with the last sender.
-        let ticker = queue.downgrade();
+        // Ends with the writer.
         std::thread::Builder::new()
             .name("store-timer".to_owned())
             .spawn(move || {
@@ -165,7 +198,14 @@ impl RedbStore {
     }
 }
 
-impl Store for RedbStore {
+/// Fresh for every use of a store: nobody outside knows it before it is on the disk.
+pub(crate) fn mask(clock: &Clock) -> Mask {
+    let mut random = [0; 8];
+    clock.random(&mut random);
+    Mask::new(random)
+}
+
+impl Store for LogStore {
     fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
         Box::pin(async { self.hub.read(|mvcc| Ok(mvcc.current())) })
     }

@@ -7,14 +7,20 @@ use std::{
 
 use sternpost_clock::Clock;
 use sternpost_store::{
-    CommitError, Committed, ReadError, Revision, Stopped, Transaction, hub::Hub, mvcc::Pending,
-    retention::Retention, watch::Batch,
+    CommitError, Committed, ReadError, Revision, Stopped, Transaction,
+    hub::Hub,
+    mvcc::Pending,
+    retention::Retention,
+    transaction::{MAX_OPERATIONS, MAX_TRANSACTION_BYTES},
+    watch::Batch,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    directory::Directory,
-    engine::{self, Engine, RESERVATION, WriteError},
+    codec::MAX_FRAME,
+    disk::WriteError,
+    engine::{Engine, RESERVATION},
+    snapshot::Snapshots,
 };
 
 /// Transactions that may wait for the writer. A caller that finds the queue
@@ -28,6 +34,9 @@ const MAX_GROUP_BYTES: usize = 16 << 20;
 // A group uses only revisions that an earlier commit reserved.
 const _: () = assert!((MAX_GROUP as u64) < RESERVATION / 2);
 
+// A group is one frame, rows of its records and all.
+const _: () = assert!(MAX_GROUP_BYTES + MAX_TRANSACTION_BYTES + 64 * MAX_GROUP * MAX_OPERATIONS <= MAX_FRAME);
+
 /// How often a store that nobody writes to forgets history that has expired.
 pub const TICK: Duration = Duration::from_secs(15);
 
@@ -35,7 +44,7 @@ pub const TICK: Duration = Duration::from_secs(15);
 const FORGET_PER_TICK: usize = 1000;
 
 /// How long after the disk was full the next write tries again, in milliseconds.
-/// Each try opens the file anew; those in between are refused at once.
+/// Those in between are refused at once.
 pub const RETRY_MILLIS: u64 = 1000;
 
 #[derive(Debug)]
@@ -63,16 +72,17 @@ impl Refusing {
 #[derive(Debug)]
 pub struct Writer {
     pub engine: Engine,
+    pub snapshots: Snapshots,
     pub hub: Arc<Hub>,
     pub retention: Retention,
     pub clock: Clock,
     pub refusing: Refusing,
     /// Before this time no write is tried, in milliseconds since 1970.
     pub retry_at: u64,
+    /// What this thread is woken through. Weak, because it ends with the last sender.
+    pub queue: mpsc::WeakSender<Command>,
     /// Ends the ticks when it is dropped.
     pub _ticks: timer::Sender<()>,
-    /// Held until the file is closed; a backend that is no file has none.
-    pub directory: Option<Directory>,
 }
 
 type Answer = oneshot::Sender<Result<Committed, CommitError>>;
@@ -157,7 +167,6 @@ impl Writer {
         let mut pending = Pending::default();
         let mut answers = Vec::with_capacity(group.len());
         let mut expired = None;
-        let mut dead = Vec::new();
         let planned = self.hub.read(|mvcc| {
             for (transaction, answer) in group {
                 answers.push((mvcc.plan(&mut pending, transaction, now), answer));
@@ -165,9 +174,6 @@ impl Writer {
             // Forget as much as comes in and a little more.
             if !pending.batches().is_empty() {
                 expired = mvcc.expired(&self.retention, pending.batches().len(), now);
-            }
-            if let Some(to) = expired {
-                dead.extend(mvcc.until(to).flat_map(|batch| engine::dead(batch)));
             }
             Ok(())
         });
@@ -177,7 +183,7 @@ impl Writer {
         let written = match (planned, pending.batches()) {
             (Err(error), _) => Err(WriteError::Final { reason: error.to_string() }),
             (Ok(()), []) => Ok(()),
-            (Ok(()), batches) => self.write(batches, expired, &dead),
+            (Ok(()), batches) => self.write(batches, expired),
         };
         if let Err(WriteError::NoSpace { reason }) = written {
             for (answer, sender) in answers {
@@ -211,19 +217,29 @@ impl Writer {
             // The caller may have gone; the change stays.
             let _ = sender.send(answer);
         }
-        Ok(())
+        self.maintain()
+    }
+
+    /// Sees to snapshots.
+    fn maintain(&mut self) -> Result<(), Stopped> {
+        let queue = self.queue.clone();
+        let wake = move || {
+            // If there is no room, the writer is awake.
+            queue.upgrade().map(|queue| queue.try_send(Command::Tick));
+        };
+        let maintained = self.snapshots.maintain(&mut self.engine, &self.hub, wake);
+        maintained.map_err(|reason| self.fail(&failure(&reason)))
     }
 
     fn compact(&mut self, to: Revision) -> Result<(), ReadError> {
-        let dead: Option<Vec<_>> = self.hub.read(|mvcc| {
-            if to > mvcc.current() {
-                return Err(ReadError::Future { current: mvcc.current() });
-            }
-            let all = || mvcc.until(to).flat_map(|batch| engine::dead(batch)).collect();
-            Ok((to > mvcc.compacted()).then(all))
+        let needed = self.hub.read(|mvcc| match to > mvcc.current() {
+            true => Err(ReadError::Future { current: mvcc.current() }),
+            false => Ok(to > mvcc.compacted()),
         })?;
-        let Some(dead) = dead else { return Ok(()) };
-        match self.write(&[], Some(to), &dead) {
+        if !needed {
+            return Ok(());
+        }
+        match self.write(&[], Some(to)) {
             Ok(()) => self.hub.compact(to),
             Err(WriteError::NoSpace { reason }) => Err(ReadError::Unavailable { reason: reason.to_string() }),
             Err(WriteError::Final { reason }) => Err(self.fail(&reason).into()),
@@ -234,11 +250,12 @@ impl Writer {
     /// and a disk that was full is looked at again.
     fn tick(&mut self, queue: &mpsc::Receiver<Command>) -> Result<(), Stopped> {
         if self.refusing.reason().is_some() {
-            let opened = self.attempt(Engine::reopen);
+            let opened = self.attempt(Engine::retry);
             if let Err(WriteError::Final { reason }) = opened {
                 return Err(self.fail(&reason));
             }
         }
+        self.maintain()?;
         loop {
             let now = self.clock.unix_millis();
             let expired = self.hub.read(|mvcc| Ok(mvcc.expired(&self.retention, FORGET_PER_TICK, now)));
@@ -252,13 +269,8 @@ impl Writer {
         }
     }
 
-    fn write(
-        &mut self,
-        batches: &[Arc<Batch>],
-        compacted: Option<Revision>,
-        dead: &[(Revision, bytes::Bytes)],
-    ) -> Result<(), WriteError> {
-        self.attempt(|engine| engine.write(batches, compacted, dead))
+    fn write(&mut self, batches: &[Arc<Batch>], compacted: Option<Revision>) -> Result<(), WriteError> {
+        self.attempt(|engine| engine.write(batches, compacted))
     }
 
     /// Writes, unless the disk was full a moment ago, and notes whether it is now.
@@ -284,9 +296,7 @@ impl Writer {
                 self.refusing.set(Some(Arc::clone(&reason)));
                 Err(WriteError::NoSpace { reason })
             }
-            Err(WriteError::Final { reason }) => {
-                Err(WriteError::Final { reason: format!("writing the database failed: {reason}") })
-            }
+            Err(WriteError::Final { reason }) => Err(WriteError::Final { reason: failure(&reason) }),
         }
     }
 
@@ -296,18 +306,22 @@ impl Writer {
         stopped
     }
 
-    fn close(self) -> Stopped {
+    fn close(mut self) -> Stopped {
+        self.snapshots.end();
         let stopped = match self.engine.close() {
             // Without space the reservation stays, and nothing else is lost.
             Ok(()) | Err(WriteError::NoSpace { .. }) => Stopped::Closed,
-            Err(WriteError::Final { reason }) => {
-                Stopped::Failed { reason: format!("writing the database failed: {reason}").into() }
-            }
+            Err(WriteError::Final { reason }) => Stopped::Failed { reason: failure(&reason).into() },
         };
         self.hub.stop(stopped.clone());
-        drop(self.directory);
+        // Gives the directory free.
+        drop(self.engine);
         stopped
     }
+}
+
+fn failure(reason: &str) -> String {
+    format!("writing the database failed: {reason}")
 }
 
 struct PanicGuard(Arc<Hub>);

@@ -1,13 +1,14 @@
-//! How fast it commits and opens on this machine's disk. Prints, asserts nothing.
+//! How fast it commits and opens on this machine's disk, and what that costs. Prints, asserts nothing.
 //!
-//! `cargo bench -p sternpost-store-redb [-- DIRECTORY]`
+//! `cargo bench -p sternpost-store-log [-- DIRECTORY]`
 
 // A program that reports to a person, and stops at the first error.
 #![allow(clippy::disallowed_methods, reason = "what is measured is the machine's time")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::{
-    path::PathBuf,
+    io::Write as _,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -16,7 +17,7 @@ use std::{
 };
 
 use sternpost_store::{Bytes, Store, Transaction, Write, conformance::block_on, transaction::MAX_OPERATIONS};
-use sternpost_store_redb::{Options, RedbStore};
+use sternpost_store_log::{LogStore, Options};
 
 const VALUE_BYTES: usize = 1024;
 const TIME: Duration = Duration::from_secs(5);
@@ -26,18 +27,22 @@ fn main() {
     let given = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
     let parent = given.map_or_else(std::env::temp_dir, PathBuf::from);
     let root = tempfile::tempdir_in(parent).unwrap();
-    for committers in [1, 32, 256] {
-        let store = RedbStore::open(&root.path().join(committers.to_string()), Options::default()).unwrap();
-        let (commits, cpu) = (commits(&Arc::new(store), committers), cpu_time());
+    for committers in [1, 8, 32, 256] {
+        let store = LogStore::open(&root.path().join(committers.to_string()), Options::default()).unwrap();
+        let before = cpu_time();
+        let commits = commits(&Arc::new(store), committers);
+        let cpu = cpu_time().saturating_sub(before).as_secs_f64() * 1e6 / commits as f64;
+        let (bare, bare_cpu) = bare(&root.path().join("bare"), committers);
         println!(
-            "{committers:>3} committers: {:.0} commits/s of {VALUE_BYTES} bytes, process cpu so far {cpu:.1?}",
+            "{committers:>3} committers: {:.0} commits/s of {VALUE_BYTES} bytes, {cpu:.1} us of cpu each; \
+             as many bytes appended and synced together: {bare:.0}/s, {bare_cpu:.1} us",
             commits as f64 / TIME.as_secs_f64()
         );
     }
     open(&root.path().join("open"));
 }
 
-fn commits(store: &Arc<RedbStore>, committers: u64) -> u64 {
+fn commits(store: &Arc<LogStore>, committers: u64) -> u64 {
     let (count, start) = (AtomicU64::new(0), Instant::now());
     std::thread::scope(|scope| {
         for id in 0..committers {
@@ -60,6 +65,20 @@ fn commits(store: &Arc<RedbStore>, committers: u64) -> u64 {
     count.into_inner()
 }
 
+/// What a log cannot be cheaper than: values a second, and the cost of each.
+fn bare(path: &Path, together: u64) -> (f64, f64) {
+    let mut file = std::fs::File::create(path).unwrap();
+    let group = vec![b'v'; VALUE_BYTES * usize::try_from(together).unwrap()];
+    let (start, before, mut count) = (Instant::now(), cpu_time(), 0);
+    while start.elapsed() < TIME {
+        file.write_all(&group).unwrap();
+        file.sync_data().unwrap();
+        count += together;
+    }
+    let cpu = cpu_time().saturating_sub(before).as_secs_f64() * 1e6 / count as f64;
+    (count as f64 / start.elapsed().as_secs_f64(), cpu)
+}
+
 /// User and system time of this process; zero where the system does not say.
 fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -68,8 +87,8 @@ fn cpu_time() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-fn open(directory: &std::path::Path) {
-    let store = RedbStore::open(directory, Options::default()).unwrap();
+fn open(directory: &Path) {
+    let store = LogStore::open(directory, Options::default()).unwrap();
     let keys: Vec<usize> = (0..ENTRIES).collect();
     for chunk in keys.chunks(MAX_OPERATIONS) {
         let put =
@@ -79,13 +98,19 @@ fn open(directory: &std::path::Path) {
     // As a kill would leave it: copied while it is in use and idle.
     let killed = directory.with_extension("killed");
     std::fs::create_dir(&killed).unwrap();
-    std::fs::copy(directory.join("store.redb"), killed.join("store.redb")).unwrap();
+    for file in files(directory) {
+        std::fs::copy(&file, killed.join(file.file_name().unwrap())).unwrap();
+    }
     block_on(store.close());
     for (name, directory) in [("closed", directory), ("killed", &killed)] {
-        let size = std::fs::metadata(directory.join("store.redb")).unwrap().len() >> 20;
+        let size: u64 = files(directory).iter().map(|file| std::fs::metadata(file).unwrap().len()).sum();
         let start = Instant::now();
-        let store = RedbStore::open(directory, Options::default()).unwrap();
-        println!("open {ENTRIES} entries, {size} MiB, after it was {name}: {:.0?}", start.elapsed());
+        let store = LogStore::open(directory, Options::default()).unwrap();
+        println!("open {ENTRIES} entries, {} MiB, after it was {name}: {:.0?}", size >> 20, start.elapsed());
         block_on(store.close());
     }
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
