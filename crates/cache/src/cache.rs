@@ -17,6 +17,7 @@ use crate::{
     key::{self, ResourceId},
     object::{Indexer, Object},
     resource::{ByPlace, Change, Objects, ResourceCache},
+    runs::Encodings,
 };
 
 /// Transactions that are applied together, if as many are there already. More
@@ -34,6 +35,8 @@ pub struct Cache {
     unannounced: Mutex<Vec<Arc<ResourceCache>>>,
     /// Wakes the feeder when there are some.
     announcing: Notify,
+    /// What lists are sent from.
+    encodings: Arc<Encodings>,
 }
 
 impl std::fmt::Debug for Cache {
@@ -72,13 +75,15 @@ impl Cache {
             Err(ReadError::Compacted { oldest }) => oldest,
             Err(error) => return Err(error.into()),
         };
+        let encodings = Arc::new(Encodings::default());
         let cache = Arc::new(Cache {
-            resources: ArcSwap::from_pointee(load(&*store, oldest, &*indexer).await?),
+            resources: ArcSwap::from_pointee(load(&*store, oldest, &*indexer, &encodings).await?),
             oldest,
             revision: watch::Sender::new(oldest.get()),
             indexer,
             unannounced: Mutex::default(),
             announcing: Notify::new(),
+            encodings,
         });
         let watch = match store.follow(oldest, cache.clone()) {
             Some(following) => {
@@ -105,7 +110,12 @@ impl Cache {
         }
         // Nothing of it existed in the oldest state that is left, and it would be
         // there had anything been stored since; what was before nobody knows.
-        let new = Arc::new(ResourceCache::new(id.clone(), Objects::new_sync(), self.oldest));
+        let new = Arc::new(ResourceCache::new(
+            id.clone(),
+            Objects::new_sync(),
+            self.oldest,
+            self.encodings.clone(),
+        ));
         let mut found = new.clone();
         self.resources.rcu(|resources| {
             let mut resources = HashMap::clone(resources);
@@ -113,6 +123,11 @@ impl Cache {
             resources
         });
         found
+    }
+
+    /// The bytes that lists are sent from.
+    pub fn encodings(&self) -> &Encodings {
+        &self.encodings
     }
 
     /// Everything up to this revision can be read.
@@ -173,6 +188,9 @@ impl Cache {
         }
         if let Some(last) = group.last() {
             self.revision.send_replace(last.revision().get());
+        }
+        if self.encodings.sweep(machine::now()) {
+            self.resources.load().values().for_each(|resource| resource.sweep());
         }
         // Waking many is for the feeder: this may be the thread that writes.
         if !watched.is_empty() {
@@ -275,6 +293,7 @@ async fn load(
     store: &dyn Store,
     at: Revision,
     indexer: &dyn Indexer,
+    encodings: &Arc<Encodings>,
 ) -> Result<HashMap<ResourceId, Arc<ResourceCache>>, ReadError> {
     let mut objects: HashMap<ResourceId, Objects> = HashMap::new();
     let mut range = KeyRange::all();
@@ -293,7 +312,8 @@ async fn load(
             _ => break,
         }
     }
-    let resources =
-        objects.into_iter().map(|(id, objects)| (id.clone(), Arc::new(ResourceCache::new(id, objects, at))));
+    let resources = objects
+        .into_iter()
+        .map(|(id, objects)| (id.clone(), Arc::new(ResourceCache::new(id, objects, at, encodings.clone()))));
     Ok(resources.collect())
 }

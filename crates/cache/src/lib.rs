@@ -3,7 +3,8 @@
 //! [`Cache::start`] loads the store and returns a [`Feeder`] that keeps the cache
 //! up with it. Per resource there is a [`ResourceCache`]: an immutable
 //! [`Snapshot`], O(1) to take, a window of [`Event`]s to watch from, a [`Waiter`]
-//! for each watcher, and an index of the labels that lists select by.
+//! for each watcher, an index of the labels that lists select by, and [`Run`]s whose
+//! encoded bytes all lists share.
 //!
 //! Invariants: a snapshot holds exactly the objects of its revision; events are
 //! in order, and the window has every event after [`ResourceCache::oldest`]; an
@@ -24,6 +25,7 @@ mod labels;
 mod object;
 mod pairs;
 mod resource;
+mod runs;
 mod waiters;
 
 pub use cache::{Cache, Feeder, StartError};
@@ -34,4 +36,5 @@ pub use labels::{Labelled, MAX_INDEXED_LABELS};
 pub use object::{Indexer, Object};
 pub use pairs::Pairs;
 pub use resource::{Expired, MAX_WINDOW_EVENTS, Reading, ResourceCache, Snapshot};
+pub use runs::{Asked, Coding, Encoded, Encodings, Form, MAX_ENCODED_BYTES, Plain, RUN_BYTES, Run, Section};
 pub use waiters::Waiter;

@@ -18,6 +18,7 @@ use crate::{
     key::ResourceId,
     labels::{LabelIndex, Labelled},
     object::Object,
+    runs::{Composer, Encodings, Runs, Section, Stretch},
     waiters::{Waiter, Waiters},
 };
 
@@ -39,6 +40,9 @@ pub(crate) enum Change {
 /// States that lists go on with, kept for each resource. A list whose state is gone makes it again.
 const MAX_KEPT: usize = 4;
 
+/// From this many objects on, a list is put together from runs. Fewer are copied as fast.
+const MIN_IN_RUNS: usize = 100;
+
 /// Objects in the order lists have.
 pub(crate) type Objects = RedBlackTreeSetSync<ByPlace>;
 
@@ -57,6 +61,8 @@ pub struct ResourceCache {
     kept: Mutex<VecDeque<(Revision, Arc<Snapshot>)>>,
     window: RwLock<Window>,
     labels: Mutex<LabelIndex>,
+    runs: Mutex<Runs>,
+    encodings: Arc<Encodings>,
     waiters: Arc<Waiters>,
 }
 
@@ -85,7 +91,12 @@ pub struct Expired {
 }
 
 impl ResourceCache {
-    pub(crate) fn new(id: ResourceId, objects: Objects, revision: Revision) -> Self {
+    pub(crate) fn new(
+        id: ResourceId,
+        objects: Objects,
+        revision: Revision,
+        encodings: Arc<Encodings>,
+    ) -> Self {
         let mut counts = Counts::new_sync();
         for ByPlace(object) in &objects {
             add(&mut counts, object.namespace());
@@ -96,6 +107,8 @@ impl ResourceCache {
             kept: Mutex::default(),
             window: RwLock::new(Window { events: VecDeque::new(), oldest: revision }),
             labels: Mutex::new(LabelIndex::new(revision)),
+            runs: Mutex::new(Runs::new(revision, encodings.clone())),
+            encodings,
             waiters: Waiters::new(revision),
         }
     }
@@ -177,6 +190,68 @@ impl ResourceCache {
         index.revision = snapshot.revision;
         let found = index.select(&snapshot, labels, namespace, behind);
         (snapshot, found)
+    }
+
+    /// Objects of a state of this resource in order, as [`Snapshot::iter`] has them, up to a limit; in runs,
+    /// if there are many of them and it is not the first such list.
+    pub fn sections(
+        &self,
+        snapshot: &Snapshot,
+        namespace: Option<&str>,
+        behind: Option<&str>,
+        limit: usize,
+    ) -> Vec<Section> {
+        let at_once =
+            || vec![Section::Objects(snapshot.iter(namespace, behind).take(limit).cloned().collect())];
+        if snapshot.count(namespace).min(limit) < MIN_IN_RUNS {
+            return at_once();
+        }
+        let stretch = Stretch::of(&Places::new(namespace, behind));
+        let (runs, revision) = {
+            let mut runs = self.runs();
+            if !runs.ask() {
+                return at_once();
+            }
+            self.bring_up_to_date(&mut runs);
+            (runs.within(&stretch), runs.revision)
+        };
+        let encodings = (revision == snapshot.revision).then(|| self.encodings.clone());
+        let (sections, new) = Composer::new(snapshot, limit, encodings).compose(&stretch, &runs);
+        if !new.is_empty() {
+            let mut runs = self.runs();
+            if runs.revision == revision {
+                runs.add(new);
+            }
+        }
+        sections
+    }
+
+    fn bring_up_to_date(&self, runs: &mut Runs) {
+        // Under the lock, as for labels.
+        let snapshot = self.snapshot();
+        let missed = self.read_events(runs.revision, |event| {
+            if event.revision > snapshot.revision || runs.is_empty() {
+                return Reading::Stop;
+            }
+            runs.changed(event.object.place_bytes());
+            Reading::GoOn
+        });
+        if missed.is_err() {
+            runs.clear();
+        }
+        runs.revision = snapshot.revision;
+    }
+
+    fn runs(&self) -> MutexGuard<'_, Runs> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives back runs that no list has used for long.
+    pub(crate) fn sweep(&self) {
+        // Somebody who has the lock is using them.
+        if let Ok(mut runs) = self.runs.try_lock() {
+            runs.sweep();
+        }
     }
 
     /// Every event after `revision`, oldest first.
@@ -334,6 +409,17 @@ impl Snapshot {
     pub fn iter(&self, namespace: Option<&str>, behind: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
         let places = Places::new(namespace, behind);
         // Trees panic on a range that ends before it starts.
+        let range = (!places.is_empty()).then(|| self.objects.range::<[u8], _>(places));
+        range.into_iter().flatten().map(|object| &object.0)
+    }
+
+    /// Objects in order from one place to before another.
+    pub(crate) fn between<'a>(
+        &'a self,
+        from: &[u8],
+        end: &[u8],
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        let places = Places { start: Bound::Included(from.to_vec()), end: Bound::Excluded(end.to_vec()) };
         let range = (!places.is_empty()).then(|| self.objects.range::<[u8], _>(places));
         range.into_iter().flatten().map(|object| &object.0)
     }

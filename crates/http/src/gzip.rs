@@ -1,20 +1,19 @@
 //! Large answers, compressed while they are sent.
 
 use std::{
-    io::Write,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use bytes::{Buf, Bytes};
-use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, HeaderValue, header};
 use hyper::body::{Body as _, Frame};
 
 use crate::{
     body::{Body, Broken},
+    gzip_member::Member,
     limits::{GZIP_PIECE_BYTES, MAX_PLAIN_BYTES},
-    objects::Answer,
+    objects::{Answer, list_body::Fragment},
 };
 
 /// Compresses `answer` if it is known to be large (a watch is not) and the
@@ -45,43 +44,54 @@ pub struct GzipBody {
     /// Of `plain`, what is still to be compressed.
     rest: Bytes,
     /// `None` when all is said.
-    encoder: Option<GzEncoder<Vec<u8>>>,
+    member: Option<Member>,
 }
 
 impl GzipBody {
     fn new(plain: Body) -> Self {
-        // Upstream's level: answers are made for one reader.
-        let encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        Self { plain, rest: Bytes::new(), encoder: Some(encoder) }
+        Self { plain, rest: Bytes::new(), member: Some(Member::default()) }
     }
 
     pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         loop {
-            let Some(encoder) = &mut self.encoder else { return Poll::Ready(None) };
+            let Some(member) = &mut self.member else { return Poll::Ready(None) };
             if self.rest.is_empty() {
-                match ready!(Pin::new(&mut self.plain).poll_frame(context)) {
-                    Some(Ok(frame)) => self.rest = frame.into_data().unwrap_or_default(),
+                let next = match &mut self.plain {
+                    Body::List(list) => list.next_for(member),
+                    plain => ready!(Pin::new(plain).poll_frame(context)).map(|frame| {
+                        frame.map(|frame| Fragment::Plain(frame.into_data().unwrap_or_default()))
+                    }),
+                };
+                match next {
+                    Some(Ok(Fragment::Plain(plain))) => self.rest = plain,
+                    Some(Ok(Fragment::Compressed(encoded, separator))) => {
+                        member.append(&encoded);
+                        if !separator.is_empty() {
+                            member.push(separator);
+                        }
+                        if member.is_due() {
+                            return Poll::Ready(Some(Ok(Frame::data(member.take().into()))));
+                        }
+                    }
                     Some(Err(broken)) => return Poll::Ready(Some(Err(broken))),
                     None => {
-                        // Into memory, neither this nor writing can fail.
-                        let last = self.encoder.take().and_then(|encoder| encoder.finish().ok());
+                        let last = self.member.take().map(Member::finish);
                         return Poll::Ready(last.map(|bytes| Ok(Frame::data(bytes.into()))));
                     }
                 }
                 continue;
             }
             let piece = self.rest.len().min(GZIP_PIECE_BYTES);
-            let _ = encoder.write_all(self.rest.get(..piece).unwrap_or_default());
+            member.push(self.rest.get(..piece).unwrap_or_default());
             self.rest.advance(piece);
-            let written = std::mem::take(encoder.get_mut());
-            if !written.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(written.into()))));
+            if member.is_due() {
+                return Poll::Ready(Some(Ok(Frame::data(member.take().into()))));
             }
         }
     }
 
     pub fn is_end(&self) -> bool {
-        self.encoder.is_none()
+        self.member.is_none()
     }
 
     /// Bytes of the plain body that are in memory.

@@ -140,7 +140,7 @@ impl Verbs {
         let query = ListQuery { limit, ..ListQuery::default() };
         let listed = self.list(target, selection, &query).await?;
         let mut deleted = Vec::new();
-        for object in listed.items {
+        for object in listed.objects() {
             let target = Target { namespace: object.namespace(), name: object.name(), ..target };
             // Reviews of a member do not name it, as upstream.
             let attributes = Attributes { name: "", ..Attributes::of_delete(target, options, writer) };

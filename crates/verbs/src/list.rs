@@ -4,7 +4,7 @@ use std::{borrow::Cow, cell::OnceCell, sync::Arc, time::Duration};
 
 use base64::{DecodeError, Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
-use sternpost_cache::{Labelled, Object, ResourceCache, Snapshot};
+use sternpost_cache::{Labelled, Object, ResourceCache, Section, Snapshot};
 use sternpost_golang::json::syntax as json_syntax;
 use sternpost_golang::strconv::{NumberError, go_quote};
 use sternpost_meta::{
@@ -172,12 +172,26 @@ pub enum VersionMatch {
 /// A page of a list.
 #[derive(Debug)]
 pub struct Listed {
-    pub items: Vec<Arc<Object>>,
+    pub sections: Vec<Section>,
     pub revision: Revision,
     /// For the next page; empty on the last.
     pub continue_token: String,
     /// How many more there are, if that is known.
     pub remaining: Option<usize>,
+}
+
+impl Listed {
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.sections.iter().flat_map(Section::objects)
+    }
+
+    pub fn len(&self) -> usize {
+        self.sections.iter().map(|section| section.objects().len()).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 impl Verbs {
@@ -208,8 +222,8 @@ impl Verbs {
                 None => Some(snapshot.count(target.scope())),
             };
             let state = State { revision, period, left };
-            let objects = snapshot.iter(target.scope(), behind);
-            let listed = self.page(target, objects, selection, query.limit, state).await?;
+            let listed =
+                self.page(target, (&cache, &snapshot), behind, selection, query.limit, state).await?;
             return Ok(going_on(listed, &cache, &snapshot));
         }
 
@@ -224,22 +238,33 @@ impl Verbs {
             return Ok(going_on(page(found.iter(), selection, query.limit, state), &cache, &snapshot));
         }
         let snapshot = cache.snapshot();
-        let objects = snapshot.iter(target.scope(), behind);
         let left = behind.is_none().then(|| snapshot.count(target.scope()));
         let state = State { revision: seen.max(snapshot.revision), period: Some(period), left };
-        let listed = self.page(target, objects, selection, query.limit, state).await?;
+        let listed = self.page(target, (&cache, &snapshot), behind, selection, query.limit, state).await?;
         Ok(going_on(listed, &cache, &snapshot))
     }
 
-    /// What is selected of the objects, up to the limit.
-    async fn page<'a>(
+    /// What is selected of the objects of a state, up to the limit.
+    async fn page(
         &self,
         target: Target<'_>,
-        objects: impl Iterator<Item = &'a Arc<Object>>,
+        (cache, snapshot): (&ResourceCache, &Snapshot),
+        behind: Option<&str>,
         selection: &Selection,
         limit: usize,
         state: State,
     ) -> Result<Listed, Status> {
+        let scope = target.scope();
+        if selection.is_everything() {
+            let wanted = wanted(limit);
+            let sections = cache.sections(snapshot, scope, behind, wanted);
+            let listed = Listed::of(sections, state.revision);
+            let rest = listed.last().filter(|_| listed.len() == wanted);
+            let rest = rest.map(|last| snapshot.iter(scope, Some(last.place())));
+            let next = next_page(&listed, rest.into_iter().flatten(), selection, state);
+            return Ok(listed.with(next));
+        }
+        let objects = snapshot.iter(scope, behind);
         if !selection.asks_webhook() {
             return Ok(page(objects, selection, limit, state));
         }
@@ -336,24 +361,54 @@ fn page<'a>(
     limit: usize,
     state: State,
 ) -> Listed {
+    let mut matching = objects.filter(|object| selection.matches(object));
+    let objects: Vec<Arc<Object>> = matching.by_ref().take(wanted(limit)).cloned().collect();
+    let listed = Listed::of(vec![Section::Objects(objects)], state.revision);
+    let next = next_page(&listed, matching, selection, state);
+    listed.with(next)
+}
+
+fn wanted(limit: usize) -> usize {
+    if limit == 0 { usize::MAX } else { limit }
+}
+
+impl Listed {
+    /// What has no other page, as far as is known.
+    fn of(sections: Vec<Section>, revision: Revision) -> Self {
+        Self { sections, revision, continue_token: String::new(), remaining: None }
+    }
+
+    fn last(&self) -> Option<&Arc<Object>> {
+        self.sections.last()?.objects().last()
+    }
+
+    fn with(mut self, next: Option<Token>) -> Self {
+        if let Some(token) = next {
+            self.remaining = token.left;
+            self.continue_token = token.to_string();
+        }
+        self
+    }
+}
+
+/// Where a list goes on, if anything matches behind it.
+fn next_page<'a>(
+    listed: &Listed,
+    mut matching: impl Iterator<Item = &'a Arc<Object>>,
+    selection: &Selection,
+    state: State,
+) -> Option<Token> {
     let State { revision, period, left } = state;
     // One more than asked for tells whether there is another page.
-    let wanted = if limit == 0 { usize::MAX } else { limit };
-    let mut matching = objects.filter(|object| selection.matches(object));
-    let items: Vec<Arc<Object>> = matching.by_ref().take(wanted).cloned().collect();
-    let mut listed = Listed { items, revision, continue_token: String::new(), remaining: None };
-    if let (Some(_), Some(last)) = (matching.next(), listed.items.last()) {
-        let behind = last.place().to_owned();
-        // As upstream: counting what a selector leaves is too dear. What is known without it is not counted:
-        // every page would go through all that follow.
-        listed.remaining = selection.is_everything().then(|| match left {
-            Some(left) => left.saturating_sub(listed.items.len()),
-            None => 1 + matching.count(),
-        });
-        let left = listed.remaining;
-        listed.continue_token = Token { revision: Some(revision), behind, period, left }.to_string();
-    }
-    listed
+    let (Some(_), Some(last)) = (matching.next(), listed.last()) else { return None };
+    let behind = last.place().to_owned();
+    // As upstream: counting what a selector leaves is too dear. What is known without it is not counted:
+    // every page would go through all that follow.
+    let left = selection.is_everything().then(|| match left {
+        Some(left) => left.saturating_sub(listed.len()),
+        None => 1 + matching.count(),
+    });
+    Some(Token { revision: Some(revision), behind, period, left })
 }
 
 fn is_large(cache: &ResourceCache) -> bool {

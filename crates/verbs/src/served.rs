@@ -1,6 +1,12 @@
 //! The resources that are served, as the verbs need them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use bytes::Bytes;
 use sternpost_apply::ResetFields;
@@ -32,6 +38,13 @@ pub struct Served {
     pub strategy: &'static Strategy,
     /// What cannot be owned, by the subresource that is written through.
     resets: Vec<(&'static str, ResetFields)>,
+    /// No other has it: what is kept of objects as this one shows them is known by it.
+    pub number: u64,
+}
+
+fn next_number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Served {
@@ -39,7 +52,7 @@ impl Served {
         let strategy = custom.strategy();
         let api_version = resource.gv.to_string().into();
         let form = Form::Custom(Arc::new(custom));
-        Self { resource, api_version, id, form, strategy, resets: resets(strategy) }
+        Self { resource, api_version, id, form, strategy, resets: resets(strategy), number: next_number() }
     }
 
     pub fn kind(&self) -> &str {
@@ -134,6 +147,7 @@ impl ServedResources {
                 form: Form::BuiltIn(BuiltIn { definition, stored_definition, conversion, of_custom: false }),
                 strategy,
                 resets: resets(strategy),
+                number: next_number(),
             };
             all.insert(key(&gv.group, &gv.version, &resource.plural), Arc::new(served));
         }
@@ -158,6 +172,7 @@ impl ServedResources {
             }),
             strategy: strategy(&kind.group, &kind.kind),
             resets: Vec::new(),
+            number: next_number(),
         })
     }
 

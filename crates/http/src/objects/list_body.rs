@@ -1,5 +1,6 @@
 //! A list, written piece by piece while it is sent, from objects as they are
-//! stored: no list is in memory a second time, whatever its size and form.
+//! stored: no list is in memory a second time, whatever its size and form, but
+//! for runs of objects that are asked for again and again.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -8,7 +9,7 @@ use http::{HeaderValue, header};
 use http_body_util::Full;
 use hyper::body::SizeHint;
 use serde_json::Value;
-use sternpost_cache::Object;
+use sternpost_cache::{Asked, Coding, Encoded, Form, Object, Plain, Run, Section};
 use sternpost_meta::status::Status;
 use sternpost_registry::table::Definitions;
 use sternpost_verbs::{Listed, served::Served};
@@ -16,11 +17,12 @@ use sternpost_wire::object::ListWriter;
 
 use super::{
     Answer,
-    representation::{Listing, Meta},
+    representation::{Listing, Meta, stored_form},
     whole,
 };
 use crate::{
     body::{Body, Broken},
+    gzip_member::Member,
     limits::{MAX_PLAIN_BYTES, PIECE_BYTES},
     pretty::Indenter,
     response::{self, Format, Spacing},
@@ -39,6 +41,8 @@ pub struct ListBody {
     /// How many were written.
     index: usize,
     form: ItemForm,
+    /// By which runs are kept; `None` if they are not.
+    run_form: Option<Form>,
     /// What stands before the next item.
     before: Vec<u8>,
     /// What stands between items.
@@ -56,9 +60,27 @@ pub struct ListBody {
 /// The items that are still to be written.
 #[derive(Debug)]
 pub enum Items {
-    Stored(std::vec::IntoIter<Arc<Object>>),
+    Stored(Sections),
     /// As the served version has them, each in JSON: what a webhook has answered.
     Made(std::vec::IntoIter<Bytes>),
+}
+
+/// Stored objects, some of them in runs.
+#[derive(Debug)]
+pub struct Sections {
+    sections: std::vec::IntoIter<Section>,
+    /// How many of the first one were written.
+    written: usize,
+    /// Whether the first one is written object by object.
+    is_divided: bool,
+}
+
+/// A piece of a list that is compressed.
+#[derive(Debug)]
+pub enum Fragment {
+    Plain(Bytes),
+    /// Compressed already, and what follows it.
+    Compressed(Encoded, &'static [u8]),
 }
 
 /// How an item becomes bytes.
@@ -86,12 +108,13 @@ impl ListBody {
     pub fn of_stored(served: &Served, listed: Listed, spacing: Spacing) -> Self {
         let before = head(served, &listed);
         let begin = served.item_head().into_bytes();
-        let items: usize = listed.items.iter().map(|object| object.size() + b",".len() + begin.len()).sum();
+        let items: usize =
+            listed.sections.iter().map(size).sum::<usize>() + listed.len() * (b",".len() + begin.len());
         // The first item has no comma.
-        let commas = usize::from(!listed.items.is_empty());
+        let commas = usize::from(!listed.is_empty());
         let left = before.len() + items - commas + TAIL.len();
-        let items = Items::Stored(listed.items.into_iter());
-        let list = Self::json(before, ItemForm::Stored(begin), items, spacing);
+        let items = Items::stored(listed.sections);
+        let list = Self::json(before, ItemForm::Stored(begin), Some(stored_form(served)), items, spacing);
         let left = (spacing == Spacing::Compact).then_some(left);
         Self { left, ..list }
     }
@@ -113,16 +136,18 @@ impl ListBody {
         }
         let mut before = Vec::from(response::json_line(&list));
         before.truncate(before.len() - TAIL.len());
-        Self::json(before, ItemForm::Json(listing), items, spacing)
+        let run_form = listing.run_form().filter(|_| listing.shape.format == Format::Json);
+        Self::json(before, ItemForm::Json(listing), run_form, items, spacing)
     }
 
-    fn json(before: Vec<u8>, form: ItemForm, items: Items, spacing: Spacing) -> Self {
+    fn json(before: Vec<u8>, form: ItemForm, run_form: Option<Form>, items: Items, spacing: Spacing) -> Self {
         let indented = Indented { indenter: Some(Indenter::default()), rest: Bytes::new() };
         Self {
             format: Format::Json,
             items,
             index: 0,
             form,
+            run_form,
             before,
             separator: b",",
             tail: TAIL.to_vec(),
@@ -150,6 +175,7 @@ impl ListBody {
             items,
             index: 0,
             form: ItemForm::Yaml(listing),
+            run_form: None,
             before: [before, opening].concat().into_bytes(),
             separator: b"",
             tail: behind.to_owned().into_bytes(),
@@ -174,6 +200,7 @@ impl ListBody {
             format: Format::Protobuf,
             items,
             index: 0,
+            run_form: listing.run_form(),
             form: ItemForm::Protobuf(listing, writer),
             before,
             separator: b"",
@@ -239,7 +266,7 @@ impl ListBody {
         let ahead: usize = self.ahead.iter().map(Bytes::len).sum();
         let rest = self.indented.as_ref().map_or(0, |indented| indented.rest.len());
         let made = match &self.items {
-            Items::Stored(objects) => size_of_val(objects.as_slice()),
+            Items::Stored(sections) => sections.held(),
             Items::Made(texts) => texts.as_slice().iter().map(Bytes::len).sum(),
         };
         ahead + rest + made + self.before.len() + self.tail.len()
@@ -278,20 +305,129 @@ impl ListBody {
         self.is_written && self.indented.as_ref().is_none_or(|indented| indented.indenter.is_none())
     }
 
+    /// The next piece for a gzip member, in which runs stay compressed.
+    pub fn next_for(&mut self, member: &mut Member) -> Option<Result<Fragment, Broken>> {
+        let is_compact = self.indented.is_none() && self.ahead.is_empty() && self.before.is_empty();
+        match self.next_compressed_run(is_compact, member) {
+            Some(run) => Some(run),
+            None => self.next().map(|piece| piece.map(Fragment::Plain)),
+        }
+    }
+
+    fn next_compressed_run(
+        &mut self,
+        is_compact: bool,
+        member: &mut Member,
+    ) -> Option<Result<Fragment, Broken>> {
+        let form = Form { coding: Coding::Gzip, ..self.run_form.filter(|_| is_compact)? };
+        let run = self.items.run()?.clone();
+        let encoded = match run.ask(form) {
+            Asked::First => {
+                self.items.divide_run();
+                return None;
+            }
+            Asked::Kept(encoded) => encoded,
+            Asked::Again => {
+                let plain = match self.encode_run(&run) {
+                    Ok(plain) => plain,
+                    Err(broken) => return Some(Err(self.broken(broken))),
+                };
+                let plain = plain.strip_suffix(self.separator).unwrap_or(&plain);
+                let encoded = member.standalone(plain);
+                run.keep(form, encoded.clone());
+                encoded
+            }
+        };
+        self.items.skip_run();
+        let separator = if self.items.is_empty() { b"" } else { self.separator };
+        let said = self.said(encoded.plain.size + separator.len());
+        Some(said.map(|()| Fragment::Compressed(encoded, separator)).map_err(|broken| self.broken(broken)))
+    }
+
     fn next_compact(&mut self) -> Option<Result<Bytes, Broken>> {
         if self.is_written {
             return None;
         }
+        let piece = match self.next_run() {
+            Some(piece) => piece,
+            None => self.next_objects(),
+        };
+        let piece = piece.and_then(|piece| {
+            self.said(piece.len())?;
+            Ok(piece)
+        });
+        Some(piece.map_err(|broken| self.broken(broken)))
+    }
+
+    /// Nothing follows what could not be written.
+    fn broken(&mut self, broken: Broken) -> Broken {
+        self.is_written = true;
+        broken
+    }
+
+    /// What was announced is what comes: objects do not change under a list.
+    fn said(&mut self, bytes: usize) -> Result<(), Broken> {
+        let Some(left) = &mut self.left else { return Ok(()) };
+        match left.checked_sub(bytes) {
+            Some(rest) if (rest == 0) == self.is_written => {
+                *left = rest;
+                Ok(())
+            }
+            _ => Err(Broken),
+        }
+    }
+
+    /// The next objects, if they are a run that is kept, or is from now on.
+    fn next_run(&mut self) -> Option<Result<Bytes, Broken>> {
+        let form = self.run_form.filter(|_| self.before.is_empty())?;
+        let run = self.items.run()?.clone();
+        let bytes = match run.ask(form) {
+            Asked::First => {
+                self.items.divide_run();
+                return None;
+            }
+            Asked::Kept(encoded) => encoded.bytes,
+            Asked::Again => match self.encode_run(&run) {
+                Ok(bytes) => {
+                    run.keep(form, Encoded { bytes: bytes.clone(), plain: Plain::default() });
+                    bytes
+                }
+                Err(broken) => return Some(Err(broken)),
+            },
+        };
+        self.items.skip_run();
+        // Nothing stands between the last item and the tail.
+        let extra = if self.items.is_empty() { self.separator.len() } else { 0 };
+        Some(Ok(bytes.slice(..bytes.len().saturating_sub(extra))))
+    }
+
+    /// Its items, each with what stands behind it.
+    fn encode_run(&self, run: &Run) -> Result<Bytes, Broken> {
+        if let Some(kept) = self.run_form.and_then(|form| run.kept(form)) {
+            return Ok(kept.bytes);
+        }
+        let begin = self.form.begin().len() + self.separator.len();
+        let mut bytes = Vec::with_capacity(run.size() + run.objects().len() * begin);
+        for object in run.objects() {
+            self.form.write(self.index, Item::Stored(object), &mut bytes)?;
+            bytes.extend_from_slice(self.separator);
+        }
+        // Kept for long: exactly as large as it is.
+        Ok(bytes.into_boxed_slice().into())
+    }
+
+    fn next_objects(&mut self) -> Result<Bytes, Broken> {
         let mut piece = Vec::with_capacity(self.left.unwrap_or(PIECE_BYTES).min(PIECE_BYTES));
         piece.append(&mut self.before);
         while !self.items.is_empty() {
-            if !piece.is_empty() && piece.len() + self.next_size() + self.tail.len() > PIECE_BYTES {
+            let is_full = piece.len() + self.next_size() + self.tail.len() > PIECE_BYTES;
+            let is_run = self.run_form.is_some() && self.items.run().is_some();
+            if !piece.is_empty() && (is_full || is_run) {
                 break;
             }
-            if self.write_item(&mut piece).is_err() {
-                self.is_written = true;
-                return Some(Err(Broken));
-            }
+            let (form, index) = (&self.form, self.index);
+            self.index += 1;
+            self.items.take(|item| form.write(index, item, &mut piece))?;
             if !self.items.is_empty() {
                 piece.extend_from_slice(self.separator);
             }
@@ -300,17 +436,7 @@ impl ListBody {
             piece.append(&mut self.tail);
             self.is_written = true;
         }
-        if let Some(left) = &mut self.left {
-            match left.checked_sub(piece.len()) {
-                // What was announced is what comes: objects do not change under a list.
-                Some(rest) if (rest == 0) == self.is_written => *left = rest,
-                _ => {
-                    self.is_written = true;
-                    return Some(Err(Broken));
-                }
-            }
-        }
-        Some(Ok(piece.into()))
+        Ok(piece.into())
     }
 
     fn next_indented(&mut self, indented: &mut Indented) -> Option<Result<Bytes, Broken>> {
@@ -338,76 +464,149 @@ impl ListBody {
     /// Bytes of the next item, where they are known before it is written; else what is stored, which
     /// is near enough to fill pieces by.
     fn next_size(&self) -> usize {
-        let begin = match &self.form {
-            ItemForm::Stored(begin) => begin.len(),
-            ItemForm::Json(_) | ItemForm::Yaml(_) | ItemForm::Protobuf(..) => 0,
-        };
+        let begin = self.form.begin().len();
         let item = match &self.items {
-            Items::Stored(objects) => objects.as_slice().first().map_or(0, |object| object.size()),
+            Items::Stored(sections) => sections.first().map_or(0, |object| object.size()),
             Items::Made(texts) => texts.as_slice().first().map_or(0, Bytes::len),
         };
         begin + item
     }
+}
 
-    fn write_item(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
-        let index = self.index;
-        self.index += 1;
-        match (&self.form, &mut self.items) {
-            (ItemForm::Stored(begin), Items::Stored(objects)) => {
-                if let Some(object) = objects.next() {
-                    out.extend_from_slice(begin);
-                    object.write_fields(out);
-                }
+/// An item that is not written yet.
+enum Item<'a> {
+    Stored(&'a Object),
+    Made(&'a [u8]),
+}
+
+impl Item<'_> {
+    fn shown(&self, listing: &Listing) -> Value {
+        let item = match self {
+            Item::Stored(object) => Some(listing.stored(object)),
+            Item::Made(text) => serde_json::from_slice(text).ok(),
+        };
+        listing.shown(item.unwrap_or_default())
+    }
+}
+
+impl ItemForm {
+    /// What every item begins with, before what is stored.
+    fn begin(&self) -> &[u8] {
+        match self {
+            ItemForm::Stored(begin) => begin,
+            ItemForm::Json(_) | ItemForm::Yaml(_) | ItemForm::Protobuf(..) => &[],
+        }
+    }
+
+    fn write(&self, index: usize, item: Item<'_>, out: &mut Vec<u8>) -> Result<(), Broken> {
+        match (self, item) {
+            (ItemForm::Stored(begin), Item::Stored(object)) => {
+                out.extend_from_slice(begin);
+                object.write_fields(out);
             }
-            (ItemForm::Stored(_), Items::Made(texts)) => out.extend(texts.next().into_iter().flatten()),
-            (ItemForm::Json(listing), items) => {
+            (ItemForm::Stored(_), Item::Made(text)) => out.extend_from_slice(text),
+            (ItemForm::Json(listing), item) => {
                 // Into memory, writing a value cannot fail.
-                let _ = serde_json::to_writer(out, &items.take(listing));
+                let _ = serde_json::to_writer(out, &item.shown(listing));
             }
-            (ItemForm::Yaml(listing), items) => {
-                let alone = Value::Array(vec![items.take(listing)]);
+            (ItemForm::Yaml(listing), item) => {
+                let alone = Value::Array(vec![item.shown(listing)]);
                 out.extend_from_slice(sternpost_yaml::write(&alone).as_bytes());
             }
-            (ItemForm::Protobuf(listing, writer), items) => {
-                writer.item(index, &items.take(listing), out).map_err(|_| Broken)?;
+            (ItemForm::Protobuf(listing, writer), item) => {
+                writer.item(index, &item.shown(listing), out).map_err(|_| Broken)?;
             }
         }
         Ok(())
     }
 }
 
+impl Sections {
+    fn first(&self) -> Option<&Arc<Object>> {
+        self.sections.as_slice().first()?.objects().get(self.written)
+    }
+
+    /// The first one, if it is a run of which nothing is written.
+    fn run(&self) -> Option<&Arc<Run>> {
+        match self.sections.as_slice().first()? {
+            Section::Run(run) if !self.is_divided => Some(run),
+            Section::Run(_) | Section::Objects(_) => None,
+        }
+    }
+
+    fn take_first(&mut self) {
+        self.written += 1;
+        if self.first().is_none() {
+            self.take_section();
+        }
+    }
+
+    /// No section is empty.
+    fn take_section(&mut self) {
+        (self.written, self.is_divided) = (0, false);
+        self.sections.next();
+    }
+
+    fn held(&self) -> usize {
+        let objects = self.sections.as_slice().iter().map(|section| match section {
+            // All lists share them.
+            Section::Run(_) => 0,
+            Section::Objects(objects) => size_of_val(&objects[..]),
+        });
+        objects.sum::<usize>() + size_of_val(self.sections.as_slice())
+    }
+}
+
 impl Items {
+    pub fn stored(mut sections: Vec<Section>) -> Self {
+        sections.retain(|section| !section.objects().is_empty());
+        Items::Stored(Sections { sections: sections.into_iter(), written: 0, is_divided: false })
+    }
+
     fn is_empty(&self) -> bool {
         match self {
-            Items::Stored(objects) => objects.as_slice().is_empty(),
+            Items::Stored(sections) => sections.first().is_none(),
             Items::Made(texts) => texts.as_slice().is_empty(),
         }
     }
 
-    fn len(&self) -> usize {
+    fn run(&self) -> Option<&Arc<Run>> {
         match self {
-            Items::Stored(objects) => objects.as_slice().len(),
-            Items::Made(texts) => texts.as_slice().len(),
+            Items::Stored(sections) => sections.run(),
+            Items::Made(_) => None,
         }
     }
 
-    fn take(&mut self, listing: &Listing) -> Value {
-        let shown = self.at(0, listing);
-        match self {
-            Items::Stored(objects) => drop(objects.next()),
-            Items::Made(texts) => drop(texts.next()),
+    /// The first run is written object by object.
+    fn divide_run(&mut self) {
+        if let Items::Stored(sections) = self {
+            sections.is_divided = true;
         }
-        shown
     }
 
-    fn at(&self, index: usize, listing: &Listing) -> Value {
-        let item = match self {
-            Items::Stored(objects) => objects.as_slice().get(index).map(|object| listing.stored(object)),
-            Items::Made(texts) => {
-                texts.as_slice().get(index).and_then(|text| serde_json::from_slice(text).ok())
+    fn skip_run(&mut self) {
+        if let Items::Stored(sections) = self {
+            sections.take_section();
+        }
+    }
+
+    fn take<T>(&mut self, mut act: impl FnMut(Item<'_>) -> Result<T, Broken>) -> Result<Option<T>, Broken> {
+        match self {
+            Items::Stored(sections) => {
+                let done = sections.first().map(|object| act(Item::Stored(object))).transpose();
+                sections.take_first();
+                done
             }
-        };
-        listing.shown(item.unwrap_or_default())
+            Items::Made(texts) => texts.next().map(|text| act(Item::Made(&text))).transpose(),
+        }
+    }
+}
+
+/// Bytes of stored objects.
+fn size(section: &Section) -> usize {
+    match section {
+        Section::Run(run) => run.size(),
+        Section::Objects(objects) => objects.iter().map(|object| object.size()).sum(),
     }
 }
 
@@ -421,25 +620,67 @@ struct Measured {
 impl Measured {
     /// `None` if one of them has no form in protobuf.
     async fn of(listing: &Listing, writer: &ListWriter, items: &Items) -> Option<Self> {
-        let (mut size, mut written, mut since) = (0, Vec::new(), 0);
-        let mut are_few = true;
-        for index in 0..items.len() {
-            if !are_few {
-                written.clear();
+        let mut measuring =
+            Measuring { listing, writer, index: 0, size: 0, written: Some(Vec::new()), since: 0 };
+        match items {
+            Items::Stored(sections) => {
+                let form = listing.run_form();
+                for section in sections.sections.as_slice() {
+                    let run = match section {
+                        Section::Run(run) => form.map(|form| (run, form)),
+                        Section::Objects(_) => None,
+                    };
+                    if let Some(known) = run.and_then(|(run, form)| run.size_in(form)) {
+                        measuring.size += known;
+                        measuring.written = None;
+                        continue;
+                    }
+                    let before = measuring.size;
+                    for object in section.objects() {
+                        measuring.add(Item::Stored(object)).await?;
+                    }
+                    if let Some((run, form)) = run {
+                        run.note_size(form, measuring.size - before);
+                    }
+                }
             }
-            let begun = written.len();
-            writer.item(index, &items.at(index, listing), &mut written).ok()?;
-            size += written.len() - begun;
-            since += written.len() - begun;
-            if size as u64 > MAX_PLAIN_BYTES {
-                are_few = false;
-            }
-            if since >= PIECE_BYTES {
-                since = 0;
-                tokio::task::yield_now().await;
+            Items::Made(texts) => {
+                for text in texts.as_slice() {
+                    measuring.add(Item::Made(text)).await?;
+                }
             }
         }
-        Some(Self { size, written: are_few.then_some(written) })
+        Some(Self { size: measuring.size, written: measuring.written })
+    }
+}
+
+struct Measuring<'a> {
+    listing: &'a Listing,
+    writer: &'a ListWriter,
+    index: usize,
+    size: usize,
+    /// What was measured, as long as it is little.
+    written: Option<Vec<u8>>,
+    /// Bytes since others had their turn.
+    since: usize,
+}
+
+impl Measuring<'_> {
+    async fn add(&mut self, item: Item<'_>) -> Option<()> {
+        let mut one = Vec::new();
+        self.writer.item(self.index, &item.shown(self.listing), &mut one).ok()?;
+        self.index += 1;
+        self.size += one.len();
+        self.since += one.len();
+        match &mut self.written {
+            Some(written) if self.size as u64 <= MAX_PLAIN_BYTES => written.append(&mut one),
+            written => *written = None,
+        }
+        if self.since >= PIECE_BYTES {
+            self.since = 0;
+            tokio::task::yield_now().await;
+        }
+        Some(())
     }
 }
 
@@ -598,7 +839,7 @@ mod tests {
             let listed = api.verbs.list(target, &selection, &options).await.unwrap();
             let now = Timestamp::from(request.clock.wall());
             let listing = Listing { shape, served: served.clone(), now };
-            let items: Vec<Value> = listed.items.iter().map(|object| listing.stored(object)).collect();
+            let items: Vec<Value> = listed.objects().map(|object| listing.stored(object)).collect();
             let meta = Meta { revision: Some(listed.revision), ..Meta::default() };
             let list = listing.list(&items, &meta, Definitions::Send);
             let (format, expected) = shape.format.encode(Spacing::wanted_by(&request), &list);

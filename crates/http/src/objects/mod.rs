@@ -2,6 +2,7 @@
 
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
+use sternpost_cache::Section;
 use sternpost_clock::machine;
 use sternpost_meta::{resource::Verb, status::Status};
 use sternpost_registry::strategy::Action;
@@ -24,6 +25,8 @@ mod body_in;
 mod computed;
 mod handler;
 pub(crate) mod list_body;
+#[cfg(test)]
+mod list_runs;
 mod node_bound;
 pub(crate) mod options;
 mod patch;
@@ -189,7 +192,8 @@ async fn respond(
                 let items =
                     verbs.delete_collection(target, &selection, query.limit, &options, writer).await?;
                 let meta = Meta { revision: Some(verbs.cache.revision()), ..Meta::default() };
-                Ok(shape.objects(verbs, request, served, items, meta).await?)
+                let sections = vec![Section::Objects(items)];
+                Ok(shape.objects(verbs, request, served, sections, meta).await?)
             }
             Verb::Patch => patch::respond(verbs, request, target, "", Part::Main).await,
             // Seen to above.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
-use sternpost_cache::Object;
+use sternpost_cache::{Coding, Form, Object, Section};
 use sternpost_clock::Clock;
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::status::Status;
@@ -153,12 +153,12 @@ impl Shape {
     ) -> Result<Answer, Status> {
         let spacing = Spacing::wanted_by(request);
         let as_stored = self.transform == Transform::None && self.format == Format::Json;
-        if as_stored && listed.items.iter().all(|object| served.shows_stored(object)) {
+        if as_stored && listed.sections.iter().all(|section| shows_stored(served, section)) {
             return Ok(ListBody::of_stored(served, listed, spacing).answer().await);
         }
-        let Listed { items, revision, continue_token, remaining } = listed;
+        let Listed { sections, revision, continue_token, remaining } = listed;
         let meta = Meta { revision: Some(revision), continue_token, remaining };
-        self.objects(verbs, request, served, items, meta).await
+        self.objects(verbs, request, served, sections, meta).await
     }
 
     /// A list of objects, whatever their stored form.
@@ -167,10 +167,12 @@ impl Shape {
         verbs: &Verbs,
         request: &Request,
         served: &Arc<Served>,
-        mut objects: Vec<Arc<Object>>,
+        sections: Vec<Section>,
         meta: Meta,
     ) -> Result<Answer, Status> {
+        let all = || sections.iter().flat_map(Section::objects).cloned().collect::<Vec<_>>();
         let items = if served.calls_webhook() {
+            let objects = all();
             // It is asked for all of them before anything is said: it may refuse.
             let shown = verbs.shown(served, &objects).await?;
             // As text they take a fraction of the memory; into memory, writing cannot fail.
@@ -178,10 +180,14 @@ impl Shape {
             Items::Made(texts.collect::<Vec<Bytes>>().into_iter())
         } else {
             let is_table = matches!(self.transform, Transform::Table(_));
-            if let Some(order) = served.strategy.row_order.filter(|_| is_table) {
-                objects.sort_by_cached_key(|object| order(&object.value()));
+            match served.strategy.row_order.filter(|_| is_table) {
+                Some(order) => {
+                    let mut objects = all();
+                    objects.sort_by_cached_key(|object| order(&object.value()));
+                    Items::stored(vec![Section::Objects(objects)])
+                }
+                None => Items::stored(sections),
             }
-            Items::Stored(objects.into_iter())
         };
         let listing = Listing { shape: self, served: served.clone(), now: now(&request.clock) };
         Ok(ListBody::of_values(listing, &meta, items, Spacing::wanted_by(request)).await.answer().await)
@@ -211,6 +217,25 @@ impl Shape {
             }
         }
     }
+}
+
+/// The form of runs whose stored bytes are what is shown.
+pub fn stored_form(served: &Served) -> Form {
+    Form { shown_as: served.number, encoding: "json", coding: Coding::Identity }
+}
+
+/// Whether all of it goes out as it is stored. Runs are only kept so if it does.
+fn shows_stored(served: &Served, section: &Section) -> bool {
+    if let Section::Run(run) = section
+        && run.size_in(stored_form(served)).is_some()
+    {
+        return true;
+    }
+    let all = section.objects().iter().all(|object| served.shows_stored(object));
+    if all && let Section::Run(run) = section {
+        run.note_size(stored_form(served), run.size());
+    }
+    all
 }
 
 fn now(clock: &Clock) -> Timestamp {
@@ -270,6 +295,20 @@ impl Listing {
         };
         self.shape.set_version(&mut value);
         value
+    }
+
+    /// The form of runs of the list; `None` if an item changes with the time, or is made by lines.
+    pub fn run_form(&self) -> Option<Form> {
+        let encoding = match (self.shape.format, self.shape.transform, self.shape.version) {
+            (Format::Yaml, ..) | (_, Transform::Table(_), _) => return None,
+            (Format::Json, Transform::None, _) => "json;converted",
+            (Format::Json, Transform::Metadata, MetaVersion::V1) => "json;as=metadata;v=v1",
+            (Format::Json, Transform::Metadata, MetaVersion::V1beta1) => "json;as=metadata;v=v1beta1",
+            (Format::Protobuf, Transform::None, _) => "protobuf",
+            (Format::Protobuf, Transform::Metadata, MetaVersion::V1) => "protobuf;as=metadata;v=v1",
+            (Format::Protobuf, Transform::Metadata, MetaVersion::V1beta1) => "protobuf;as=metadata;v=v1beta1",
+        };
+        Some(Form { shown_as: self.served.number, encoding, coding: Coding::Identity })
     }
 
     /// The member of the list that its items are in.

@@ -35,10 +35,10 @@ async fn a_token_of_a_quiet_resource_expires_within_ten_minutes() {
     for begun in [0, 1, COMPACTION_SECONDS - 1, COMPACTION_SECONDS, 7 * COMPACTION_SECONDS + 123] {
         clock.set_wall((begun).try_into().unwrap());
         let first = list(&verbs, "").await.unwrap();
-        assert_eq!(first.items[0].name(), "a");
+        assert_eq!(first.objects().next().unwrap().name(), "a");
         clock.set_wall((begun + COMPACTION_SECONDS).try_into().unwrap());
         let second = list(&verbs, &first.continue_token).await.unwrap();
-        assert_eq!((second.items[0].name(), second.revision), ("b", first.revision));
+        assert_eq!((second.objects().next().unwrap().name(), second.revision), ("b", first.revision));
 
         clock.set_wall((begun + 2 * COMPACTION_SECONDS).try_into().unwrap());
         // Going on does not make it last longer.
@@ -46,11 +46,14 @@ async fn a_token_of_a_quiet_resource_expires_within_ten_minutes() {
             let expired = list(&verbs, token).await.unwrap_err();
             assert_eq!((expired.code, expired.reason), (410, Some(Reason::Expired)));
             let rest = list(&verbs, &goes_on_with(&expired)).await.unwrap();
-            assert_eq!(rest.items[0].name(), if token == &first.continue_token { "b" } else { "c" });
+            assert_eq!(
+                rest.objects().next().unwrap().name(),
+                if token == &first.continue_token { "b" } else { "c" }
+            );
         }
         let inconsistent = goes_on_with(&list(&verbs, &first.continue_token).await.unwrap_err());
         clock.set_wall((begun + 100 * COMPACTION_SECONDS).try_into().unwrap());
-        assert_eq!(list(&verbs, &inconsistent).await.unwrap().items[0].name(), "b");
+        assert_eq!(list(&verbs, &inconsistent).await.unwrap().objects().next().unwrap().name(), "b");
     }
 }
 
@@ -63,14 +66,14 @@ async fn pages_tell_how_much_is_left_of_the_state_they_began_with() {
         crate::beginning::create(&verbs, ("", "namespaces"), "", object, Writer::server()).await.unwrap();
     };
     let before = list(&verbs, "").await.unwrap();
-    let there = before.items.len() + before.remaining.unwrap_or_default();
+    let there = before.len() + before.remaining.unwrap_or_default();
     for number in 0..10 {
         create(&format!("n{number}")).await;
     }
     let (mut token, mut seen, mut left) = (String::new(), Vec::new(), Vec::new());
     loop {
         let page = list(&verbs, &token).await.unwrap();
-        seen.extend(page.items.iter().map(|object| object.name().to_owned()));
+        seen.extend(page.objects().map(|object| object.name().to_owned()));
         left.push(page.remaining);
         create(&format!("later{}", seen.len())).await;
         if page.continue_token.is_empty() {
