@@ -61,12 +61,18 @@ impl Timestamp {
 
     /// Writes a `Time`: whole seconds, the fraction dropped.
     pub fn to_time(self) -> String {
-        format!("{}Z", self.civil())
+        let mut out = self.civil();
+        out.push('Z');
+        out
     }
 
     /// Writes a `MicroTime`: six digits after the seconds, the rest dropped.
     pub fn to_micro_time(self) -> String {
-        format!("{}.{:06}Z", self.civil(), self.nanos / 1000)
+        let mut out = self.civil();
+        out.push('.');
+        push_digits(&mut out, 6, i64::from(self.nanos / 1000));
+        out.push('Z');
+        out
     }
 
     /// Whole seconds since `earlier`, cut towards zero, within what a Go duration holds.
@@ -78,13 +84,31 @@ impl Timestamp {
         i64::try_from(whole.clamp(-limit, limit)).unwrap_or_default()
     }
 
+    /// Digit by digit: every write has several times, and formatting machinery costs more than the text.
     fn civil(self) -> String {
         let (year, month, day) = date_of(self.seconds.div_euclid(SECONDS_PER_DAY));
         let second = self.seconds.rem_euclid(SECONDS_PER_DAY);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        let sign = if year < 0 { "-" } else { "" };
-        let year = year.unsigned_abs();
-        format!("{sign}{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+        let mut out = String::with_capacity("2006-01-02T15:04:05.000000Z".len());
+        if (0..10_000).contains(&year) {
+            push_digits(&mut out, 4, year);
+        } else {
+            let sign = if year < 0 { "-" } else { "" };
+            out.push_str(&format!("{sign}{:04}", year.unsigned_abs()));
+        }
+        for (before, number) in [('-', month), ('-', day), ('T', hour), (':', minute), (':', second)] {
+            out.push(before);
+            push_digits(&mut out, 2, number);
+        }
+        out
+    }
+}
+
+/// So many digits of a number that has no more, with zeros in front.
+fn push_digits(out: &mut String, digits: u32, number: i64) {
+    for place in (0..digits).rev() {
+        let digit = number / 10_i64.pow(place) % 10;
+        out.push(char::from(b'0' + u8::try_from(digit).unwrap_or_default()));
     }
 }
 
