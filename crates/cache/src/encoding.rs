@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize,
     de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::{Map, Value};
@@ -144,28 +144,70 @@ pub fn read<T: DeserializeOwned>(stored: &[u8]) -> Option<T> {
 const BEFORE_METADATA: &[u8] = b"\"metadata\":";
 
 /// What the cache wants to know of every object's metadata.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 pub(crate) struct Metadata {
-    #[serde(deserialize_with = "labels")]
     pub labels: Pairs,
-    #[serde(rename = "deletionTimestamp", deserialize_with = "is_there")]
     pub terminating: bool,
 }
 
 impl Metadata {
-    /// Reads no further than the metadata, which comes first.
     pub fn of(stored: &[u8]) -> Self {
         let json = Stored::of(stored).map(|stored| stored.json).unwrap_or_default();
         let Some(json) = json.strip_prefix(BEFORE_METADATA) else { return Self::default() };
-        Self::deserialize(&mut serde_json::Deserializer::from_slice(json)).unwrap_or_default()
+        let mut reader = MetadataReader::default();
+        let read = serde_json::Deserializer::from_slice(json).deserialize_map(&mut reader);
+        if read.is_ok() || reader.has_enough { reader.found } else { Self::default() }
+    }
+}
+
+/// Reads no further than the labels. Metadata comes first, its fields are in order, and what is behind is
+/// most of it.
+#[derive(Default)]
+struct MetadataReader {
+    found: Metadata,
+    /// It has stopped early, which the parser takes for a mistake.
+    has_enough: bool,
+}
+
+impl<'de> Visitor<'de> for &mut MetadataReader {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("metadata")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(Text(name)) = map.next_key()? {
+            match &*name {
+                "labels" => self.found.labels = map.next_value::<Labels>()?.0,
+                "deletionTimestamp" => {
+                    self.found.terminating = map.next_value::<Option<IgnoredAny>>()?.is_some();
+                }
+                behind if behind > "labels" => {
+                    self.has_enough = true;
+                    return Ok(());
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Labels(Pairs);
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        labels(deserializer).map(Self)
     }
 }
 
 fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
-    struct Labels;
+    struct Reader;
 
-    impl<'de> Visitor<'de> for Labels {
+    impl<'de> Visitor<'de> for Reader {
         type Value = Pairs;
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -185,16 +227,12 @@ fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error>
         }
     }
 
-    deserializer.deserialize_any(Labels)
+    deserializer.deserialize_any(Reader)
 }
 
 /// Borrowed unless it has escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    Option::<IgnoredAny>::deserialize(deserializer).map(|found| found.is_some())
-}
 
 /// The version that an object was stored in, if its kind keeps it.
 pub fn version_of(stored: &[u8]) -> Option<&str> {
@@ -230,11 +268,61 @@ fn parts(stored: &[u8]) -> (&[u8], &[u8]) {
 }
 
 fn field(out: &mut Vec<u8>, key: &str, value: &Value) {
-    // Writing a `Value` to memory has no failing case.
-    let key = serde_json::to_writer(&mut *out, key);
+    write_text(out, key);
     out.push(b':');
-    let value = serde_json::to_writer(&mut *out, value);
-    debug_assert!(key.is_ok() && value.is_ok());
+    write_value(out, value);
+}
+
+/// What `serde_json` writes, without its layers: every write passes here.
+fn write_value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::String(text) => write_text(out, text),
+        Value::Array(items) => {
+            out.push(b'[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_value(out, item);
+            }
+            out.push(b']');
+        }
+        Value::Object(fields) => {
+            out.push(b'{');
+            for (index, (key, value)) in fields.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                field(out, key, value);
+            }
+            out.push(b'}');
+        }
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Number(number) => by_serde(out, number),
+    }
+}
+
+fn write_text(out: &mut Vec<u8>, text: &str) {
+    /// What the compiler looks at together.
+    const STEP: usize = 16;
+    let is_plain = |byte: &u8| (*byte >= b' ') & (*byte != b'"') & (*byte != b'\\');
+    let (steps, rest) = text.as_bytes().as_chunks::<STEP>();
+    let all_plain = |step: &[u8; STEP]| step.iter().fold(true, |plain, byte| plain & is_plain(byte));
+    if steps.iter().all(all_plain) && rest.iter().all(is_plain) {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        by_serde(out, text);
+    }
+}
+
+fn by_serde<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    // Writing text and numbers to memory has no failing case.
+    let written = serde_json::to_writer(out, value);
+    debug_assert!(written.is_ok());
 }
 
 #[cfg(test)]
@@ -261,6 +349,23 @@ mod tests {
         check(&json!({"metadata": {"uid": "u"}}), r#"{"metadata":{"resourceVersion":"42","uid":"u"}}"#);
         check(&json!({"metadata": {}, "spec": 1}), r#"{"metadata":{"resourceVersion":"42"},"spec":1}"#);
         check(&json!({"metadata": {"name": "n"}}), r#"{"metadata":{"resourceVersion":"42","name":"n"}}"#);
+    }
+
+    #[test]
+    fn values_are_written_as_serde_json_writes_them() {
+        let plain = "x".repeat(100);
+        let texts: Vec<String> = (0..=100)
+            .flat_map(|at| {
+                ["\"", "\\", "\n", "\u{1f}", "\u{7f}", "é"].map(|char| [&plain[..at], char, "y"].concat())
+            })
+            .collect();
+        let value = json!({
+            "": [], "e": {}, "n": null, "b": [true, false], "i": [0, -1, i64::MIN, u64::MAX], "f": [0.5, -1e300, 1.0],
+            "\u{2028}<>&\"": texts, "deep": [[{"a": [{}]}]],
+        });
+        let mut out = Vec::new();
+        write_value(&mut out, &value);
+        assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl ResourceId {
 }
 
 pub fn object_key(id: &ResourceId, namespace: &str, name: &str) -> Bytes {
-    Bytes::from(format!("{}/{}/{namespace}/{name}", id.group, id.resource))
+    Bytes::from([&*id.group, &*id.resource, namespace, name].join("/"))
 }
 
 /// Group, resource, and where `NAMESPACE/NAME` begins.
