@@ -5,7 +5,10 @@ use std::{
     cmp::Ordering,
     collections::VecDeque,
     ops::{Bound, RangeBounds},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{self, AtomicU64},
+    },
 };
 
 use arc_swap::ArcSwap;
@@ -57,6 +60,8 @@ pub(crate) struct ByPlace(pub Arc<Object>);
 pub struct ResourceCache {
     pub id: ResourceId,
     snapshot: ArcSwap<Snapshot>,
+    /// That of the snapshot, for those who look at many resources to find the few that changed.
+    revision: AtomicU64,
     /// What lists that have begun go on with, by the revision they call it by.
     kept: Mutex<VecDeque<(Revision, Arc<Snapshot>)>>,
     window: RwLock<Window>,
@@ -104,6 +109,7 @@ impl ResourceCache {
         Self {
             id,
             snapshot: ArcSwap::from_pointee(Snapshot { objects, counts, revision }),
+            revision: AtomicU64::new(revision.get()),
             kept: Mutex::default(),
             window: RwLock::new(Window { events: VecDeque::new(), oldest: revision }),
             labels: Mutex::new(LabelIndex::new(revision)),
@@ -115,6 +121,11 @@ impl ResourceCache {
 
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
+    }
+
+    /// Whether anything of it changed after `revision`, as a snapshot that is taken then shows.
+    pub fn is_newer_than(&self, revision: Revision) -> bool {
+        self.revision.load(atomic::Ordering::Acquire) > revision.get()
     }
 
     /// The objects as they were at `revision`, by undoing what came after.
@@ -328,6 +339,7 @@ impl ResourceCache {
             window.oldest
         };
         self.snapshot.store(Arc::new(Snapshot { objects, counts, revision }));
+        self.revision.store(revision.get(), atomic::Ordering::Release);
         self.forget_labels(oldest);
         // What nobody may ask for any more holds old objects.
         self.kept().retain(|(kept, _)| *kept >= oldest);

@@ -23,9 +23,11 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Streams {
     verbs: Arc<Verbs>,
-    followed: BTreeMap<ResourceId, Stream>,
+    /// By their ids, in order.
+    followed: Vec<Stream>,
+    definitions: Arc<ResourceCache>,
     /// Definitions up to here are followed.
-    definitions: Revision,
+    followed_definitions: Revision,
     revisions: watch::Receiver<u64>,
     pause: Duration,
 }
@@ -51,7 +53,15 @@ impl Streams {
     /// Nothing is followed yet: the first look tells of everything.
     pub fn new(verbs: Arc<Verbs>) -> Self {
         let revisions = verbs.cache.revisions();
-        Self { verbs, followed: BTreeMap::new(), definitions: Revision::FIRST, revisions, pause: LEAST_PAUSE }
+        let definitions = verbs.cache.resource(&ResourceId::new(definitions::GROUP, definitions::PLURAL));
+        Self {
+            verbs,
+            followed: Vec::new(),
+            definitions,
+            followed_definitions: Revision::FIRST,
+            revisions,
+            pause: LEAST_PAUSE,
+        }
     }
 
     /// Waits until anything at all has changed.
@@ -69,13 +79,13 @@ impl Streams {
         // Both are noted before the wait: a definition that is written meanwhile may not be in effect when
         // the wait is over, and is left to the next look.
         self.revisions.mark_unchanged();
-        let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
-        let definitions = self.verbs.cache.resource(&id).snapshot().revision;
+        let definitions = self.definitions.snapshot().revision;
         self.verbs.definitions_in_effect().await;
         let begun = machine::now();
         let mut news = Vec::new();
         self.follow_definitions(definitions, &mut news);
-        for stream in self.followed.values_mut() {
+        // Nearly all are as they were.
+        for stream in self.followed.iter_mut().filter(|stream| stream.cache.is_newer_than(stream.place)) {
             stream.look(&mut news);
         }
         self.pause = (machine::elapsed(begun) * PAUSE_FACTOR).clamp(LEAST_PAUSE, LONGEST_PAUSE);
@@ -84,32 +94,37 @@ impl Streams {
 
     /// The resource, if it is followed.
     pub fn get(&self, id: &ResourceId) -> Option<&Arc<Served>> {
-        self.followed.get(id).map(|stream| &stream.served)
+        let at = self.followed.binary_search_by(|stream| stream.served.id.cmp(id)).ok()?;
+        self.followed.get(at).map(|stream| &stream.served)
     }
 
     fn follow_definitions(&mut self, revision: Revision, news: &mut Vec<News>) {
-        if revision == self.definitions && !self.followed.is_empty() {
+        if revision == self.followed_definitions && !self.followed.is_empty() {
             return;
         }
-        self.definitions = revision;
+        self.followed_definitions = revision;
         let all = stored_resources(&self.verbs);
-        let ended: Vec<ResourceId> =
-            self.followed.keys().filter(|id| !all.contains_key(*id)).cloned().collect();
-        for id in ended {
-            self.followed.remove(&id);
-            news.push(News::Ended(id));
-        }
+        self.followed.retain(|stream| {
+            let goes_on = all.contains_key(&stream.served.id);
+            if !goes_on {
+                news.push(News::Ended(stream.served.id.clone()));
+            }
+            goes_on
+        });
+        // Both are in order, and nothing is followed that is not among all.
+        let mut followed = std::mem::take(&mut self.followed).into_iter().peekable();
         for (id, served) in all {
-            match self.followed.get_mut(&id) {
-                Some(stream) => stream.served = served,
+            let stream = match followed.next_if(|stream| stream.served.id == id) {
+                Some(stream) => Stream { served, ..stream },
                 None => {
                     let cache = self.verbs.cache.resource(&id);
                     let snapshot = cache.snapshot();
                     let place = snapshot.revision;
                     news.push(News::All(served.clone(), snapshot));
-                    self.followed.insert(id, Stream { served, cache, place });
+                    Stream { served, cache, place }
                 }
-            }
+            };
+            self.followed.push(stream);
         }
     }
 }
@@ -117,9 +132,6 @@ impl Streams {
 impl Stream {
     fn look(&mut self, news: &mut Vec<News>) {
         let snapshot = self.cache.snapshot();
-        if snapshot.revision <= self.place {
-            return;
-        }
         let mut events = Vec::new();
         let read = self.cache.read_events(self.place, |event| {
             events.push(event.clone());
