@@ -10,7 +10,7 @@
 
 use std::{
     any::Any,
-    cell::RefCell,
+    cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc,
@@ -38,12 +38,16 @@ pub struct Cancelled;
 
 thread_local! {
     static CURRENT: RefCell<Option<Cancel>> = const { RefCell::new(None) };
+    /// Whether there is a current one: most often there is none, and this is all a checkpoint looks at.
+    static IN_SCOPE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Does `work`, unless and until it is cancelled.
 pub fn scope<T>(cancel: &Cancel, work: impl FnOnce() -> T) -> Result<T, Cancelled> {
     let before = CURRENT.replace(Some(cancel.clone()));
+    let was_in_scope = IN_SCOPE.replace(true);
     let done = catch_unwind(AssertUnwindSafe(work));
+    IN_SCOPE.set(was_in_scope);
     CURRENT.set(before);
     done.map_err(|payload: Box<dyn Any + Send>| match payload.downcast::<Cancelled>() {
         Ok(cancelled) => *cancelled,
@@ -52,7 +56,14 @@ pub fn scope<T>(cancel: &Cancel, work: impl FnOnce() -> T) -> Result<T, Cancelle
 }
 
 /// Where a computation can end. Cheap enough for every turn of a loop.
+#[inline]
 pub fn checkpoint() {
+    if IN_SCOPE.get() {
+        end_if_cancelled();
+    }
+}
+
+fn end_if_cancelled() {
     let is_cancelled = CURRENT.with_borrow(|current| current.as_ref().is_some_and(Cancel::is_cancelled));
     if is_cancelled {
         resume_unwind(Box::new(Cancelled));

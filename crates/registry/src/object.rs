@@ -53,7 +53,10 @@ impl Fields for Value {
     fn field(&self, name: &str) -> &Value {
         // All that a kind checks or changes goes through here.
         checkpoint();
-        self.get(name).unwrap_or(&NULL)
+        match self {
+            Value::Object(fields) => fields.get(name).unwrap_or(&NULL),
+            _ => &NULL,
+        }
     }
 }
 
