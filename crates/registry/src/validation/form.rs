@@ -76,10 +76,11 @@ pub fn immutable(new: &Value, old: &Value, name: &str, path: Path<'_>, errors: &
 pub fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
-        (Value::Object(a), Value::Object(b)) => a
-            .keys()
-            .chain(b.keys())
-            .all(|key| same(a.get(key).unwrap_or(&Value::Null), b.get(key).unwrap_or(&Value::Null))),
+        (Value::Object(a), Value::Object(b)) => {
+            // Each pair is looked at once, or deep objects would take forever.
+            a.iter().all(|(key, value)| same(value, b.get(key).unwrap_or(&Value::Null)))
+                && b.iter().all(|(key, value)| a.contains_key(key) || same(&Value::Null, value))
+        }
         (Value::Null, other) | (other, Value::Null) => match other {
             Value::Null => true,
             Value::Array(items) => items.is_empty(),
@@ -106,4 +107,27 @@ pub fn dns_subdomain_in_bytes(name: &str) -> Problems {
 /// The texts of a list.
 pub fn texts<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = &'a str> {
     object.items(name).iter().map(|item| item.as_str().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn empty_and_none_are_the_same_at_any_depth() {
+        for (a, b, expected) in [
+            (json!({"a": {"b": []}}), json!({"a": {}}), true),
+            (json!({}), json!({"a": {}, "b": null}), true),
+            (json!({"a": 1}), json!({"a": 1, "b": 0}), false),
+            (json!({"a": [{"x": {}}]}), json!({"a": [{}]}), true),
+            (json!({"a": [{}]}), json!({"a": []}), false),
+        ] {
+            assert_eq!((same(&a, &b), same(&b, &a)), (expected, expected), "{a} {b}");
+        }
+        // Were a pair looked at twice, this would not end.
+        let deep = (0..100).fold(json!(1), |inner, _| json!({"x": inner}));
+        assert!(same(&deep, &deep.clone()));
+    }
 }
