@@ -218,14 +218,16 @@ fn policy_of(request: &Request<'_>) -> (Policy, Errors) {
     let namespaces = request.objects("", "namespaces");
     let namespace = namespaces.get("", request.attributes.target.namespace);
     // From the labels that are read already: most namespaces have none of these.
-    let labels = policy::labels().filter_map(|name| Some((name.clone(), namespace?.label(&name)?.into())));
-    policy::read(&Value::Object(labels.collect()), &configuration(request).defaults)
+    policy::read(|name| namespace?.label(name), &configuration(request).defaults)
 }
 
 fn check_namespace(request: &Request<'_>, namespace: &Value) -> Result<(), Status> {
     let configuration = configuration(request);
-    let read = |labels: &Value| policy::read(labels, &configuration.defaults);
     let labels = namespace.field("metadata").field("labels");
+    let read = |labels: &Value| {
+        let label = |name: &str| Some(labels.get_field(name)?.as_str().unwrap_or_default());
+        policy::read(label, &configuration.defaults)
+    };
     let (new, errors) = read(labels);
     let old = request.old.map(|old| read(old.field("metadata").field("labels")));
     // Labels that were wrong before this plugin was on can stay until they are changed.

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
 use sternpost_meta::field::{Errors, Path};
-use sternpost_registry::object::Fields;
 
 /// What pods may do, from everything to little.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,24 +74,25 @@ impl fmt::Display for Standard {
 
 pub(super) const PREFIX: &str = "pod-security.kubernetes.io";
 
-/// The labels of a namespace that make its policy.
-pub(super) fn labels() -> impl Iterator<Item = String> {
-    let modes = ["enforce", "audit", "warn"];
-    modes.into_iter().flat_map(|mode| [format!("{PREFIX}/{mode}"), format!("{PREFIX}/{mode}-version")])
-}
+/// The labels that say level and version of a mode.
+type Labels = (&'static str, &'static str);
 
-/// The policy, and what is wrong with the labels; what they leave open is as `defaults` say. A level that
-/// cannot be read is enforced as the strictest, and not warned about.
-pub(super) fn read(labels: &Value, defaults: &Policy) -> (Policy, Errors) {
+const ENFORCE: Labels = ("pod-security.kubernetes.io/enforce", "pod-security.kubernetes.io/enforce-version");
+const AUDIT: Labels = ("pod-security.kubernetes.io/audit", "pod-security.kubernetes.io/audit-version");
+const WARN: Labels = ("pod-security.kubernetes.io/warn", "pod-security.kubernetes.io/warn-version");
+
+/// The policy by the labels of a namespace, and what is wrong with them; what they leave open is as
+/// `defaults` say. A level that cannot be read is enforced as the strictest, and not warned about.
+pub(super) fn read<'a>(label: impl Fn(&str) -> Option<&'a str>, defaults: &Policy) -> (Policy, Errors) {
     let mut errors = Errors::default();
-    let mut mode = |name: &str| {
-        let level = read_label(labels, &format!("{PREFIX}/{name}"), level, LEVELS, &mut errors);
-        let version = read_label(labels, &format!("{PREFIX}/{name}-version"), version, VERSIONS, &mut errors);
-        (level, version)
+    let mut mode = |(level_label, version_label): Labels| {
+        let of_level = read_label(level_label, label(level_label), level, LEVELS, &mut errors);
+        let of_version = read_label(version_label, label(version_label), version, VERSIONS, &mut errors);
+        (of_level, of_version)
     };
-    let (enforce_level, enforce_version) = mode("enforce");
-    let (audit_level, audit_version) = mode("audit");
-    let (warn_level, warn_version) = mode("warn");
+    let (enforce_level, enforce_version) = mode(ENFORCE);
+    let (audit_level, audit_version) = mode(AUDIT);
+    let (warn_level, warn_version) = mode(WARN);
 
     let enforce = Standard {
         level: enforce_level.map_or(defaults.enforce.level, |level| level.unwrap_or(Level::Restricted)),
@@ -119,13 +118,13 @@ pub(super) const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
 
 /// `None` without the label, `Some(None)` if it cannot be read.
 fn read_label<T>(
-    labels: &Value,
     key: &str,
+    text: Option<&str>,
     read: fn(&str) -> Option<T>,
     wanted: &str,
     errors: &mut Errors,
 ) -> Option<Option<T>> {
-    let text = labels.get_field(key)?.as_str().unwrap_or_default();
+    let text = text?;
     let value = read(text);
     if value.is_none() {
         errors.invalid(Path::new("metadata").child("labels").key(key), text, wanted);
@@ -158,7 +157,7 @@ pub(super) fn version(text: &str) -> Option<Version> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -191,7 +190,7 @@ mod tests {
                 .map(|(name, value)| (format!("pod-security.kubernetes.io/{name}"), value.clone()))
                 .collect::<serde_json::Map<_, _>>()
                 .into();
-            let policy = read(&labels, &Policy::PRIVILEGED).0;
+            let policy = read(|name| labels.get(name)?.as_str(), &Policy::PRIVILEGED).0;
             assert_eq!((policy.enforce.to_string(), policy.warn.to_string()), (enforce.into(), warn.into()));
         }
     }
