@@ -142,8 +142,18 @@ pub fn validate_finalizer_names(object: &Value, strategy: &Strategy, errors: &mu
     }
 }
 
-/// What an update may not change.
+/// What an update may not change, and what its metadata may not be, be it said again.
 pub fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
+    validate_changes(new, old, errors);
+    let new = new.field("metadata");
+    labels(new, errors);
+    annotations(new, errors);
+    check_owner_references(new, Path::new("metadata"), errors);
+    managed_fields(new, errors);
+}
+
+/// What an update may not change.
+pub fn validate_changes(new: &Value, old: &Value, errors: &mut Errors) {
     let (new, old) = (new.field("metadata"), old.field("metadata"));
     let root = Path::new("metadata");
     if old.has("deletionTimestamp") {
@@ -169,10 +179,6 @@ pub fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
             errors.invalid(root.child(field), new.field(field), "field is immutable");
         }
     }
-    labels(new, errors);
-    annotations(new, errors);
-    check_owner_references(new, root, errors);
-    managed_fields(new, errors);
 }
 
 /// What is left to check of entries that can be read.

@@ -391,16 +391,20 @@ fn check_metadata(
     current: &Value,
     errors: &mut Errors,
 ) {
-    object_meta::validate_of_all_kinds(object, served.strategy, errors);
-    object_meta::validate_update(object, current, errors);
+    let strategy = served.strategy;
+    let before = errors.len();
+    object_meta::validate_of_all_kinds(object, strategy, errors);
+    // What is well is well whenever it is looked at again.
+    let is_well = errors.len() == before;
+    let validate_update = if is_well { object_meta::validate_changes } else { object_meta::validate_update };
+    validate_update(object, current, errors);
     for check in again {
         match check {
-            MetadataCheck::Written => object_meta::validate(object, served.strategy, errors),
-            MetadataCheck::Changed => {
-                object_meta::validate_update(object, current, errors);
-                object_meta::validate_finalizer_names(object, served.strategy, errors);
-            }
+            MetadataCheck::Written if is_well => {}
+            MetadataCheck::Written => object_meta::validate_of_all_kinds(object, strategy, errors),
+            MetadataCheck::Changed => validate_update(object, current, errors),
         }
+        object_meta::validate_finalizer_names(object, strategy, errors);
     }
 }
 
