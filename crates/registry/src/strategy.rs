@@ -59,8 +59,8 @@ pub struct Strategy {
     pub validate_in_context: fn(&Value, Option<&Value>, &Context<'_>, &mut Errors),
     /// What is claimed beside the object: behind preparation, before validation.
     pub allocation: Option<Allocation>,
-    /// Completes what managed fields are made from.
-    pub show_to_managers: fn(&mut Value),
+    /// Completes what managed fields are made from, where that is not the object as it is.
+    pub show_to_managers: Option<fn(&mut Value)>,
     /// Whether those who create such an object own its fields.
     pub has_managers: bool,
 
@@ -141,7 +141,7 @@ impl Strategy {
             stamp_update: |_, _, _| {},
             validate_in_context: |_, _, _, _| {},
             allocation: None,
-            show_to_managers: |_| {},
+            show_to_managers: None,
             has_managers: true,
             name: format::dns_subdomain,
             qualified_finalizers: true,

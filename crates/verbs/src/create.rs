@@ -148,7 +148,7 @@ impl Verbs {
             return Ok(Written { object, stored: None, created: true });
         }
         // What is not a version is not looked at.
-        if version_number(&sent_version).is_ok() {
+        if !sent_version.is_empty() && version_number(&sent_version).is_ok() {
             return Err(Status::version_on_create().into());
         }
         let key = object_key(&served.id, target.namespace, &name);

@@ -158,9 +158,21 @@ impl Served {
         })
     }
 
+    /// Whether a value is already what reading it as an object of this kind would make of it.
+    pub(crate) fn is_decoded(&self, value: &Value) -> bool {
+        match &self.form {
+            Form::BuiltIn(built_in) => {
+                !definitions::is_definition(self) && typed::is_decoded(value, &built_in.definition)
+            }
+            Form::Custom(_) => false,
+        }
+    }
+
     /// Reads what came of an apply, whose fields were found to be known.
     pub(crate) fn decode_applied(&self, mut value: Value) -> Result<Value, DecodeError> {
-        let Some(custom) = self.custom() else { return Ok(self.decode_value(value)?.object) };
+        let Some(custom) = self.custom() else {
+            return if self.is_decoded(&value) { Ok(value) } else { Ok(self.decode_value(value)?.object) };
+        };
         object::complete_applied(&custom.version, &mut value)
             .map_err(|error| DecodeError(error.to_string()))?;
         Ok(value)
@@ -206,6 +218,20 @@ impl Served {
         match &self.form {
             Form::BuiltIn(built_in) => typed::settle(object, &built_in.definition),
             Form::Custom(_) => object::settle(object),
+        }
+    }
+
+    /// Whether owners of fields are told of an object as it is once it is settled, and no rule could tell
+    /// that it was. Rules name what was sent, be it empty, and the numbers of custom objects as they were
+    /// written.
+    pub(crate) fn owners_see(&self, object: &Value) -> bool {
+        match &self.form {
+            Form::BuiltIn(built_in) => {
+                built_in.conversion.is_none()
+                    && self.strategy.show_to_managers.is_none()
+                    && typed::is_nearly_settled(object, &built_in.definition)
+            }
+            Form::Custom(_) => false,
         }
     }
 

@@ -23,7 +23,7 @@ pub(crate) enum Ownership {
 
 impl Verbs {
     /// Notes that `writer` wants `object` in place of `live`. Both are in the stored form,
-    /// `object` defaulted but otherwise as sent.
+    /// `object` defaulted but otherwise as sent. Of built-in kinds it may be settled afterwards.
     pub(crate) async fn track(
         &self,
         target: Target<'_>,
@@ -31,6 +31,9 @@ impl Verbs {
         object: &mut Value,
         writer: Writer<'_>,
     ) {
+        if target.served.owners_see(object) {
+            return self.own(target, live, object, writer, &KindVersions::new(self, target.served));
+        }
         let sent = &*object;
         let owners = self
             .converting(target.served, |versions| self.owners(target, live, sent, writer, versions))
@@ -55,18 +58,34 @@ impl Verbs {
     ) -> Option<Value> {
         let served = target.served;
         let mut new = served.in_served_version(object).into_owned();
-        (served.strategy.show_to_managers)(&mut new);
-        served.settle(&mut new);
-        if object.field("metadata").field("managedFields").as_array().is_some_and(Vec::is_empty) {
+        if let Some(show) = served.strategy.show_to_managers {
+            show(&mut new);
+        }
+        let live = live.map(|live| served.in_served_version(live));
+        self.own(target, live.as_deref(), &mut new, writer, versions);
+        new.object_mut("metadata").remove("managedFields")
+    }
+
+    /// Settles `new`, and gives it the owners it has if it takes the place of `live`. Both are in the
+    /// served version.
+    fn own(
+        &self,
+        target: Target<'_>,
+        live: Option<&Value>,
+        new: &mut Value,
+        writer: Writer<'_>,
+        versions: &KindVersions<'_>,
+    ) {
+        let served = target.served;
+        let forgets = new.field("metadata").field("managedFields").as_array().is_some_and(Vec::is_empty);
+        served.settle(new);
+        if forgets {
             // Nothing to store, but to say it means something.
             new.object_mut("metadata").set("managedFields", Value::Array(Vec::new()));
         }
-        let live = live.map(|live| served.in_served_version(live));
         let now = self.now();
-        let api_version = served.resource.gv.to_string();
-        let manager = self.manager(served, writer, &api_version, &now);
-        sternpost_apply::update(live.as_deref(), &mut new, &manager, versions);
-        new.object_mut("metadata").remove("managedFields")
+        let manager = self.manager(served, writer, &served.api_version, &now);
+        sternpost_apply::update(live, new, &manager, versions);
     }
 
     /// Does what cannot wait for a webhook: over again, with one more conversion known each time,

@@ -181,7 +181,7 @@ impl Verbs {
                 strategic::apply(&served.topology(), live, patch).map_err(|error| strategic_status(&error))?
             }
         };
-        Ok(retyped(served, &patched, request, writer)?)
+        Ok(retyped(served, patched, request, writer)?)
     }
 
     async fn applied(
@@ -220,7 +220,7 @@ impl Verbs {
 /// Reads the outcome of a patch as an object of its kind.
 fn retyped(
     served: &Served,
-    patched: &Value,
+    patched: Value,
     request: &PatchRequest,
     writer: Writer<'_>,
 ) -> Result<Value, Status> {
@@ -235,11 +235,15 @@ fn retyped(
     };
     // A strategic patch is applied to an object of the kind, which it stays whatever is said.
     if !matches!(request.patch, Patch::Strategic(_)) {
-        served.check_type(patched).map_err(|why| invalid(&why))?;
+        served.check_type(&patched).map_err(|why| invalid(&why))?;
+    }
+    // Most patches leave an object as it would be read.
+    if request.complaints.is_empty() && served.is_decoded(&patched) {
+        return Ok(patched);
     }
     let decoded = match request.patch {
-        Patch::Strategic(_) => served.decode_converted(patched),
-        _ => served.decode_borrowed(patched),
+        Patch::Strategic(_) => served.decode_converted(&patched),
+        _ => served.decode_borrowed(&patched),
     };
     let decoded = decoded.map_err(|error| invalid(&error.0))?;
     let mut complaints = request.complaints.clone();

@@ -6,13 +6,14 @@
 //! that are always shown are there, empty ones that are not are gone.
 
 use std::{
+    cmp::Ordering,
     collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, map::Entry};
 use sternpost_builtin::{FieldType, Label, Shown};
 use sternpost_golang::json::syntax as json_syntax;
 use sternpost_golang::strconv::go_quote;
@@ -53,6 +54,46 @@ pub fn decode_borrowed(value: &Value, definition: &str) -> Result<Decoded, Decod
     decode_from(value, definition, usize::MAX)
 }
 
+/// Whether an object is one of the type named as [`decode`] would read it, so that reading it again would
+/// change nothing and find nothing to complain of.
+pub fn is_decoded(object: &Value, definition: &str) -> bool {
+    type_of(definition).is_some_and(|kind| is_decoded_as(object, &Shape::Struct(kind)))
+}
+
+fn is_decoded_as(value: &Value, shape: &Shape) -> bool {
+    checkpoint();
+    match (shape, value) {
+        // Goes away, or becomes a zero.
+        (_, Value::Null) => matches!(shape, Shape::Any),
+        (Shape::Any, _) => true,
+        (Shape::Struct(kind), Value::Object(fields)) => fields.iter().all(|(name, value)| {
+            kind.field(name).is_some_and(|field| !value.is_null() && is_decoded_as(value, &field.shape))
+        }),
+        (Shape::Map(inner), Value::Object(entries)) => {
+            entries.values().all(|entry| is_decoded_as(entry, inner))
+        }
+        (Shape::List(inner), Value::Array(items)) => items.iter().all(|item| is_decoded_as(item, inner)),
+        (Shape::String | Shape::IntOrString | Shape::Duration, Value::String(_))
+        | (Shape::Bool, Value::Bool(_)) => true,
+        (Shape::Int32 | Shape::IntOrString, Value::Number(number)) => {
+            number.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
+        }
+        (Shape::Int64, Value::Number(number)) => number.is_i64(),
+        (Shape::Double, Value::Number(number)) => number.is_f64(),
+        (Shape::Quantity, Value::String(text)) => {
+            quantity::canonical(text).is_ok_and(|canonical| canonical == *text)
+        }
+        (Shape::Time, Value::String(text)) => {
+            Timestamp::parse_time(text).is_ok_and(|time| time.to_time() == *text)
+        }
+        (Shape::MicroTime, Value::String(text)) => {
+            Timestamp::parse_micro_time(text).is_ok_and(|time| time.to_micro_time() == *text)
+        }
+        (Shape::Bytes, Value::String(text)) => base64_problem(text).is_none(),
+        _ => false,
+    }
+}
+
 fn decode_from<'de, D>(
     deserializer: D,
     definition: &str,
@@ -87,27 +128,81 @@ pub fn settle(object: &mut Value, definition: &str) {
     }
 }
 
-fn settle_struct(fields: &mut Map<String, Value>, kind: &'static Type) {
-    for field in &kind.fields {
+/// Whether [`settle`] would do no more to an object than add nulls and structs with nothing in them, which
+/// no rule can tell from nothing.
+pub fn is_nearly_settled(object: &Value, definition: &str) -> bool {
+    match (type_of(definition), object) {
+        (Some(kind), Value::Object(fields)) => is_nearly_settled_struct(fields, kind),
+        _ => true,
+    }
+}
+
+fn is_nearly_settled_struct(fields: &Map<String, Value>, kind: &Type) -> bool {
+    let mut always_shown = 0;
+    let stay = fields.iter().all(|(name, value)| {
+        let Some(field) = kind.field(name) else { return true };
         let shown_always = field.shown == Shown::Always;
-        match fields.get_mut(&*field.name) {
-            Some(value) if !value.is_null() => {
-                settle_field(value, field);
-                // What is stored does not tell an empty list from none.
-                if shown_always && value.as_array().is_some_and(Vec::is_empty) {
-                    *value = Value::Null;
+        always_shown += usize::from(shown_always);
+        let stays = match value {
+            Value::Null => false,
+            Value::Array(items) if items.is_empty() => !shown_always && field.optional,
+            value => shown_always || field.optional || !is_zero(value, field),
+        };
+        let is_nearly_settled = |value: &Value, shape: &Shape| match (shape, value) {
+            (Shape::Struct(kind), Value::Object(fields)) => is_nearly_settled_struct(fields, kind),
+            _ => true,
+        };
+        stays
+            && match (&field.shape, value) {
+                (Shape::List(inner), Value::Array(items)) => {
+                    items.iter().all(|item| is_nearly_settled(item, inner))
                 }
-                if !shown_always && !field.optional && is_zero(value, field) {
-                    fields.remove(&*field.name);
+                (Shape::Map(inner), Value::Object(entries)) => {
+                    entries.values().all(|entry| is_nearly_settled(entry, inner))
                 }
+                (shape, value) => is_nearly_settled(value, shape),
             }
-            Some(_) if !shown_always => {
-                fields.remove(&*field.name);
+    });
+    stay && (always_shown == kind.always_shown.len() || {
+        let mut added = kind.always_shown().filter(|field| !fields.contains_key(&*field.name));
+        added.all(|field| field.adds_no_value)
+    })
+}
+
+fn settle_struct(fields: &mut Map<String, Value>, kind: &'static Type) {
+    // Objects have few of the fields that their types have, so it is those that are looked up.
+    let mut dropped: Vec<&str> = Vec::new();
+    let mut always_shown = 0;
+    for (name, value) in fields.iter_mut() {
+        let Some(field) = kind.field(name) else { continue };
+        if field.shown == Shown::Always {
+            always_shown += 1;
+            match value {
+                Value::Null => *value = zero(field),
+                _ => settle_field(value, field),
             }
-            _ if shown_always => {
-                fields.insert(field.name.to_string(), zero(field));
+            // What is stored does not tell an empty list from none.
+            if value.as_array().is_some_and(Vec::is_empty) {
+                *value = Value::Null;
             }
-            _ => {}
+            continue;
+        }
+        if !value.is_null() {
+            settle_field(value, field);
+        }
+        if value.is_null() || (!field.optional && is_zero(value, field)) {
+            dropped.push(&field.name);
+        }
+    }
+    for name in dropped {
+        fields.remove(name);
+    }
+    if always_shown == kind.always_shown.len() {
+        return;
+    }
+    for field in kind.always_shown() {
+        if !fields.contains_key(&*field.name) {
+            fields.insert(field.name.to_string(), zero(field));
         }
     }
 }
@@ -145,10 +240,11 @@ fn is_zero(value: &Value, field: &Field) -> bool {
 }
 
 fn zero(field: &Field) -> Value {
-    if field.optional {
-        return Value::Null;
-    }
-    match &field.shape {
+    if field.optional { Value::Null } else { zero_of(&field.shape) }
+}
+
+fn zero_of(shape: &Shape) -> Value {
+    match shape {
         Shape::Struct(kind) => {
             let mut fields = Map::new();
             settle_struct(&mut fields, kind);
@@ -172,8 +268,31 @@ struct Type {
     name: Box<str>,
     /// `v1.PodSpec`
     go_name: Box<str>,
+    /// In Go's order.
     fields: Vec<Field>,
-    by_name: HashMap<Box<str>, usize>,
+    /// Places in `fields`, in the order of [`lookup_order`].
+    by_name: Vec<usize>,
+    /// Places in `fields`.
+    always_shown: Vec<usize>,
+}
+
+impl Type {
+    fn field(&self, name: &str) -> Option<&Field> {
+        let field_at = |index: &usize| self.fields.get(*index);
+        let order =
+            |index: &usize| field_at(index).map_or(Ordering::Less, |field| lookup_order(&field.name, name));
+        let at = self.by_name.binary_search_by(order).ok()?;
+        self.by_name.get(at).and_then(field_at)
+    }
+
+    fn always_shown(&self) -> impl Iterator<Item = &Field> {
+        self.always_shown.iter().filter_map(|index| self.fields.get(*index))
+    }
+}
+
+/// By length first: most names are told apart without a look at their letters.
+fn lookup_order(a: &str, b: &str) -> Ordering {
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
 }
 
 #[derive(Debug)]
@@ -182,6 +301,23 @@ struct Field {
     shape: Shape,
     optional: bool,
     shown: Shown,
+    /// Where it is shown though it is not set, that is as null, or as a struct with nothing in it.
+    adds_no_value: bool,
+}
+
+impl Field {
+    fn new(name: &str, shape: Shape, optional: bool, shown: Shown) -> Self {
+        let field = Self { name: name.into(), shape, optional, shown, adds_no_value: false };
+        Self { adds_no_value: has_no_value(&zero(&field)), ..field }
+    }
+}
+
+fn has_no_value(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.values().all(has_no_value),
+        _ => false,
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -228,8 +364,7 @@ fn compile(name: &str, making: &mut HashMap<Arc<str>, &'static Type>) -> Option<
     let mut stack = vec![message];
     if message.is_kind {
         for name in ["kind", "apiVersion"] {
-            let shape = Shape::String;
-            fields.push(Field { name: name.into(), shape, optional: false, shown: Shown::WhenSet });
+            fields.push(Field::new(name, Shape::String, false, Shown::WhenSet));
         }
     }
     while let Some(message) = stack.pop() {
@@ -252,15 +387,15 @@ fn compile(name: &str, making: &mut HashMap<Arc<str>, &'static Type>) -> Option<
                 Label::Repeated => Shape::List(Box::new(single)),
                 Label::Map => Shape::Map(Box::new(single)),
             };
-            fields.push(Field {
-                name: (*field.json_name).into(),
-                shape,
-                optional: field.optional,
-                shown: field.shown,
-            });
+            fields.push(Field::new(&field.json_name, shape, field.optional, field.shown));
         }
     }
-    let by_name = fields.iter().enumerate().map(|(index, field)| (field.name.clone(), index)).collect();
+    let name_at = |index: &usize| fields.get(*index).map_or("", |field| &*field.name);
+    let mut by_name: Vec<usize> = (0..fields.len()).collect();
+    by_name.sort_by(|a, b| lookup_order(name_at(a), name_at(b)));
+    let is_always_shown = |field: &Field| field.shown == Shown::Always;
+    let always_shown =
+        (0..fields.len()).filter(|index| fields.get(*index).is_some_and(is_always_shown)).collect();
     let (package, short) = name.rsplit_once('.')?;
     let package = package.rsplit('.').next().unwrap_or(package);
     let made: &'static Type = Box::leak(Box::new(Type {
@@ -268,6 +403,7 @@ fn compile(name: &str, making: &mut HashMap<Arc<str>, &'static Type>) -> Option<
         go_name: format!("{package}.{short}").into(),
         fields,
         by_name,
+        always_shown,
     }));
     making.insert(name.into(), made);
     Some(made)
@@ -296,13 +432,18 @@ fn shape_of_message(name: &str, making: &mut HashMap<Arc<str>, &'static Type>) -
 
 #[derive(Default)]
 struct State {
-    /// Steps of the path, for errors (`spec.containers.name`).
-    path: Vec<String>,
-    /// Steps with indices, for complaints (`spec.containers[0].name`).
-    place: Vec<String>,
-    owner: Vec<&'static Type>,
+    /// The place that was reached. Text is made of it only if there is something to say.
+    place: Vec<Step>,
     complaints: Complaints,
     problem: Option<String>,
+}
+
+/// One step to a place. Errors name fields alone (`spec.containers.name`), complaints all steps
+/// (`spec.containers[0].name`).
+enum Step {
+    Field(&'static Type, &'static str),
+    Key(String),
+    Index(usize),
 }
 
 /// What is wrong with fields; each thing once.
@@ -327,21 +468,34 @@ impl State {
 
     fn place(&self, last: &str) -> String {
         let mut out = String::new();
-        for step in self.place.iter().map(String::as_str).chain([last]) {
-            if !out.is_empty() && !step.starts_with('[') {
+        let name = |out: &mut String, name: &str| {
+            if !out.is_empty() && !name.starts_with('[') {
                 out.push('.');
             }
-            out.push_str(step);
+            out.push_str(name);
+        };
+        for step in &self.place {
+            match step {
+                Step::Field(_, field) => name(&mut out, field),
+                Step::Key(key) => name(&mut out, key),
+                Step::Index(index) => out.push_str(&format!("[{index}]")),
+            }
         }
+        name(&mut out, last);
         out
     }
 
     fn mismatch(&mut self, found: &str, wanted: &Shape) {
-        let text = match self.owner.last() {
-            Some(owner) if !self.path.is_empty() => format!(
+        let fields = self.place.iter().filter_map(|step| match step {
+            Step::Field(owner, field) => Some((*owner, *field)),
+            Step::Key(_) | Step::Index(_) => None,
+        });
+        let (owners, path): (Vec<&Type>, Vec<&str>) = fields.unzip();
+        let text = match owners.last() {
+            Some(owner) => format!(
                 "json: cannot unmarshal {found} into Go struct field {}.{} of type {}",
                 owner.name,
-                self.path.join("."),
+                path.join("."),
                 go_type(wanted)
             ),
             _ => format!("json: cannot unmarshal {found} into Go value of type {}", go_type(wanted)),
@@ -450,6 +604,13 @@ impl<'de> Visitor<'de> for Node<'_> {
         }
     }
 
+    fn visit_string<E: serde::de::Error>(self, text: String) -> Result<Value, E> {
+        match self.shape {
+            Shape::String | Shape::IntOrString | Shape::Any | Shape::Duration => Ok(text.into()),
+            _ => self.visit_str(&text),
+        }
+    }
+
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Value, E> {
         match self.shape {
             Shape::String | Shape::IntOrString | Shape::Any => Ok(text.into()),
@@ -484,12 +645,12 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut out = Vec::new();
         loop {
             checkpoint();
-            state.place.push(format!("[{}]", out.len()));
+            state.place.push(Step::Index(out.len()));
             let item = items.next_element_seed(Node { shape: inner, state: &mut *state })?;
             state.place.pop();
             match item {
                 // To Go a null among structs, strings or numbers is their zero.
-                Some(Value::Null) => out.push(zero_item(inner)),
+                Some(Value::Null) => out.push(zero_of(inner)),
                 Some(item) => out.push(item),
                 None => return Ok(Value::Array(out)),
             }
@@ -501,28 +662,30 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut out = Map::new();
         match self.shape {
             Shape::Struct(kind) => {
-                let mut seen: Vec<&str> = Vec::new();
+                let mut seen: Vec<&Field> = Vec::new();
                 while let Some(key) = entries.next_key::<String>()? {
                     checkpoint();
-                    let Some(field) = kind.by_name.get(&*key).and_then(|index| kind.fields.get(*index))
-                    else {
+                    let Some(field) = kind.field(&key) else {
                         state.complain("unknown", &key);
                         entries.next_value::<IgnoredAny>()?;
                         continue;
                     };
                     // No longer than the type has fields.
-                    if seen.contains(&&*field.name) {
-                        state.complain("duplicate", &key);
+                    let is_first = !seen.iter().any(|known| std::ptr::eq(*known, field));
+                    if is_first {
+                        seen.push(field);
                     } else {
-                        seen.push(&field.name);
+                        state.complain("duplicate", &key);
                     }
-                    state.owner.push(kind);
-                    state.path.push(key.clone());
-                    state.place.push(key.clone());
+                    state.place.push(Step::Field(kind, &field.name));
                     let value = entries.next_value_seed(Node { shape: &field.shape, state: &mut *state })?;
                     state.place.pop();
-                    state.path.pop();
-                    state.owner.pop();
+                    if is_first {
+                        if !value.is_null() {
+                            out.insert(key, value);
+                        }
+                        continue;
+                    }
                     match (value, out.get_mut(&key)) {
                         (Value::Null, _) => {
                             out.remove(&key);
@@ -540,12 +703,19 @@ impl<'de> Visitor<'de> for Node<'_> {
             Shape::Map(inner) => {
                 while let Some(key) = entries.next_key::<String>()? {
                     checkpoint();
-                    state.place.push(key.clone());
+                    state.place.push(Step::Key(key));
                     let value = entries.next_value_seed(Node { shape: inner, state: &mut *state })?;
-                    state.place.pop();
-                    let value = if value.is_null() { zero_item(inner) } else { value };
-                    if out.insert(key.clone(), value).is_some() {
-                        state.complain("duplicate", &key);
+                    // What was put there, and is still on top.
+                    let Some(Step::Key(key)) = state.place.pop() else { continue };
+                    let value = if value.is_null() { zero_of(inner) } else { value };
+                    match out.entry(key) {
+                        Entry::Vacant(place) => {
+                            place.insert(value);
+                        }
+                        Entry::Occupied(mut place) => {
+                            state.complain("duplicate", place.key());
+                            place.insert(value);
+                        }
                     }
                 }
             }
@@ -568,7 +738,7 @@ impl<'de> Visitor<'de> for Node<'_> {
 fn merge(first: &mut Map<String, Value>, more: Map<String, Value>, shape: &Shape) {
     for (key, value) in more {
         let inner = match shape {
-            Shape::Struct(kind) => kind.by_name.get(&*key).and_then(|index| kind.fields.get(*index)),
+            Shape::Struct(kind) => kind.field(&key),
             _ => None,
         };
         match (inner, value, first.get_mut(&key)) {
@@ -579,14 +749,6 @@ fn merge(first: &mut Map<String, Value>, more: Map<String, Value>, shape: &Shape
                 first.insert(key, value);
             }
         }
-    }
-}
-
-fn zero_item(shape: &Shape) -> Value {
-    let field = Field { name: "".into(), shape: shape.clone(), optional: false, shown: Shown::Always };
-    match shape {
-        Shape::Any => Value::Null,
-        _ => zero(&field),
     }
 }
 
@@ -727,6 +889,70 @@ mod tests {
         let again = object.clone();
         settle(&mut object, DEPLOYMENT);
         assert_eq!(object, again);
+    }
+
+    #[test]
+    fn what_settling_would_take_away_or_fill_in_is_not_nearly_settled() {
+        for (definition, object, expected) in [
+            (CONFIG_MAP, json!({"metadata": {"name": "a"}, "data": {"a": ""}}), true),
+            (CONFIG_MAP, json!({"metadata": {"name": "a", "labels": {}}}), false),
+            (CONFIG_MAP, json!({"metadata": {"name": ""}}), false),
+            (CONFIG_MAP, json!({"metadata": {"name": "a", "managedFields": []}}), false),
+            (
+                DEPLOYMENT,
+                json!({"spec": {"replicas": 0, "template": {"spec": {"containers": [{"name": "c"}]}}}}),
+                true,
+            ),
+            (DEPLOYMENT, json!({"spec": {"template": {"spec": {"containers": []}}}}), false),
+            // A container is shown with a name, be it empty.
+            (DEPLOYMENT, json!({"spec": {"template": {"spec": {"containers": [{"image": "i"}]}}}}), false),
+            (DEPLOYMENT, json!({"spec": {"paused": false}}), false),
+        ] {
+            assert_eq!(is_nearly_settled(&object, definition), expected, "{object}");
+            let mut settled = object.clone();
+            settle(&mut settled, definition);
+            let again = settled.clone();
+            settle(&mut settled, definition);
+            assert_eq!(settled, again);
+        }
+    }
+
+    #[test]
+    fn what_was_decoded_is_known_as_such() {
+        for (definition, object, expected) in [
+            (
+                CONFIG_MAP,
+                json!({"metadata": {"name": "a", "managedFields": [{"fieldsV1": {"f:x": {}, "y": null}}]}}),
+                true,
+            ),
+            (CONFIG_MAP, json!({"metadata": {"name": null}}), false),
+            (CONFIG_MAP, json!({"metadata": {"nope": "a"}}), false),
+            (CONFIG_MAP, json!({"data": {"a": 1}}), false),
+            (CONFIG_MAP, json!({"data": {"a": null}}), false),
+            (CONFIG_MAP, json!({"metadata": {"creationTimestamp": "2006-01-02T15:04:05Z"}}), true),
+            (CONFIG_MAP, json!({"metadata": {"creationTimestamp": "2006-01-02T16:04:05+01:00"}}), false),
+            (CONFIG_MAP, json!({"binaryData": {"a": "AA=="}}), true),
+            (CONFIG_MAP, json!({"binaryData": {"a": "!"}}), false),
+            (
+                DEPLOYMENT,
+                json!({"spec": {"replicas": 3, "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}}}}),
+                true,
+            ),
+            (DEPLOYMENT, json!({"spec": {"replicas": 3.0}}), false),
+            (DEPLOYMENT, json!({"spec": {"replicas": 3_000_000_000_u64}}), false),
+            (
+                POD,
+                json!({"spec": {"containers": [{"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}]}}),
+                true,
+            ),
+            (POD, json!({"spec": {"containers": [{"resources": {"limits": {"cpu": "1000m"}}}]}}), false),
+            (POD, json!({"spec": {"containers": [null]}}), false),
+        ] {
+            assert_eq!(is_decoded(&object, definition), expected, "{object}");
+            let changes_nothing = decode_borrowed(&object, definition)
+                .is_ok_and(|decoded| decoded.complaints.is_empty() && decoded.object == object);
+            assert_eq!(changes_nothing, expected, "{object}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub const STRATEGY: Strategy = Strategy {
     reset_fields: &[".status"],
     subresources: &[Subresource::STATUS],
     columns: columns::COLUMNS,
-    show_to_managers: show_template_generation,
+    show_to_managers: Some(show_template_generation),
     ..Strategy::of("apps", "DaemonSet")
 };
 
