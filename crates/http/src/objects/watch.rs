@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
-use sternpost_cache::{EventKind, Expired, Object, Reading};
+use sternpost_cache::{Coding, EventKind, Expired, Form, Object, Reading};
 use sternpost_clock::{Clock, Instant, Sleep, machine};
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::{
@@ -223,12 +223,24 @@ impl WatchBody {
             return Ok(self.convert(some));
         }
         let Self { writer, watch, .. } = self;
-        let mut piece = Vec::new();
+        // One event alone, which is the usual case, goes out in the bytes that all watchers share.
+        let (mut alone, mut piece) = (None::<Bytes>, Vec::new());
         watch.read(|told| {
-            writer.write_told(&mut piece, &told);
-            if piece.len() < WATCH_PIECE_BYTES { Reading::GoOn } else { Reading::Stop }
+            let shared = writer.shared_frame(&told);
+            match (alone.take(), shared) {
+                (None, Some(frame)) if piece.is_empty() => alone = Some(frame),
+                (before, shared) => {
+                    piece.extend_from_slice(&before.unwrap_or_default());
+                    match shared {
+                        Some(frame) => piece.extend_from_slice(&frame),
+                        None => writer.write(&mut piece, told.kind, told.object),
+                    }
+                }
+            }
+            let size = alone.as_ref().map_or(piece.len(), Bytes::len);
+            if size < WATCH_PIECE_BYTES { Reading::GoOn } else { Reading::Stop }
         })?;
-        Ok(piece.into())
+        Ok(alone.unwrap_or_else(|| piece.into()))
     }
 }
 
@@ -313,19 +325,25 @@ struct Writer {
 }
 
 impl Writer {
-    fn write_told(&mut self, out: &mut Vec<u8>, told: &WatchEvent<'_>) {
-        match told.shared {
-            // Encoded by the first watcher that comes here.
-            Some(event) if self.sends_stored_bytes(told.object) => {
-                let frame = event.frame(|| {
-                    let mut frame = Vec::new();
-                    self.write_json(&mut frame, told.kind, told.object);
-                    frame.into()
-                });
-                out.extend_from_slice(frame);
-            }
-            _ => self.write(out, told.kind, told.object),
+    /// The event in bytes that are encoded by the first watcher that comes here; `None` if each makes its own.
+    fn shared_frame(&mut self, told: &WatchEvent<'_>) -> Option<Bytes> {
+        let event = told.shared?;
+        let mut frame = Vec::new();
+        if self.sends_stored_bytes(told.object) {
+            let made = event.frame(|| {
+                self.write_json(&mut frame, told.kind, told.object);
+                frame.into()
+            });
+            return Some(made.clone());
         }
+        if self.shape.transform != Transform::None || self.shape.format != Format::Protobuf {
+            return None;
+        }
+        let form = Form { shown_as: self.served.number, encoding: "protobuf", coding: Coding::Identity };
+        Some(event.frame_in(form, || {
+            self.write(&mut frame, told.kind, told.object);
+            frame.into()
+        }))
     }
 
     fn write(&mut self, out: &mut Vec<u8>, kind: EventKind, object: &Object) {
@@ -486,8 +504,12 @@ mod tests {
     }
 
     async fn watch(api: &Api, query: &str) -> WatchBody {
+        watch_as(api, query, "application/json").await
+    }
+
+    async fn watch_as(api: &Api, query: &str, accept: &str) -> WatchBody {
         let target = format!("/api/v1/namespaces?watch=1&{query}");
-        let request = testing::request(Method::GET, &target, &[("accept", "application/json")]);
+        let request = testing::request(Method::GET, &target, &[("accept", accept)]);
         match testing::handle(api, &request).await.into_body() {
             Body::Watch(watch) => *watch,
             other => panic!("{other:?}"),
@@ -524,6 +546,30 @@ mod tests {
     async fn update(api: &Api, name: &str, value: &str) {
         let target = format!("/api/v1/namespaces/{name}");
         send(api, Method::PUT, &target, &namespace(name, value, 0)).await;
+    }
+
+    #[tokio::test]
+    async fn an_event_is_encoded_once_for_all_watchers_of_a_form() {
+        let api = testing::api();
+        let next = |watch: &mut WatchBody| match watch.poll_next(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(piece)) => piece,
+            other => panic!("{other:?}"),
+        };
+        for (number, accept) in
+            ["application/json", "application/vnd.kubernetes.protobuf;stream=watch"].into_iter().enumerate()
+        {
+            let (mut one, mut other) = (watch_as(&api, "", accept).await, watch_as(&api, "", accept).await);
+            while one.poll_next(&mut Context::from_waker(Waker::noop())).is_ready() {}
+            while other.poll_next(&mut Context::from_waker(Waker::noop())).is_ready() {}
+            create(&api, &format!("first-{number}"), "1", 0).await;
+            let (first, second) = (next(&mut one), next(&mut other));
+            assert_eq!(first.as_ptr(), second.as_ptr(), "{accept}");
+            // Several go together, and each is what it is alone.
+            create(&api, &format!("second-{number}"), "1", 0).await;
+            let alone = next(&mut one);
+            create(&api, &format!("third-{number}"), "1", 0).await;
+            assert_eq!(next(&mut other), [alone, next(&mut one)].concat(), "{accept}");
+        }
     }
 
     #[tokio::test]
