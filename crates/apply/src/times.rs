@@ -9,7 +9,8 @@ use crate::update::managed_fields;
 /// store. Resource versions are not compared, nor what kind and version the objects say they are.
 pub fn restore_times(old: &Value, new: &mut Value) {
     let (Some(before), Some(after)) = (managed_fields(old), managed_fields(new)) else { return };
-    let same = before != after && same_but(before, after, entries_same) && same_objects(old, new);
+    // What a write changes is found soonest in the object.
+    let same = same_objects(old, new) && before != after && same_but(before, after, entries_same);
     if same {
         let before = before.clone();
         if let Some(after) = new.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields")) {
@@ -41,8 +42,8 @@ fn same_objects(old: &Value, new: &Value) -> bool {
     let (Some(old_metadata), Some(new_metadata)) = (metadata(old), metadata(new)) else { return false };
     const ROOT: [&str; 3] = ["apiVersion", "kind", "metadata"];
     const APART: [&str; 2] = ["managedFields", "resourceVersion"];
-    without(old_metadata, &APART).eq(without(new_metadata, &APART))
-        && without(old, &ROOT).eq(without(new, &ROOT))
+    without(old, &ROOT).eq(without(new, &ROOT))
+        && without(old_metadata, &APART).eq(without(new_metadata, &APART))
 }
 
 fn without<'a>(

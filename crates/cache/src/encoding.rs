@@ -24,6 +24,9 @@ use crate::pairs::Pairs;
 
 const OFFSET_BYTES: usize = 4;
 
+/// Most objects have fewer, and are written without growing what they are written to.
+const MOST_BYTES: usize = 4096;
+
 /// Set in the first four bytes if the name of a version follows the JSON.
 const VERSIONED: u32 = 1 << 31;
 
@@ -44,7 +47,8 @@ fn encode_with(object: &Value, version: Option<&str>) -> Bytes {
     let fields = object.as_object().unwrap_or(&empty);
     let metadata = fields.get("metadata").unwrap_or(&EMPTY).as_object().unwrap_or(&empty);
 
-    let mut out = vec![0; OFFSET_BYTES];
+    let mut out = Vec::with_capacity(MOST_BYTES);
+    out.extend_from_slice(&[0; OFFSET_BYTES]);
     out.extend_from_slice(b"\"metadata\":{");
     let mut offset = None;
     let mut first = true;

@@ -414,6 +414,8 @@ fn keep_identity(object: &mut Value, old: &Value) {
     let metadata = object.object_mut("metadata");
     for field in ["name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion"] {
         match old.get_field(field) {
+            // So it is for who has read what it writes.
+            Some(value) if metadata.field(field) == value => {}
             // What else it is called is found when it is compared.
             Some(value)
                 if !matches!(field, "name" | "namespace" | "uid") || metadata.text(field).is_empty() =>
