@@ -14,7 +14,7 @@ use sternpost_testkit::{
 };
 
 use crate::{
-    client::{Client, Connector, Next, ANSWER_TIMEOUT, Reply},
+    client::{ANSWER_TIMEOUT, Client, Connector, Next, Reply},
     command, spawn,
 };
 

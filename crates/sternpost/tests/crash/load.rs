@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, sync::Mutex, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Client, Connector, Next, ANSWER_TIMEOUT, Reply},
+    client::{ANSWER_TIMEOUT, Client, Connector, Next, Reply},
     history::{Action, COLOR, Life, Outcome, Read, Resource, Start, Stream, TOKEN, Version, Write, revision},
 };
 
