@@ -107,7 +107,7 @@ impl Turns {
     }
 
     /// A turn has ended, and the next in line has it. Who sends something meanwhile is in line as soon
-    /// as the runtime looks at its connections: see [`EVENT_INTERVAL`](crate::EVENT_INTERVAL).
+    /// as the runtime looks at its connections: see [`EVENT_INTERVAL`].
     fn end(&self, flow: u64, took: Duration) {
         let mut ended = (flow, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
         loop {

@@ -1,6 +1,6 @@
 //! Reads stores of format version 1: one redb file, `store.redb`. Nothing writes them any more.
 //!
-//! Entry points: [`load`] reads a whole one, so that it can be taken over; [`salvage`] and [`scan`] find
+//! Entry points: [`load()`] reads a whole one, so that it can be taken over; [`salvage()`] and [`scan`] find
 //! what is left of a damaged one. `FORMAT.md` describes the bytes.
 //!
 //! Invariants:
