@@ -151,6 +151,11 @@ impl Ending {
         }
     }
 
+    fn is_ending(&self, name: &str) -> bool {
+        let namespaces = self.verbs.cache.resource(&self.served.id).snapshot();
+        namespaces.get("", name).is_some_and(|namespace| namespace.terminating)
+    }
+
     fn done(&mut self, done: Option<Result<Done, JoinError>>) {
         match done {
             Some(Ok((name, progress))) => {
@@ -159,6 +164,10 @@ impl Ending {
                     self.due.insert(name.clone(), machine::now(), ());
                 }
                 match progress {
+                    // Meanwhile there is another of that name, and it is ending as well.
+                    Ok(Progress::Finished | Progress::Living) if self.is_ending(&name) => {
+                        self.due.insert(name, machine::now(), ());
+                    }
                     Ok(Progress::Finished) => {
                         self.due.remove(&name);
                         self.ended.insert(name, machine::now() + LATECOMERS, ());
