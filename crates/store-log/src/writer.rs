@@ -52,6 +52,7 @@ pub enum Command {
     Commit { transaction: Transaction, answer: oneshot::Sender<Result<Committed, CommitError>> },
     Compact { to: Revision, answer: oneshot::Sender<Result<(), ReadError>> },
     Close { answer: oneshot::Sender<()> },
+    SnapshotEnded,
     Tick,
 }
 
@@ -150,6 +151,7 @@ impl Writer {
                     }
                 }
                 Command::Close { answer } => return Ok(Some(answer)),
+                Command::SnapshotEnded => self.see_to_snapshots()?,
                 Command::Tick => self.tick(queue)?,
             }
             if next.is_none() {
@@ -217,15 +219,14 @@ impl Writer {
             // The caller may have gone; the change stays.
             let _ = sender.send(answer);
         }
-        self.maintain()
+        self.see_to_snapshots()
     }
 
-    /// Sees to snapshots.
-    fn maintain(&mut self) -> Result<(), Stopped> {
+    fn see_to_snapshots(&mut self) -> Result<(), Stopped> {
         let queue = self.queue.clone();
         let wake = move || {
             // If there is no room, the writer is awake.
-            queue.upgrade().map(|queue| queue.try_send(Command::Tick));
+            queue.upgrade().map(|queue| queue.try_send(Command::SnapshotEnded));
         };
         let maintained = self.snapshots.maintain(&mut self.engine, &self.hub, wake);
         maintained.map_err(|reason| self.fail(&failure(&reason)))
@@ -255,7 +256,7 @@ impl Writer {
                 return Err(self.fail(&reason));
             }
         }
-        self.maintain()?;
+        self.see_to_snapshots()?;
         loop {
             let now = self.clock.unix_millis();
             let expired = self.hub.read(|mvcc| Ok(mvcc.expired(&self.retention, FORGET_PER_TICK, now)));
@@ -339,6 +340,6 @@ fn refuse(command: Command, stopped: &Stopped) {
         Command::Commit { answer, .. } => drop(answer.send(Err(stopped.clone().into()))),
         Command::Compact { answer, .. } => drop(answer.send(Err(stopped.clone().into()))),
         Command::Close { answer } => drop(answer.send(())),
-        Command::Tick => {}
+        Command::SnapshotEnded | Command::Tick => {}
     }
 }

@@ -12,6 +12,7 @@ use std::{
     pin::Pin,
     sync::{Arc, OnceLock},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use flate2::read::GzDecoder;
@@ -31,9 +32,9 @@ pub fn try_open(disk: &Disk, options: Options) -> Result<LogStore, OpenError> {
     LogStore::open_on(Arc::new(disk.clone()), options)
 }
 
-/// With files as small as tests need them.
+/// With files as small as tests need them, and nothing that happens because time goes by.
 pub fn options() -> Options {
-    Options { allocation: 4096, ..Options::default() }
+    Options { allocation: 4096, tick: Duration::MAX, ..Options::default() }
 }
 
 /// A disk with an empty store on it.
