@@ -275,8 +275,8 @@ impl ResourceCache {
         Ok(events)
     }
 
-    /// Hands over every event after `revision`, oldest first, until told to stop.
-    /// The window is locked meanwhile: `read` does no more than copy.
+    /// Hands over every event after `revision`, oldest first, until told to stop: none that a snapshot
+    /// taken then does not show. The window is locked meanwhile: `read` does no more than copy.
     pub fn read_events(
         &self,
         revision: Revision,
@@ -286,9 +286,11 @@ impl ResourceCache {
         if revision < window.oldest {
             return Err(Expired { asked: revision, oldest: window.oldest });
         }
+        // Events are in the window before the state that they lead to is there for all.
+        let shown = self.snapshot.load().revision;
         let first = window.events.partition_point(|event| event.revision <= revision);
         for event in window.events.range(first..) {
-            if read(event) == Reading::Stop {
+            if event.revision > shown || read(event) == Reading::Stop {
                 break;
             }
         }
@@ -515,3 +517,45 @@ impl PartialEq for ByPlace {
 }
 
 impl Eq for ByPlace {}
+
+#[cfg(test)]
+mod tests {
+    use sternpost_store::Entry;
+
+    use super::*;
+    use crate::{object::Indexer, pairs::Pairs};
+
+    struct NoFields;
+
+    impl Indexer for NoFields {
+        fn fields(&self, _: &ResourceId, _: &[u8]) -> Pairs {
+            Pairs::default()
+        }
+    }
+
+    #[test]
+    fn no_event_is_told_of_before_the_state_that_it_leads_to_is_shown() {
+        let id = ResourceId::new("", "pods");
+        let revision = |number| Revision::new(number).unwrap();
+        let cache =
+            ResourceCache::new(id.clone(), Objects::new_sync(), revision(1), Arc::new(Encodings::default()));
+        let put = |number| {
+            let entry = Entry::new("a/b".into(), "{}".into(), revision(2), revision(number));
+            Change::Put(Object::new(&NoFields, &id, 0, revision(number), entry))
+        };
+        cache.apply(vec![put(2)]);
+        let told = || -> Vec<u64> {
+            cache.events_after(revision(1)).unwrap().iter().map(|event| event.revision.get()).collect()
+        };
+        assert_eq!(told(), [2]);
+
+        // In the midst of `apply`.
+        let object = cache.snapshot().get("a", "b").unwrap().clone();
+        let next = Event::new(revision(3), EventKind::Modified, object, None);
+        cache.window.write().unwrap().extend(vec![next]);
+        assert_eq!(told(), [2]);
+        let shown = Snapshot { revision: revision(3), ..(*cache.snapshot()).clone() };
+        cache.snapshot.store(Arc::new(shown));
+        assert_eq!(told(), [2, 3]);
+    }
+}
