@@ -36,5 +36,5 @@ pub use labels::{Labelled, MAX_INDEXED_LABELS};
 pub use object::{Indexer, Object};
 pub use pairs::Pairs;
 pub use resource::{Expired, MAX_WINDOW_EVENTS, Reading, ResourceCache, Snapshot};
-pub use runs::{Asked, Coding, Encoded, Encodings, Form, MAX_ENCODED_BYTES, Plain, RUN_BYTES, Run, Section};
+pub use runs::{Asked, Coding, Encoded, Encodings, Form, MAX_ENCODED_BYTES, RUN_BYTES, Run, Section};
 pub use waiters::Waiter;

@@ -18,6 +18,7 @@ use std::{
 
 use bytes::Bytes;
 use sternpost_clock::machine;
+use sternpost_gzip::Plain;
 use sternpost_store::Revision;
 
 use crate::{
@@ -82,18 +83,8 @@ pub enum Coding {
 #[derive(Debug, Clone)]
 pub struct Encoded {
     pub bytes: Bytes,
-    /// Of what they are decompressed to.
+    /// Of what they are decompressed to, if they are compressed.
     pub plain: Plain,
-}
-
-/// What a gzip member has to know of bytes that it contains.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Plain {
-    pub size: usize,
-    /// CRC-32.
-    pub crc: u32,
-    /// What the CRC-32 of whatever comes before is multiplied by.
-    pub shift: u32,
 }
 
 /// What is there of a run in one form.

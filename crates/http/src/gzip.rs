@@ -8,11 +8,11 @@ use std::{
 use bytes::{Buf, Bytes};
 use http::{HeaderMap, HeaderValue, header};
 use hyper::body::{Body as _, Frame};
+use sternpost_gzip::Member;
 
 use crate::{
     body::{Body, Broken},
-    gzip_member::Member,
-    limits::{GZIP_PIECE_BYTES, MAX_PLAIN_BYTES},
+    limits::{GZIP_PIECE_BYTES, MAX_PLAIN_BYTES, PIECE_BYTES},
     objects::{Answer, list_body::Fragment},
 };
 
@@ -64,12 +64,12 @@ impl GzipBody {
                 };
                 match next {
                     Some(Ok(Fragment::Plain(plain))) => self.rest = plain,
-                    Some(Ok(Fragment::Compressed(encoded, separator))) => {
-                        member.append(&encoded);
+                    Some(Ok(Fragment::Compressed(piece, separator))) => {
+                        member.append(&piece);
                         if !separator.is_empty() {
                             member.push(separator);
                         }
-                        if member.is_due() {
+                        if is_due(member) {
                             return Poll::Ready(Some(Ok(Frame::data(member.take().into()))));
                         }
                     }
@@ -84,7 +84,7 @@ impl GzipBody {
             let piece = self.rest.len().min(GZIP_PIECE_BYTES);
             member.push(self.rest.get(..piece).unwrap_or_default());
             self.rest.advance(piece);
-            if member.is_due() {
+            if is_due(member) {
                 return Poll::Ready(Some(Ok(Frame::data(member.take().into()))));
             }
         }
@@ -98,6 +98,12 @@ impl GzipBody {
     pub fn held(&self) -> usize {
         self.plain.held().saturating_add(self.rest.len())
     }
+}
+
+/// Whether it is time to send what there is: because there is much of it, or because it was much work.
+fn is_due(member: &Member) -> bool {
+    let is_work = member.worked() >= GZIP_PIECE_BYTES / 2 && !member.is_empty();
+    is_work || member.len() >= PIECE_BYTES
 }
 
 impl std::fmt::Debug for GzipBody {

@@ -40,7 +40,6 @@ mod definitions;
 mod discovery;
 mod flow;
 mod gzip;
-mod gzip_member;
 pub mod health;
 mod identity;
 mod impersonation;

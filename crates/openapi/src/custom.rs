@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha512};
+use sternpost_gzip::{Piece, Speed};
 use sternpost_meta::{gvk::GroupVersion, resource::Scope};
 use sternpost_schema::{
     Additional, Schema, Type,
@@ -19,8 +20,6 @@ use sternpost_schema::{
     read,
     write::Dialect,
 };
-
-use crate::packed::{Piece, Speed};
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";

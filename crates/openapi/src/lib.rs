@@ -33,7 +33,6 @@ pub mod v2;
 pub mod v3;
 
 mod operations;
-mod packed;
 mod parameters;
 mod protobuf_parts;
 mod wrappers;

@@ -22,6 +22,7 @@ use bytes::Bytes;
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha512};
+use sternpost_gzip::{self as gzip, Piece, Speed};
 use sternpost_meta::{
     gvk::GroupVersion,
     resource::{Group, Scope},
@@ -33,7 +34,6 @@ use crate::{
     custom::{CustomResource, Facts, MergeKeys},
     document::Document,
     names::Naming,
-    packed::{self, Piece, Speed},
     protobuf_parts,
     read::Version,
     served::{self, Subject},
@@ -353,7 +353,7 @@ impl All {
         let [definitions, paths, end] = &base.pieces;
         let pieces =
             std::iter::once(definitions).chain(fields(0)).chain([paths]).chain(fields(1)).chain([end]);
-        let gzip = packed::gzip(pieces);
+        let gzip = gzip::file(pieces);
         if custom.is_empty() {
             return (Keep::Plain, base.hash.clone(), gzip);
         }
@@ -372,7 +372,8 @@ impl All {
         let custom: Vec<&[Piece; 2]> =
             self.custom().map(|published| published.v2_protobuf(merge_keys)).collect::<Result<_, _>>()?;
         let of = |index: usize| custom.iter().filter_map(move |pieces| pieces.get(index));
-        let length = |own: &Piece, index| own.length() + of(index).map(Piece::length).sum::<u64>();
+        let size = |piece: &Piece| piece.plain.size as u64;
+        let length = |own: &Piece, index| size(own) + of(index).map(size).sum::<u64>();
         let before_paths = Piece::new(&protobuf_parts::before_paths(length(paths, 0)), Speed::Fast);
         let before_definitions =
             Piece::new(&protobuf_parts::before_definitions(length(definitions, 1)), Speed::Fast);
@@ -382,7 +383,7 @@ impl All {
             .chain([&before_definitions, definitions])
             .chain(of(1))
             .chain([tail]);
-        Ok(packed::gzip(pieces))
+        Ok(gzip::file(pieces))
     }
 }
 
@@ -770,7 +771,7 @@ impl Encodings {
 
     /// One of the two is always there.
     fn get(&self, coding: Coding, keep: Keep) -> Bytes {
-        let unpack = || self.gzip.get().map(|bytes| packed::gunzip(bytes)).unwrap_or_default().into();
+        let unpack = || self.gzip.get().map(|bytes| gzip::unpack_file(bytes)).unwrap_or_default().into();
         match (coding, keep) {
             (Coding::Gzip, _) => {
                 let plain = || self.plain.get().map(|bytes| pack(bytes)).unwrap_or_default();
@@ -793,7 +794,7 @@ fn pack(bytes: &[u8]) -> Bytes {
 }
 
 fn pack_at(speed: Speed, bytes: &[u8]) -> Bytes {
-    packed::gzip(std::iter::once(&Piece::new(bytes, speed)))
+    gzip::file([&Piece::new(bytes, speed)])
 }
 
 /// What tells a document from all others: its SHA-512, in upper-case hexadecimal.

@@ -9,7 +9,8 @@ use http::{HeaderValue, header};
 use http_body_util::Full;
 use hyper::body::SizeHint;
 use serde_json::Value;
-use sternpost_cache::{Asked, Coding, Encoded, Form, Object, Plain, Run, Section};
+use sternpost_cache::{Asked, Coding, Encoded, Form, Object, Run, Section};
+use sternpost_gzip::{Member, Piece, Plain};
 use sternpost_meta::status::Status;
 use sternpost_registry::table::Definitions;
 use sternpost_verbs::{Listed, served::Served};
@@ -22,7 +23,6 @@ use super::{
 };
 use crate::{
     body::{Body, Broken},
-    gzip_member::Member,
     limits::{MAX_PLAIN_BYTES, PIECE_BYTES},
     pretty::Indenter,
     response::{self, Format, Spacing},
@@ -80,7 +80,7 @@ pub struct Sections {
 pub enum Fragment {
     Plain(Bytes),
     /// Compressed already, and what follows it.
-    Compressed(Encoded, &'static [u8]),
+    Compressed(Piece, &'static [u8]),
 }
 
 /// How an item becomes bytes.
@@ -321,27 +321,27 @@ impl ListBody {
     ) -> Option<Result<Fragment, Broken>> {
         let form = Form { coding: Coding::Gzip, ..self.run_form.filter(|_| is_compact)? };
         let run = self.items.run()?.clone();
-        let encoded = match run.ask(form) {
+        let piece = match run.ask(form) {
             Asked::First => {
                 self.items.divide_run();
                 return None;
             }
-            Asked::Kept(encoded) => encoded,
+            Asked::Kept(Encoded { bytes, plain }) => Piece { deflated: bytes, plain },
             Asked::Again => {
                 let plain = match self.encode_run(&run) {
                     Ok(plain) => plain,
                     Err(broken) => return Some(Err(self.broken(broken))),
                 };
                 let plain = plain.strip_suffix(self.separator).unwrap_or(&plain);
-                let encoded = member.standalone(plain);
-                run.keep(form, encoded.clone());
-                encoded
+                let piece = member.piece(plain);
+                run.keep(form, Encoded { bytes: piece.deflated.clone(), plain: piece.plain });
+                piece
             }
         };
         self.items.skip_run();
         let separator = if self.items.is_empty() { b"" } else { self.separator };
-        let said = self.said(encoded.plain.size + separator.len());
-        Some(said.map(|()| Fragment::Compressed(encoded, separator)).map_err(|broken| self.broken(broken)))
+        let said = self.said(piece.plain.size + separator.len());
+        Some(said.map(|()| Fragment::Compressed(piece, separator)).map_err(|broken| self.broken(broken)))
     }
 
     fn next_compact(&mut self) -> Option<Result<Bytes, Broken>> {
