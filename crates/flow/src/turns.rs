@@ -12,8 +12,9 @@ use std::{
     time::Duration,
 };
 
-use crate::order::Order;
 use sternpost_clock::machine;
+
+use crate::order::Order;
 
 /// After how many tasks a thread of the runtime should look at its connections again, for turns to be
 /// fair to whoever sends something while others have much to do.
