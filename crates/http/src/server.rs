@@ -147,11 +147,9 @@ where
             // It is polled again, by its task, if it has to wait.
             let mut nobody = Context::from_waker(Waker::noop());
             let begin = || catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut nobody)));
-            match TASK.sync_scope(task.clone(), begin) {
-                Ok(Poll::Pending) => {}
-                Ok(Poll::Ready(())) => return,
-                // What it said is in the log, by the panic hook. The stream is reset, the others go on.
-                Err(_) => return,
+            // What a panic said is in the log, by its hook. The stream is reset, the others go on.
+            if !matches!(TASK.sync_scope(task.clone(), begin), Ok(Poll::Pending)) {
+                return;
             }
         }
         let running = tokio::spawn(TASK.scope(task.clone(), self.clone().run(work)));
