@@ -29,6 +29,7 @@ use sternpost_floor::{AnyBody, config_map, name};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{broadcast, oneshot},
+    task::JoinSet,
 };
 use tokio_rustls::{
     TlsAcceptor,
@@ -69,13 +70,15 @@ async fn serve(options: Options) -> anyhow::Result<()> {
     let tls = TlsAcceptor::from(Arc::new(certificate()?));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     writeln!(io::stdout(), "ready on {}", listener.local_addr()?)?;
+    let mut connections = JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await?;
         let (floor, tls) = (floor.clone(), tls.clone());
-        tokio::spawn(async move {
-            // A connection that breaks is the client's matter.
+        connections.spawn(async move {
+            // One that breaks is the client's matter.
             let _ = connection(stream, tls, floor).await;
         });
+        while connections.try_join_next().is_some() {}
     }
 }
 
