@@ -69,20 +69,25 @@ def replacements(count):
     return "".join(entry.format(n=n) for n in range(count))
 
 
-def definitions(count):
+def definitions(count, fields, description):
     """An OpenAPI document as large as a cluster's with many custom resources, and the type of one of them."""
-    text = "what this field is for and what it does if it is not set, at some length. " * 4
+    described = {"description": description} if description else {}
     found = {}
     for n in range(count):
-        fields = {f"field{m}": {"type": "string", "description": text} for m in range(30)}
+        held = {f"field{m}": {"type": "string", **described} for m in range(fields)}
+        # A list of objects, a map and a reference, as real ones have beside their texts.
+        held["list"] = {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}}
+        held["map"] = {"type": "object", "additionalProperties": {"type": "string"}}
+        held["other"] = {"$ref": f"#/definitions/com.example.v1.Kind{n // 2}", **described}
         kind = [{"group": "example.com", "version": "v1", "kind": f"Kind{n}"}]
-        found[f"com.example.v1.Kind{n}"] = {"type": "object", "properties": fields, "x-kubernetes-group-version-kind": kind}
+        found[f"com.example.v1.Kind{n}"] = {"type": "object", "properties": held, "x-kubernetes-group-version-kind": kind}
     keys = {"x-kubernetes-patch-merge-key": "name", "x-kubernetes-patch-strategy": "merge"}
     items = {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}, **keys}
     found["com.example.v1.Kind0"]["properties"]["items"] = items
     return json.dumps({"swagger": "2.0", "info": {"title": "all", "version": "v1"}, "paths": {}, "definitions": found})
 
 
+DESCRIPTION = "what this field is for and what it does if it is not set, at some length. " * 4
 CUSTOM = "apiVersion: example.com/v1\nkind: Kind0\nmetadata:\n  name: k\nitems:\n- name: a\n  value: x\n- name: b\n  value: y\n"
 CUSTOM_PATCH = "apiVersion: example.com/v1\nkind: Kind0\nmetadata: {name: k}\nitems:\n- name: b\n  value: z\n"
 
@@ -119,8 +124,13 @@ def cases():
     yield "(g) 1 MB ConfigMap", large
     yield "(h) cold start: 1 Deployment, 1 patch in a file", one(
         DEPLOYMENT.format(n=0, m=0), "patches: [{path: patch.yaml}]\n") | {"patch.yaml": PATCH}
-    yield "(i) openapi.path of 10 MB", one(CUSTOM, "openapi: {path: schema.json}\npatches: [{path: patch.yaml}]\n") | {
-        "patch.yaml": CUSTOM_PATCH, "schema.json": definitions(1000)}
+    for letter, description, schema in (
+            ("i", "most of it descriptions", definitions(1000, 28, DESCRIPTION)),
+            ("j", "without descriptions", definitions(3000, 95, ""))):
+        yield f"({letter}) openapi.path of {len(schema) / 1e6:.0f} MB, {description}", one(
+            CUSTOM, "openapi: {path: schema.json}\npatches: [{path: patch.yaml}]\n") | {
+            "patch.yaml": CUSTOM_PATCH, "schema.json": schema}
+
 
 
 PATCH = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d0}\nspec:\n  template:\n    spec:\n      containers:\n      - name: main\n        image: image0:2\n"

@@ -11,6 +11,7 @@
 //! `build-schemas/strategy-that-is-a-number-elsewhere`).
 
 pub mod document;
+mod json;
 pub(crate) mod openapi;
 mod place;
 mod shape;

@@ -16,7 +16,7 @@ use sternpost_schema::topology::{PatchStrategy, Relation};
 use super::document::{self, Source};
 use super::place::{self, Path, Step};
 use super::table::Release;
-use super::{Broken, FieldSchema, ListOrder, NOT_BUILT_IN, Schema, TypeId, shape};
+use super::{Broken, FieldSchema, ListOrder, NOT_BUILT_IN, Schema, TypeId, json, shape};
 use crate::error::{Error, Result};
 use crate::kustomization::TextMap;
 use crate::loader::Loader;
@@ -114,11 +114,20 @@ pub(crate) fn add_definition(schema: &mut Schema, definition: &Value) {
 
 /// The document of `openapi.path` as kustomize reads it.
 fn replacement(mut schema: Schema, name: &str, text: &str) -> Result<Schema> {
+    let value = json::read(text).map_or_else(|| read_yaml(name, text), Ok)?;
+    let places = |path: &[Step]| place::find(name, text, 0, path);
+    shape::check_v2(&value)
+        .map_err(|misshape| place::problem(&misshape.path, &misshape.problem, &places(&misshape.path)))?;
+    add_document(&mut schema, &value, &places);
+    Ok(schema)
+}
+
+/// Any document, or what is wrong with it and where.
+fn read_yaml(name: &str, text: &str) -> Result<Value> {
     let document = sternpost_yaml::read(text).map_err(|error| {
         let place = format!("{name}:{}:{}", error.line, error.column);
         place::problem(&[], &error.problem.to_string(), &place)
     })?;
-    let value = document.value;
     // Only YAML lets the last of two keys win, and other text follow.
     if text.trim_start().starts_with('{') {
         let repeated = document.repeated.first();
@@ -136,11 +145,7 @@ fn replacement(mut schema: Schema, name: &str, text: &str) -> Result<Schema> {
     if text.trim().is_empty() {
         return Err(place::problem(&[], "the file is empty", &format!("{name}:1:1")));
     }
-    let places = |path: &[Step]| place::find(name, text, 0, path);
-    shape::check_v2(&value)
-        .map_err(|misshape| place::problem(&misshape.path, &misshape.problem, &places(&misshape.path)))?;
-    add_document(&mut schema, &value, &places);
-    Ok(schema)
+    Ok(document.value)
 }
 
 /// A Swagger 2.0 document that has the shape of one.

@@ -21,17 +21,17 @@ pub(crate) struct Misshape {
 
 /// A Swagger 2.0 document.
 pub(crate) fn check_v2(document: &Value) -> Result<(), Misshape> {
-    Checker::default().object(document, &DOCUMENT)
+    document_of(document, &DOCUMENT).map_err(|inner| inner.below(Path::new()))
 }
 
 /// The schemas of an OpenAPI v3 document, and what tells the scope of kinds.
 pub(crate) fn check_v3(document: &Value) -> Result<(), Misshape> {
-    Checker::default().object(document, &DOCUMENT_V3)
+    document_of(document, &DOCUMENT_V3).map_err(|inner| inner.below(Path::new()))
 }
 
 /// One schema, at a place in its document.
 pub(crate) fn check_schema(schema: &Value, path: Path) -> Result<(), Misshape> {
-    Checker { path }.shape(schema, Shape::Object(&SCHEMA))
+    check(schema, Shape::Object(&SCHEMA)).map_err(|inner| inner.below(path))
 }
 
 type Fields = &'static [(&'static str, Shape)];
@@ -99,7 +99,7 @@ static SCHEMA: Fields = &[
     ("x-kubernetes-group-version-kind", Shape::Kinds),
 ];
 
-static INFO: Fields = &[("title", Shape::Text), ("version", Shape::Text), ("description", Shape::Text)];
+static INFO: Fields = &[("description", Shape::Text), ("title", Shape::Text), ("version", Shape::Text)];
 
 static OPERATION: Fields = &[
     ("consumes", Shape::Texts),
@@ -162,112 +162,111 @@ static COMPONENTS: Fields = &[("schemas", Shape::Map(&SCHEMA_V3))];
 static DOCUMENT_V3: Fields =
     &[("components", Shape::Object(&COMPONENTS)), ("paths", Shape::Object(&NOTHING))];
 
-#[derive(Default)]
-struct Checker {
-    path: Path,
+/// What is wrong, before all of its way is known: the innermost step comes first, so that what is right
+/// names no step at all.
+struct Inner {
+    steps: Vec<Step>,
+    problem: String,
 }
 
-impl Checker {
-    fn object(&mut self, value: &Value, fields: &'static Fields) -> Result<(), Misshape> {
-        self.shape(value, Shape::Object(fields))?;
-        // A path item is one only below a name that starts as a path does.
-        for (name, item) in value.get("paths").and_then(Value::as_object).into_iter().flatten() {
-            if name.starts_with('/') {
-                let steps = [Step::Key("paths".into()), Step::Key(name.clone())];
-                self.path.extend(steps);
-                self.shape(item, Shape::Object(&PATH))?;
-                self.path.truncate(self.path.len().saturating_sub(2));
-            }
-        }
-        Ok(())
+impl Inner {
+    fn new(problem: String) -> Self {
+        Self { steps: Vec::new(), problem }
     }
 
-    fn shape(&mut self, value: &Value, shape: Shape) -> Result<(), Misshape> {
-        if value.is_null() {
-            return Ok(());
-        }
-        match (shape, value) {
-            (Shape::Text, Value::String(_))
-            | (Shape::Boolean, Value::Bool(_))
-            | (Shape::Number, Value::Number(_))
-            | (Shape::List, Value::Array(_))
-            | (Shape::TextOrTexts, Value::String(_))
-            | (Shape::SchemaOrBoolean, Value::Bool(_)) => Ok(()),
-            (Shape::Integer, Value::Number(number)) if number.is_i64() => Ok(()),
-            (Shape::Texts | Shape::TextOrTexts, Value::Array(items)) => self.items(items, Shape::Text),
-            (Shape::Object(fields), Value::Object(held)) => self.fields(held, fields),
-            (Shape::Objects(fields), Value::Array(items)) => self.items(items, Shape::Object(fields)),
-            (Shape::Map(fields), Value::Object(held)) => held.iter().try_for_each(|(name, value)| {
-                self.at(Step::Key(name.clone()), |checker| checker.shape(value, Shape::Object(fields)))
-            }),
-            (Shape::SchemaOrBoolean | Shape::Items, Value::Object(held)) => self.fields(held, &SCHEMA),
-            (Shape::Items, Value::Array(items)) => self.items(items, Shape::Object(&SCHEMA)),
-            (Shape::Items, _) => Ok(()),
-            (Shape::Reference, Value::String(text)) => match unusable(text) {
-                Some(problem) => Err(self.problem(format!("{text:?} is no reference: {problem}"))),
-                None => Ok(()),
-            },
-            (Shape::Reference, _) => Ok(()),
-            (Shape::Kinds, Value::Array(items)) => {
-                // Only objects are looked at.
-                items
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, item)| item.is_object())
-                    .try_for_each(|(at, item)| self.at(Step::Index(at), |checker| checker.kind(item)))
-            }
-            (Shape::Kind, Value::Object(_)) => self.kind(value),
-            (Shape::Kinds | Shape::Kind, _) => Ok(()),
-            (shape, value) => {
-                Err(self.problem(format!("expected {}, found {}", expected(shape), found(value))))
-            }
+    fn of(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    fn of_key(self, name: &str) -> Self {
+        self.of(Step::Key(name.to_owned()))
+    }
+
+    fn below(self, mut path: Path) -> Misshape {
+        path.extend(self.steps.into_iter().rev());
+        Misshape { path, problem: self.problem }
+    }
+}
+
+fn document_of(value: &Value, fields: &'static Fields) -> Result<(), Inner> {
+    check(value, Shape::Object(fields))?;
+    // A path item is one only below a name that starts as a path does.
+    for (name, item) in value.get("paths").and_then(Value::as_object).into_iter().flatten() {
+        if name.starts_with('/') {
+            check(item, Shape::Object(&PATH)).map_err(|inner| inner.of_key(name).of_key("paths"))?;
         }
     }
+    Ok(())
+}
 
-    fn fields(&mut self, held: &Map<String, Value>, fields: &'static Fields) -> Result<(), Misshape> {
-        for (name, shape) in *fields {
-            if let Some(value) = held.get(*name) {
-                self.at(Step::Key((*name).to_owned()), |checker| checker.shape(value, *shape))?;
-            }
+fn check(value: &Value, shape: Shape) -> Result<(), Inner> {
+    if value.is_null() {
+        return Ok(());
+    }
+    match (shape, value) {
+        (Shape::Text, Value::String(_))
+        | (Shape::Boolean, Value::Bool(_))
+        | (Shape::Number, Value::Number(_))
+        | (Shape::List, Value::Array(_))
+        | (Shape::TextOrTexts, Value::String(_))
+        | (Shape::SchemaOrBoolean, Value::Bool(_)) => Ok(()),
+        (Shape::Integer, Value::Number(number)) if number.is_i64() => Ok(()),
+        (Shape::Texts | Shape::TextOrTexts, Value::Array(items)) => check_items(items, Shape::Text),
+        (Shape::Object(fields), Value::Object(held)) => check_fields(held, fields),
+        (Shape::Objects(fields), Value::Array(items)) => check_items(items, Shape::Object(fields)),
+        (Shape::Map(fields), Value::Object(held)) => held.iter().try_for_each(|(name, value)| {
+            check(value, Shape::Object(fields)).map_err(|inner| inner.of_key(name))
+        }),
+        (Shape::SchemaOrBoolean | Shape::Items, Value::Object(held)) => check_fields(held, &SCHEMA),
+        (Shape::Items, Value::Array(items)) => check_items(items, Shape::Object(&SCHEMA)),
+        (Shape::Items, _) => Ok(()),
+        (Shape::Reference, Value::String(text)) => match unusable(text) {
+            Some(problem) => Err(Inner::new(format!("{text:?} is no reference: {problem}"))),
+            None => Ok(()),
+        },
+        (Shape::Reference, _) => Ok(()),
+        (Shape::Kinds, Value::Array(items)) => {
+            // Only objects are looked at.
+            items
+                .iter()
+                .enumerate()
+                .filter(|(_, item)| item.is_object())
+                .try_for_each(|(at, item)| check_kind(item).map_err(|inner| inner.of(Step::Index(at))))
         }
-        Ok(())
+        (Shape::Kind, Value::Object(_)) => check_kind(value),
+        (Shape::Kinds | Shape::Kind, _) => Ok(()),
+        (shape, value) => Err(Inner::new(format!("expected {}, found {}", expected(shape), found(value)))),
     }
+}
 
-    fn items(&mut self, items: &[Value], shape: Shape) -> Result<(), Misshape> {
-        items
-            .iter()
-            .enumerate()
-            .try_for_each(|(at, item)| self.at(Step::Index(at), |checker| checker.shape(item, shape)))
-    }
-
-    fn kind(&mut self, gvk: &Value) -> Result<(), Misshape> {
-        for name in ["version", "kind"] {
-            match gvk.get(name) {
-                Some(Value::String(_)) => {}
-                Some(other) => {
-                    let problem = format!("expected a text, found {}", found(other));
-                    return self.at(Step::Key(name.to_owned()), |checker| Err(checker.problem(problem)));
-                }
-                None => return Err(self.problem(format!("`{name}` is missing"))),
-            }
+/// Asks for what is there: most objects have few of the fields that they may have.
+fn check_fields(held: &Map<String, Value>, fields: &'static Fields) -> Result<(), Inner> {
+    for (name, value) in held {
+        if let Some((_, shape)) = fields.iter().find(|(known, _)| known == name) {
+            check(value, *shape).map_err(|inner| inner.of_key(name))?;
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    fn at<T>(
-        &mut self,
-        step: Step,
-        run: impl FnOnce(&mut Self) -> Result<T, Misshape>,
-    ) -> Result<T, Misshape> {
-        self.path.push(step);
-        let result = run(self)?;
-        self.path.pop();
-        Ok(result)
-    }
+fn check_items(items: &[Value], shape: Shape) -> Result<(), Inner> {
+    let mut numbered = items.iter().enumerate();
+    numbered.try_for_each(|(at, item)| check(item, shape).map_err(|inner| inner.of(Step::Index(at))))
+}
 
-    fn problem(&self, problem: String) -> Misshape {
-        Misshape { path: self.path.clone(), problem }
+fn check_kind(gvk: &Value) -> Result<(), Inner> {
+    for name in ["version", "kind"] {
+        match gvk.get(name) {
+            Some(Value::String(_)) => {}
+            Some(other) => {
+                let problem = format!("expected a text, found {}", found(other));
+                return Err(Inner::new(problem).of_key(name));
+            }
+            None => return Err(Inner::new(format!("`{name}` is missing"))),
+        }
     }
+    Ok(())
 }
 
 /// Why a text cannot be the address in `$ref`.
