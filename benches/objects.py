@@ -115,9 +115,9 @@ def process_of(name, address, pid):
     return server
 
 
-def start(binary, data, stack):
+def start(binary, data, stack, *flags):
     kubeconfig = data.with_suffix(".kubeconfig")
-    command = [binary, "serve", "--data-dir", str(data), "--listen", "127.0.0.1:0", "--kubeconfig", str(kubeconfig)]
+    command = [binary, "serve", "--data-dir", str(data), "--listen", "127.0.0.1:0", "--kubeconfig", str(kubeconfig), *flags]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     line = process.stderr.readline().decode()
     if "is ready on" not in line:
@@ -152,11 +152,12 @@ def send(server, method, path, body, expected):
 class Client:
     """The program that sends requests: connected when it is there, and waiting for a word."""
 
-    def __init__(self, program, server, operation, count, namespace, connections=CONNECTIONS, streams=1, http2=True):
+    def __init__(self, program, server, operation, count, namespace, connections=CONNECTIONS, streams=1, http2=True, **more):
         address, token = "{}:{}".format(*server.server.address), server.server.token
         command = [str(program), "--address", address, "--token", token, "--operation", operation,
                    "--count", str(count), "--namespace", namespace, "--connections", str(connections),
-                   "--streams", str(streams), *(["--http2"] if http2 else [])]
+                   "--streams", str(streams), *(["--http2"] if http2 else []),
+                   *(word for name, value in more.items() for word in (f"--{name}", str(value)))]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.expect("ready")
 
@@ -234,30 +235,30 @@ class Bench:
         self.rows.append({"operation": operation, "label": label, "cpu": cpu, "rate": rate, "targets": targets})
         print(f"measured: {label}: {cpu}", file=sys.stderr)
 
-    def watch(self, server, writers):
+    def watch(self, server, writers, watchers=WATCHERS, events=EVENTS, streams=1):
         """CPU seconds of one delivery: what events cost more when many watch."""
         self.clear(server)
-        alone, _ = self.run(server, "create", EVENTS, "bench-watch", connections=writers)
+        alone, _ = self.run(server, "create", events, "bench-watch", connections=writers)
         self.clear(server)
-        watchers = Client(self.load, server, "watch", EVENTS, "bench-watch", connections=WATCHERS)
+        watching = Client(self.load, server, "watch", events, "bench-watch", connections=watchers // streams, streams=streams)
         time.sleep(1)
-        watchers.begin()
+        watching.begin()
         before = server.cpu()
-        self.run(server, "create", EVENTS, "bench-watch", connections=writers)
-        watchers.end()
+        self.run(server, "create", events, "bench-watch", connections=writers)
+        watching.end()
         # Two handshakes of the writer differ by nothing that shows here.
-        return (server.cpu() - before - alone) / (EVENTS * WATCHERS)
+        return (server.cpu() - before - alone) / (events * watchers)
 
-    def idle(self, server):
+    def idle(self, server, watchers=IDLE_WATCHERS, streams=1):
         """Bytes of memory for each of many watchers that nothing happens to."""
         before = server.memory()
-        client = Client(self.load, server, "idle", 0, "bench-idle", connections=IDLE_WATCHERS)
+        client = Client(self.load, server, "idle", 0, "bench-idle", connections=watchers // streams, streams=streams)
         time.sleep(SETTLE_SECONDS)
         grown = server.memory() - before
         client.begin()
         client.begin()
         client.end()
-        return grown / IDLE_WATCHERS
+        return grown / watchers
 
     def clear(self, server):
         if server.server.token:
@@ -294,18 +295,22 @@ class Bench:
 # The page
 
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-
-
 def write_page(folder, bench):
-    """Replaces what was measured before; the rest of the page stays."""
-    page = folder / "benchmarks.md"
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, {time.strftime('%Y-%m-%d')}"
-    measured = f"{BEGIN}\n\n{machine}.\n\n{bench}\n\n![server CPU for each operation](benchmarks.svg)\n\n{END}"
-    page.write_text(before + measured + after)
+    measured = f"{machine()}\n\n{bench}\n\n![server CPU for each operation](benchmarks.svg)"
+    replace_part(folder / "benchmarks.md", "measured", measured)
     (folder / "benchmarks.svg").write_text(plot(bench.rows))
+
+
+def replace_part(page, name, text):
+    """Replaces what was measured before; the rest of the page stays."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = page.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
+
+
+def machine():
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, {time.strftime('%Y-%m-%d')}."
 
 
 COLOURS = {"floor": "#9aa5b1", "sternpost": "#1f6f8b", "peer": "#d08770"}

@@ -37,6 +37,9 @@ use tokio_rustls::{
     },
 };
 
+/// Takes one number to another far from it, so that what is read one after another does not lie together.
+const STRIDE: usize = 1_000_003;
+
 /// How the bytes of an event begin, whatever the server.
 const EVENT: &[u8] = br#""type":"ADDED""#;
 
@@ -64,6 +67,22 @@ struct Options {
     #[arg(long, default_value_t = 5000)]
     objects: usize,
 
+    /// The number of the first that is written.
+    #[arg(long, default_value_t = 0)]
+    first: usize,
+
+    /// How many objects a page has.
+    #[arg(long, default_value_t = 500)]
+    limit: usize,
+
+    /// What `read` asks for and where `write` writes to; `NUMBER` is its number.
+    #[arg(long, default_value = "")]
+    path: String,
+
+    /// What `write` sends; `NUMBER` is its number.
+    #[arg(long, default_value = "")]
+    body: String,
+
     /// HTTP/2 instead of HTTP/1.1.
     #[arg(long)]
     http2: bool,
@@ -89,6 +108,10 @@ enum Operation {
     Apply,
     Strategic,
     Define,
+    /// A GET of any path, of objects here and there among all of them.
+    Read,
+    /// A POST of anything.
+    Write,
     Watch,
     /// A watch of what nobody writes: held until there is another line.
     Idle,
@@ -151,7 +174,7 @@ async fn work(mut client: Client, options: Arc<Options>, next: Arc<AtomicUsize>)
         if number >= options.count {
             return Ok(());
         }
-        let exchange = Exchange::of(&options, number, &token);
+        let exchange = Exchange::of(&options, options.first.saturating_add(number), &token);
         let answer = client.send(&options, &exchange).await?;
         let status = answer.status().as_u16();
         let mut body = answer.into_body();
@@ -218,7 +241,14 @@ impl Exchange {
             Operation::Create => created(write("POST", maps, "json", config_map(number, 'x'))),
             Operation::Get => read(format!("{maps}/{}", name(number % options.objects.max(1)))),
             Operation::List => read(maps),
-            Operation::Page => read(format!("{maps}?limit=500&continue={token}")),
+            Operation::Page => read(format!("{maps}?limit={}&continue={token}", options.limit)),
+            Operation::Read => {
+                let number = number.wrapping_mul(STRIDE) % options.objects.max(1);
+                read(filled(&options.path, number))
+            }
+            Operation::Write => {
+                created(write("POST", filled(&options.path, number), "json", filled(&options.body, number)))
+            }
             Operation::Select => read(format!("{maps}?labelSelector=pick%3Dyes")),
             Operation::Update => write("PUT", map(), "json", config_map(number, 'y')),
             Operation::Merge => write(
@@ -257,6 +287,10 @@ impl Exchange {
     }
 }
 
+fn filled(template: &str, number: usize) -> String {
+    template.replace("NUMBER", &format!("{number:06}"))
+}
+
 fn a_deployment(number: usize, image: &str) -> String {
     let name = name(number);
     format!(
@@ -266,7 +300,7 @@ fn a_deployment(number: usize, image: &str) -> String {
 
 /// One of forty fields, in a group of its own.
 fn definition(namespace: &str, number: usize) -> String {
-    let group = format!("{namespace}-{number}.example.com");
+    let group = format!("{namespace}-{number:06}.example.com");
     let fields: Vec<String> = (0..40)
         .map(|field| format!(r#""field{field}":{{"type":"string","maxLength":{}}}"#, field + 10))
         .collect();
