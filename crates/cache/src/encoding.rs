@@ -133,16 +133,23 @@ fn decimal(revision: Revision, digits: &mut [u8; MAX_DIGITS]) -> &[u8] {
 
 /// The object as JSON, without kind, apiVersion and resource version.
 pub fn value_of(stored: &[u8]) -> Option<Value> {
-    read(stored)
+    // Found to be text all at once, instead of string by string.
+    let json = String::from_utf8(whole(stored)?).ok()?;
+    serde_json::from_str(&json).ok()
 }
 
-/// As [`value_of`], as another type.
+/// As [`value_of`], as another type, which may leave out most of it.
 pub fn read<T: DeserializeOwned>(stored: &[u8]) -> Option<T> {
+    serde_json::from_slice(&whole(stored)?).ok()
+}
+
+/// The JSON, with its opening brace.
+fn whole(stored: &[u8]) -> Option<Vec<u8>> {
     let json = Stored::of(stored)?.json;
-    let mut text = Vec::with_capacity(json.len() + 1);
-    text.push(b'{');
-    text.extend_from_slice(json);
-    serde_json::from_slice(&text).ok()
+    let mut whole = Vec::with_capacity(json.len() + 1);
+    whole.push(b'{');
+    whole.extend_from_slice(json);
+    Some(whole)
 }
 
 const BEFORE_METADATA: &[u8] = b"\"metadata\":";
