@@ -154,12 +154,15 @@ fn overlay(
     let mut own = writer.entry(Operation::Apply);
     let last = managers.iter().position(|known| known.is(&own)).map(|at| managers.swap_remove(at));
     let set = writer.reset.filter(typed::field_set(kind, &config).map_err(Failure::from)?);
+    let fields = strip(set.clone()).to_fields_v1();
 
     let merged = match live {
         Some(live) => typed::merge(kind, without_managed_fields(live), config).map_err(Failure::from)?,
         None => config,
     };
     let merged = match &last {
+        // Nothing was left out, as most often.
+        Some(last) if last.api_version == writer.api_version && last.fields == fields => merged,
         Some(last) => prune(merged, last, &set, &managers, writer, cache)?,
         None => merged,
     };
@@ -169,9 +172,8 @@ fn overlay(
         Some(live) if !same && !managers.is_empty() => take(&mut managers, live, &merged, writer, cache)?,
         _ => Vec::new(),
     };
-    let set = strip(set);
-    if !set.is_empty() {
-        own.fields = set.to_fields_v1();
+    if !fields_v1::is_empty(&fields) {
+        own.fields = fields;
         own.time = match (same, last) {
             (true, last) => last.and_then(|last| last.time),
             (false, _) => Some(writer.now.into()),
@@ -257,7 +259,7 @@ fn prune(
     let version = &*last.api_version;
     let Some(last_kind) = cache.topology(version) else { return Ok(merged) };
     let last_set = typed::with_named_fields(&last_kind, decoded(last)?);
-    // Nothing was left out, as most often.
+    // Nothing was left out.
     if writer.api_version == version && last_set.is_subset(&typed::with_named_fields(&last_kind, own.clone()))
     {
         return Ok(merged);
