@@ -28,7 +28,7 @@ use crate::{
     definitions,
     patch::PatchType,
     served::{Served, no_kind},
-    typed::{self, DecodeError},
+    typed::{self, DecodeError, Settling},
 };
 
 /// What gives the objects of a resource their form.
@@ -221,17 +221,17 @@ impl Served {
         }
     }
 
-    /// Whether owners of fields are told of an object as it is once it is settled, and no rule could tell
+    /// What is to be settled of an object before owners of its fields are told of it, if no rule could tell
     /// that it was. Rules name what was sent, be it empty, and the numbers of custom objects as they were
     /// written.
-    pub(crate) fn owners_see(&self, object: &Value) -> bool {
+    pub(crate) fn settling_for_owners(&self, object: &Value) -> Settling {
         match &self.form {
-            Form::BuiltIn(built_in) => {
-                built_in.conversion.is_none()
-                    && self.strategy.show_to_managers.is_none()
-                    && typed::is_nearly_settled(object, &built_in.definition)
+            Form::BuiltIn(built_in)
+                if built_in.conversion.is_none() && self.strategy.show_to_managers.is_none() =>
+            {
+                typed::settling(object, &built_in.definition)
             }
-            Form::Custom(_) => false,
+            _ => Settling::Change,
         }
     }
 

@@ -9,6 +9,7 @@ use sternpost_schema::topology::Type;
 
 use crate::{
     served::Served,
+    typed::Settling,
     verbs::{Target, Verbs, Writer},
 };
 
@@ -31,7 +32,11 @@ impl Verbs {
         object: &mut Value,
         writer: Writer<'_>,
     ) {
-        if target.served.owners_see(object) {
+        let settling = target.served.settling_for_owners(object);
+        if settling != Settling::Change {
+            if settling != Settling::Nothing {
+                target.served.settle(object);
+            }
             return self.own(target, live, object, writer, &KindVersions::new(self, target.served));
         }
         let sent = &*object;
@@ -62,11 +67,17 @@ impl Verbs {
             show(&mut new);
         }
         let live = live.map(|live| served.in_served_version(live));
+        let forgets = new.field("metadata").field("managedFields").as_array().is_some_and(Vec::is_empty);
+        served.settle(&mut new);
+        if forgets {
+            // Nothing to store, but to say it means something.
+            new.object_mut("metadata").set("managedFields", Value::Array(Vec::new()));
+        }
         self.own(target, live.as_deref(), &mut new, writer, versions);
         new.object_mut("metadata").remove("managedFields")
     }
 
-    /// Settles `new`, and gives it the owners it has if it takes the place of `live`. Both are in the
+    /// Gives `new`, which is settled, the owners it has if it takes the place of `live`. Both are in the
     /// served version.
     fn own(
         &self,
@@ -77,12 +88,6 @@ impl Verbs {
         versions: &KindVersions<'_>,
     ) {
         let served = target.served;
-        let forgets = new.field("metadata").field("managedFields").as_array().is_some_and(Vec::is_empty);
-        served.settle(new);
-        if forgets {
-            // Nothing to store, but to say it means something.
-            new.object_mut("metadata").set("managedFields", Value::Array(Vec::new()));
-        }
         let now = self.now();
         let manager = self.manager(served, writer, &served.api_version, &now);
         sternpost_apply::update(live, new, &manager, versions);

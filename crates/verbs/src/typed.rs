@@ -128,19 +128,27 @@ pub fn settle(object: &mut Value, definition: &str) {
     }
 }
 
-/// Whether [`settle`] would do no more to an object than add nulls and structs with nothing in them, which
-/// no rule can tell from nothing.
-pub fn is_nearly_settled(object: &Value, definition: &str) -> bool {
+/// What [`settle`] would do to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Settling {
+    Nothing,
+    /// Add nulls and structs with nothing in them, which no rule can tell from nothing.
+    AddNoValue,
+    Change,
+}
+
+/// What there is to settle of an object.
+pub fn settling(object: &Value, definition: &str) -> Settling {
     match (type_of(definition), object) {
-        (Some(kind), Value::Object(fields)) => is_nearly_settled_struct(fields, kind),
-        _ => true,
+        (Some(kind), Value::Object(fields)) => settling_of_struct(fields, kind),
+        _ => Settling::Nothing,
     }
 }
 
-fn is_nearly_settled_struct(fields: &Map<String, Value>, kind: &Type) -> bool {
+fn settling_of_struct(fields: &Map<String, Value>, kind: &Type) -> Settling {
     let mut always_shown = 0;
-    let stay = fields.iter().all(|(name, value)| {
-        let Some(field) = kind.field(name) else { return true };
+    let below = most(fields.iter().map(|(name, value)| {
+        let Some(field) = kind.field(name) else { return Settling::Nothing };
         let shown_always = field.shown == Shown::Always;
         always_shown += usize::from(shown_always);
         let stays = match value {
@@ -148,25 +156,39 @@ fn is_nearly_settled_struct(fields: &Map<String, Value>, kind: &Type) -> bool {
             Value::Array(items) if items.is_empty() => !shown_always && field.optional,
             value => shown_always || field.optional || !is_zero(value, field),
         };
-        let is_nearly_settled = |value: &Value, shape: &Shape| match (shape, value) {
-            (Shape::Struct(kind), Value::Object(fields)) => is_nearly_settled_struct(fields, kind),
-            _ => true,
-        };
-        stays
-            && match (&field.shape, value) {
-                (Shape::List(inner), Value::Array(items)) => {
-                    items.iter().all(|item| is_nearly_settled(item, inner))
-                }
-                (Shape::Map(inner), Value::Object(entries)) => {
-                    entries.values().all(|entry| is_nearly_settled(entry, inner))
-                }
-                (shape, value) => is_nearly_settled(value, shape),
-            }
+        if stays { settling_of_field(value, &field.shape) } else { Settling::Change }
+    }));
+    // Where nothing is to be changed, all fields were counted.
+    if below == Settling::Change || always_shown == kind.always_shown.len() {
+        return below;
+    }
+    let mut added = kind.always_shown().filter(|field| !fields.contains_key(&*field.name));
+    if added.all(|field| field.adds_no_value) { Settling::AddNoValue } else { Settling::Change }
+}
+
+fn settling_of_field(value: &Value, shape: &Shape) -> Settling {
+    let of_one = |value: &Value, shape: &Shape| match (shape, value) {
+        (Shape::Struct(kind), Value::Object(fields)) => settling_of_struct(fields, kind),
+        _ => Settling::Nothing,
+    };
+    match (shape, value) {
+        (Shape::List(inner), Value::Array(items)) if matches!(**inner, Shape::Struct(_)) => {
+            most(items.iter().map(|item| of_one(item, inner)))
+        }
+        (Shape::Map(inner), Value::Object(entries)) if matches!(**inner, Shape::Struct(_)) => {
+            most(entries.values().map(|entry| of_one(entry, inner)))
+        }
+        (shape, value) => of_one(value, shape),
+    }
+}
+
+/// The most that is to be done, looking no further than where there is something to change.
+fn most(mut all: impl Iterator<Item = Settling>) -> Settling {
+    let found = all.try_fold(Settling::Nothing, |most, next| match most.max(next) {
+        Settling::Change => Err(()),
+        most => Ok(most),
     });
-    stay && (always_shown == kind.always_shown.len() || {
-        let mut added = kind.always_shown().filter(|field| !fields.contains_key(&*field.name));
-        added.all(|field| field.adds_no_value)
-    })
+    found.unwrap_or(Settling::Change)
 }
 
 fn settle_struct(fields: &mut Map<String, Value>, kind: &'static Type) {
@@ -892,25 +914,30 @@ mod tests {
     }
 
     #[test]
-    fn what_settling_would_take_away_or_fill_in_is_not_nearly_settled() {
+    fn what_there_is_to_settle_is_known_before() {
         for (definition, object, expected) in [
-            (CONFIG_MAP, json!({"metadata": {"name": "a"}, "data": {"a": ""}}), true),
-            (CONFIG_MAP, json!({"metadata": {"name": "a", "labels": {}}}), false),
-            (CONFIG_MAP, json!({"metadata": {"name": ""}}), false),
-            (CONFIG_MAP, json!({"metadata": {"name": "a", "managedFields": []}}), false),
+            (CONFIG_MAP, json!({"metadata": {"name": "a"}, "data": {"a": ""}}), Settling::Nothing),
+            (CONFIG_MAP, json!({"metadata": {"name": "a", "labels": {}}}), Settling::Change),
+            (CONFIG_MAP, json!({"metadata": {"name": ""}}), Settling::Change),
+            (CONFIG_MAP, json!({"metadata": {"name": "a", "managedFields": []}}), Settling::Change),
             (
                 DEPLOYMENT,
                 json!({"spec": {"replicas": 0, "template": {"spec": {"containers": [{"name": "c"}]}}}}),
-                true,
+                Settling::AddNoValue,
             ),
-            (DEPLOYMENT, json!({"spec": {"template": {"spec": {"containers": []}}}}), false),
+            (DEPLOYMENT, json!({"spec": {"template": {"spec": {"containers": []}}}}), Settling::Change),
             // A container is shown with a name, be it empty.
-            (DEPLOYMENT, json!({"spec": {"template": {"spec": {"containers": [{"image": "i"}]}}}}), false),
-            (DEPLOYMENT, json!({"spec": {"paused": false}}), false),
+            (
+                DEPLOYMENT,
+                json!({"spec": {"template": {"spec": {"containers": [{"image": "i"}]}}}}),
+                Settling::Change,
+            ),
+            (DEPLOYMENT, json!({"spec": {"paused": false}}), Settling::Change),
         ] {
-            assert_eq!(is_nearly_settled(&object, definition), expected, "{object}");
+            assert_eq!(settling(&object, definition), expected, "{object}");
             let mut settled = object.clone();
             settle(&mut settled, definition);
+            assert_eq!(settled == object, expected == Settling::Nothing, "{object}");
             let again = settled.clone();
             settle(&mut settled, definition);
             assert_eq!(settled, again);
@@ -952,6 +979,19 @@ mod tests {
             let changes_nothing = decode_borrowed(&object, definition)
                 .is_ok_and(|decoded| decoded.complaints.is_empty() && decoded.object == object);
             assert_eq!(changes_nothing, expected, "{object}");
+        }
+    }
+
+    #[test]
+    fn fields_are_found_by_their_names_and_nothing_else_is() {
+        let kind = type_of("io.k8s.api.core.v1.PodSpec").unwrap();
+        assert!(kind.fields.len() > 30);
+        for field in &kind.fields {
+            assert!(std::ptr::eq(kind.field(&field.name).unwrap(), field), "{}", field.name);
+            assert!(kind.field(&field.name[1..]).is_none());
+        }
+        for name in ["", "x", "Containers", "containerss"] {
+            assert!(kind.field(name).is_none(), "{name}");
         }
     }
 
