@@ -286,6 +286,18 @@ impl Served {
         object.set("apiVersion", &*self.api_version);
     }
 
+    /// Takes back [`Served::set_type`].
+    pub(crate) fn without_type(&self, mut object: Value) -> Value {
+        object.remove("kind");
+        object.remove("apiVersion");
+        object
+    }
+
+    /// Whether [`Served::complete`] adds nothing to a stored object but what it is.
+    pub(crate) fn is_stored_as_served(&self) -> bool {
+        matches!(&self.form, Form::BuiltIn(built_in) if built_in.conversion.is_none())
+    }
+
     /// An object of this version with kind and apiVersion, in the order and emptiness that encoding gives it.
     pub(crate) fn in_full(&self, mut object: Value) -> Value {
         self.settle(&mut object);
@@ -330,9 +342,7 @@ impl Served {
         let mut converted = conversion.show(&object);
         self.settle(&mut converted);
         // Items of a list of a built-in kind have neither.
-        converted.remove("kind");
-        converted.remove("apiVersion");
-        converted
+        self.without_type(converted)
     }
 
     /// The form in which rules and storage know an object of this version.

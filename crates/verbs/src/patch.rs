@@ -115,8 +115,20 @@ impl Verbs {
     ) -> Result<Option<Written>, Failure> {
         let served = target.served;
         let current = self.loaded(served, old).await?;
-        let shown = served.complete(served.in_served_version(&current).into_owned(), Some(old.revision));
-        let object = self.changed(served, shown, request, writer).await?;
+        let (current, object) = match &request.patch {
+            // What is applied is laid over a copy, so that there need not be another.
+            Patch::Apply { config, force } if served.is_stored_as_served() => {
+                let shown = served.complete(current, Some(old.revision));
+                let object = self.applied(served, Some(&shown), config, *force, request, writer).await?;
+                (served.without_type(shown), object)
+            }
+            _ => {
+                let shown = served.in_served_version(&current).into_owned();
+                let shown = served.complete(shown, Some(old.revision));
+                let object = self.changed(served, shown, request, writer).await?;
+                (current, object)
+            }
+        };
         check_named(target, &object)?;
         let version = object.field("metadata").text("resourceVersion");
         if matches!(version, "" | "0") && !served.strategy.unconditional_update {
