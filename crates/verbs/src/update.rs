@@ -397,11 +397,14 @@ fn check_metadata(
     // What is well is well whenever it is looked at again.
     let is_well = errors.len() == before;
     let validate_update = if is_well { object_meta::validate_changes } else { object_meta::validate_update };
+    let before = errors.len();
     validate_update(object, current, errors);
+    let is_well_changed = errors.len() == before;
     for check in again {
         match check {
             MetadataCheck::Written if is_well => {}
             MetadataCheck::Written => object_meta::validate_of_all_kinds(object, strategy, errors),
+            MetadataCheck::Changed if is_well_changed => {}
             MetadataCheck::Changed => validate_update(object, current, errors),
         }
         object_meta::validate_finalizer_names(object, strategy, errors);
