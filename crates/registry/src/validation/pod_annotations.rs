@@ -57,6 +57,9 @@ pub fn validate(metadata: &Value, spec: &Value, old: &Value, path: &Path<'_>, er
 /// Where both an annotation and its field are set, they must say the same. `path` names the spec.
 pub fn validate_same_as_fields(metadata: &Value, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let annotations = metadata.field("annotations");
+    if annotations.is_null() {
+        return;
+    }
     let mut check = |holder: &Value, key: &str, path: &Path<'_>| {
         let profile = holder.field("securityContext").field("seccompProfile");
         if let Some(annotation) = annotations.field(key).as_str()

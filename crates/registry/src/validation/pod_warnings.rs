@@ -233,6 +233,9 @@ fn warn_profiles(
     app_armor: AppArmor,
     warnings: &mut Vec<String>,
 ) {
+    if annotations.is_null() {
+        return;
+    }
     let (name, context) = (container.text("name"), container.field("securityContext"));
     let key = format!("{SECCOMP_CONTAINER_PREFIX}{name}");
     if !context.has("seccompProfile") && annotations.has(&key) {
