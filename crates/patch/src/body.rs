@@ -76,8 +76,17 @@ impl Reading {
 }
 
 fn read(bytes: &[u8]) -> Result<Body<Value>, serde_json::Error> {
+    // What is text is found to be so all at once, instead of string by string.
+    match std::str::from_utf8(bytes) {
+        Ok(text) => read_from(serde_json::Deserializer::from_str(text)),
+        Err(_) => read_from(serde_json::Deserializer::from_slice(bytes)),
+    }
+}
+
+fn read_from<'de>(
+    mut reader: serde_json::Deserializer<impl serde_json::de::Read<'de>>,
+) -> Result<Body<Value>, serde_json::Error> {
     let complaints = Complaints::default();
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
     let patch = Seed { at: &BodyPath::Root, complaints: &complaints }.deserialize(&mut reader)?;
     reader.end()?;
     Ok(Body { patch, complaints: complaints.into_list() })

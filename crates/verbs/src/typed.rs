@@ -38,7 +38,19 @@ pub struct DecodeError(pub String);
 
 /// Reads JSON as an object of the type named, which must be built in.
 pub fn decode(bytes: &[u8], definition: &str) -> Result<Decoded, DecodeError> {
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    // What is text is found to be so all at once, instead of string by string.
+    match std::str::from_utf8(bytes) {
+        Ok(text) => decode_all(serde_json::Deserializer::from_str(text), bytes, definition),
+        Err(_) => decode_all(serde_json::Deserializer::from_slice(bytes), bytes, definition),
+    }
+}
+
+/// With nothing behind it.
+fn decode_all<'de>(
+    mut deserializer: serde_json::Deserializer<impl serde_json::de::Read<'de>>,
+    bytes: &[u8],
+    definition: &str,
+) -> Result<Decoded, DecodeError> {
     let decoded = decode_from(&mut deserializer, definition, MAX_COMPLAINTS)?;
     deserializer.end().map_err(|error| DecodeError(syntax_text(&error, bytes)))?;
     Ok(decoded)
