@@ -138,6 +138,10 @@ pub const GZIP_STATE_BYTES: usize = 384 * 1024;
 /// the user beyond [`PIECE_BYTES`].
 pub const HTTP2_SEND_BUFFER_BYTES: usize = 4 * PIECE_BYTES;
 
+/// What is held back of one HTTP/2 connection in a turn of it, to be sent together: a TLS record. What would
+/// be more than this is sent at once.
+pub const MAX_HELD_BYTES: usize = 16 * 1024;
+
 /// Streams that a client opened and reset before we looked at them. Beyond it
 /// the connection is closed (the "rapid reset" attack).
 pub const MAX_HTTP2_PENDING_RESETS: usize = 20;

@@ -36,6 +36,7 @@ use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 use crate::{
     Api,
     connections::{Connection, Connections, Ending, Origin, Slot, Stream, Task},
+    cork::Corked,
     limits::{
         ACCEPT_RETRY, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT, HTTP2_SEND_BUFFER_BYTES, Limits,
         MAX_HEADER_BYTES, MAX_HTTP2_LOCAL_RESETS, MAX_HTTP2_PENDING_RESETS, MAX_REQUESTS_PER_TURN,
@@ -222,14 +223,16 @@ async fn served(
     });
     if is_http2 {
         let requests = line.begun.clone();
-        let connection = http2_builder(line, &limits).serve_connection(TokioIo::new(stream), service);
+        let stream = Corked::new(stream);
+        let end_turn = |context: &mut Context<'_>| stream.uncork(context);
+        let connection = http2_builder(line, &limits).serve_connection(TokioIo::new(stream.clone()), service);
         let shutdown = http2::Connection::graceful_shutdown;
-        drive(pin!(connection), shutdown, &requests, &seen, place, stopping).await;
+        drive(pin!(connection), shutdown, end_turn, &requests, &seen, place, stopping).await;
     } else {
         let connection =
             http1_builder(&limits).serve_connection(TokioIo::new(stream), service).with_upgrades();
         let shutdown = http1::UpgradeableConnection::graceful_shutdown;
-        drive(pin!(connection), shutdown, &line.begun, &seen, place, stopping).await;
+        drive(pin!(connection), shutdown, |_| {}, &line.begun, &seen, place, stopping).await;
         // A connection that became a websocket goes on here, in the same task
         // and slot.
         if let Ok(rest) = rest.try_recv() {
@@ -244,6 +247,7 @@ async fn served(
 async fn drive<C>(
     mut connection: Pin<&mut C>,
     begin_shutdown: fn(Pin<&mut C>),
+    end_turn: impl Fn(&mut Context<'_>),
     requests: &AtomicUsize,
     begun: &AtomicBool,
     place: &Connection,
@@ -253,7 +257,11 @@ async fn drive<C>(
 {
     let turn = |context: &mut Context<'_>, connection: &mut Pin<&mut C>| {
         requests.store(0, Ordering::Relaxed);
-        connection.as_mut().poll(context)
+        let polled = connection.as_mut().poll(context);
+        if polled.is_pending() {
+            end_turn(context);
+        }
+        polled
     };
     let ends = async {
         tokio::select! {
