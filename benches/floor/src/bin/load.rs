@@ -12,7 +12,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail, ensure};
@@ -42,6 +42,14 @@ const STRIDE: usize = 1_000_003;
 
 /// How the bytes of an event begin, whatever the server.
 const EVENT: &[u8] = br#""type":"ADDED""#;
+
+/// How a definition says that it is in effect: the servers differ in the order of fields.
+const ESTABLISHED: &[&str] =
+    &[r#""status":"True","type":"Established""#, r#""type":"Established","status":"True""#];
+
+/// How often somebody who waits asks again: as tools do, and so rarely that asking is no part of the cost.
+const POLL: Duration = Duration::from_millis(100);
+const MAX_POLLS: usize = 600;
 
 /// Sends requests of one kind.
 #[derive(Parser, Clone)]
@@ -174,7 +182,12 @@ async fn work(mut client: Client, options: Arc<Options>, next: Arc<AtomicUsize>)
         if number >= options.count {
             return Ok(());
         }
-        let exchange = Exchange::of(&options, options.first.saturating_add(number), &token);
+        let number = options.first.saturating_add(number);
+        let exchange = Exchange::of(&options, number, &token);
+        if options.operation == Operation::Define {
+            define(&mut client, &options, &exchange, number).await?;
+            continue;
+        }
         let answer = client.send(&options, &exchange).await?;
         let status = answer.status().as_u16();
         let mut body = answer.into_body();
@@ -194,6 +207,39 @@ async fn work(mut client: Client, options: Arc<Options>, next: Arc<AtomicUsize>)
             }
         }
     }
+}
+
+/// Creates a definition and asks until all of it is served: it says so, objects are listed, discovery and
+/// OpenAPI have it.
+async fn define(
+    client: &mut Client,
+    options: &Options,
+    creation: &Exchange,
+    number: usize,
+) -> anyhow::Result<()> {
+    let (status, text) = client.exchange(options, creation).await?;
+    ensure!(status == creation.expected, "{}: {status}: {text}", creation.path);
+    let group = group(&options.namespace, number);
+    let steps: [(String, &[&str]); 4] = [
+        (format!("{}/widgets.{group}", creation.path), ESTABLISHED),
+        (format!("/apis/{group}/v1/namespaces/{}/widgets", options.namespace), &[r#""kind":"WidgetList""#]),
+        (format!("/apis/{group}/v1"), &[r#""name":"widgets""#]),
+        (format!("/openapi/v3/apis/{group}/v1"), &[r#""kind":"Widget""#]),
+    ];
+    for (path, wanted) in steps {
+        let step = Exchange { method: "GET", path, media: "", body: String::new(), expected: 200 };
+        let mut polls = 0;
+        loop {
+            let (status, text) = client.exchange(options, &step).await?;
+            if status == step.expected && wanted.iter().any(|wanted| text.contains(wanted)) {
+                break;
+            }
+            polls += 1;
+            ensure!(polls < MAX_POLLS, "{}: never {wanted:?}: {status}: {text}", step.path);
+            tokio::time::sleep(POLL).await;
+        }
+    }
+    Ok(())
 }
 
 /// Where a list goes on.
@@ -300,7 +346,7 @@ fn a_deployment(number: usize, image: &str) -> String {
 
 /// One of forty fields, in a group of its own.
 fn definition(namespace: &str, number: usize) -> String {
-    let group = format!("{namespace}-{number:06}.example.com");
+    let group = group(namespace, number);
     let fields: Vec<String> = (0..40)
         .map(|field| format!(r#""field{field}":{{"type":"string","maxLength":{}}}"#, field + 10))
         .collect();
@@ -310,12 +356,24 @@ fn definition(namespace: &str, number: usize) -> String {
     )
 }
 
+fn group(namespace: &str, number: usize) -> String {
+    format!("{namespace}-{number:06}.example.com")
+}
+
 enum Client {
     Http1(http1::SendRequest<Full<Bytes>>),
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
 impl Client {
+    /// The status of the answer, and its text.
+    async fn exchange(&mut self, options: &Options, exchange: &Exchange) -> anyhow::Result<(u16, String)> {
+        let answer = self.send(options, exchange).await?;
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await?.to_bytes();
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    }
+
     async fn send(&mut self, options: &Options, exchange: &Exchange) -> anyhow::Result<Response<Incoming>> {
         let target = match self {
             Self::Http1(_) => exchange.path.clone(),
