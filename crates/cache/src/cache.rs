@@ -1,12 +1,13 @@
 //! All resources, and how they keep up with the store.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
+use rpds::HashTrieMapSync;
 use sternpost_clock::{DueQueue, machine};
 use sternpost_store::{
     Changes, Delivery, Follower, KeyRange, ReadError, Revision, Store, Watch, WatchError, read::MAX_PAGE,
@@ -20,23 +21,51 @@ use crate::{
     runs::Encodings,
 };
 
+/// Changes that are remembered by their resource, for those who follow all resources. Who is further behind
+/// looks at every one.
+const MAX_RECENT: usize = 4096;
+
 /// Transactions that are applied together, if as many are there already. More
 /// would only make the first of them wait.
 const MAX_GROUP: usize = 1024;
 
 pub struct Cache {
-    resources: ArcSwap<HashMap<ResourceId, Arc<ResourceCache>>>,
+    /// Persistent: with every definition another one comes, whatever the number of those that are there.
+    resources: ArcSwap<HashTrieMapSync<ResourceId, Arc<ResourceCache>>>,
     /// Where the history begins that the cache was started with.
     oldest: Revision,
     /// Everything up to this revision is in the cache.
     revision: watch::Sender<u64>,
     indexer: Box<dyn Indexer>,
+    recent: Mutex<Recent>,
     /// Resources whose watchers have not been told yet what happened.
     unannounced: Mutex<Vec<Arc<ResourceCache>>>,
     /// Wakes the feeder when there are some.
     announcing: Notify,
     /// What lists are sent from.
     encodings: Arc<Encodings>,
+}
+
+/// Which resources changed lately.
+struct Recent {
+    /// With the revision of the last change, oldest first. Changes of one resource in a row are one.
+    changes: VecDeque<(u64, Arc<ResourceCache>)>,
+    /// Every change after this revision is there.
+    oldest: u64,
+}
+
+impl Recent {
+    fn push(&mut self, revision: u64, resource: &Arc<ResourceCache>) {
+        match self.changes.back_mut() {
+            Some((last, known)) if Arc::ptr_eq(known, resource) => *last = revision,
+            _ => self.changes.push_back((revision, resource.clone())),
+        }
+        if self.changes.len() > MAX_RECENT
+            && let Some((gone, _)) = self.changes.pop_front()
+        {
+            self.oldest = gone;
+        }
+    }
 }
 
 impl std::fmt::Debug for Cache {
@@ -81,6 +110,7 @@ impl Cache {
             oldest,
             revision: watch::Sender::new(oldest.get()),
             indexer,
+            recent: Mutex::new(Recent { changes: VecDeque::new(), oldest: oldest.get() }),
             unannounced: Mutex::default(),
             announcing: Notify::new(),
             encodings,
@@ -117,10 +147,15 @@ impl Cache {
             self.encodings.clone(),
         ));
         let mut found = new.clone();
-        self.resources.rcu(|resources| {
-            let mut resources = HashMap::clone(resources);
-            found = resources.entry(id.clone()).or_insert_with(|| new.clone()).clone();
-            resources
+        self.resources.rcu(|resources| match resources.get(id) {
+            Some(before) => {
+                found = before.clone();
+                resources.clone()
+            }
+            None => {
+                found = new.clone();
+                Arc::new(resources.insert(id.clone(), new.clone()))
+            }
         });
         found
     }
@@ -151,6 +186,17 @@ impl Cache {
         self.revision.subscribe()
     }
 
+    /// The resources that changed after `revision`, those that changed up to [`Cache::revision`] among them;
+    /// one may be there several times. `None` if that is too long ago to know.
+    pub fn changed_after(&self, revision: u64) -> Option<Vec<Arc<ResourceCache>>> {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if revision < recent.oldest {
+            return None;
+        }
+        let first = recent.changes.partition_point(|(changed, _)| *changed <= revision);
+        Some(recent.changes.range(first..).map(|(_, resource)| resource.clone()).collect())
+    }
+
     /// Applies transactions in order.
     fn apply(&self, group: &[Changes]) {
         let mut by_resource: Vec<(Arc<ResourceCache>, Vec<Change>)> = Vec::new();
@@ -178,16 +224,18 @@ impl Cache {
             }
         }
         let mut watched = Vec::new();
+        let last = group.last().map_or(0, |changes| changes.revision().get());
         for (cache, changes) in by_resource {
             cache.apply(changes);
+            self.recent.lock().unwrap_or_else(PoisonError::into_inner).push(last, &cache);
             if cache.is_watched_by_many() {
                 watched.push(cache);
             } else {
                 cache.announce(machine::now());
             }
         }
-        if let Some(last) = group.last() {
-            self.revision.send_replace(last.revision().get());
+        if !group.is_empty() {
+            self.revision.send_replace(last);
         }
         if self.encodings.sweep(machine::now()) {
             self.resources.load().values().for_each(|resource| resource.sweep());
@@ -294,7 +342,7 @@ async fn load(
     at: Revision,
     indexer: &dyn Indexer,
     encodings: &Arc<Encodings>,
-) -> Result<HashMap<ResourceId, Arc<ResourceCache>>, ReadError> {
+) -> Result<HashTrieMapSync<ResourceId, Arc<ResourceCache>>, ReadError> {
     let mut objects: HashMap<ResourceId, Objects> = HashMap::new();
     let mut range = KeyRange::all();
     loop {
@@ -312,8 +360,10 @@ async fn load(
             _ => break,
         }
     }
-    let resources = objects
-        .into_iter()
-        .map(|(id, objects)| (id.clone(), Arc::new(ResourceCache::new(id, objects, at, encodings.clone()))));
-    Ok(resources.collect())
+    let mut resources = HashTrieMapSync::new_sync();
+    for (id, objects) in objects {
+        let resource = ResourceCache::new(id.clone(), objects, at, encodings.clone());
+        resources.insert_mut(id, Arc::new(resource));
+    }
+    Ok(resources)
 }

@@ -109,6 +109,36 @@ async fn a_snapshot_shows_the_objects_in_order_and_by_namespace() {
 }
 
 #[tokio::test]
+async fn resources_that_changed_after_a_revision_are_known_until_too_many_changed_since() {
+    let fixture = Fixture::new().await;
+    let first = fixture.put("a", "x", "1").await;
+    let of = |plural: &str| Fixture {
+        store: fixture.store.clone(),
+        cache: fixture.cache.clone(),
+        id: ResourceId::new("", plural),
+    };
+    of("secrets").put("a", "x", "1").await;
+    of("secrets").put("a", "x", "2").await;
+    let last = fixture.put("a", "x", "2").await;
+    let changed = |after: Revision| {
+        let changed = fixture.cache.changed_after(after.get());
+        changed.map(|changed| {
+            changed.iter().map(|cache| cache.id.resource.to_string()).collect::<Vec<_>>().join(" ")
+        })
+    };
+    assert_eq!(changed(Revision::FIRST).unwrap(), "configmaps secrets configmaps");
+    assert_eq!(changed(first).unwrap(), "secrets configmaps");
+    assert_eq!(changed(last).unwrap(), "");
+
+    for _ in 0..2_500 {
+        of("secrets").put("a", "x", "3").await;
+        fixture.put("a", "x", "3").await;
+    }
+    assert_eq!(changed(first), None);
+    assert_eq!(changed(fixture.cache.revision()).unwrap(), "");
+}
+
+#[tokio::test]
 async fn an_older_state_is_the_newest_with_the_events_since_undone() {
     let fixture = Fixture::new().await;
     let first = fixture.put("a", "x", "1").await;

@@ -1,12 +1,19 @@
 //! Following all resources at once, built-in and custom, as definitions come and go.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use sternpost_cache::{Event, Reading, ResourceCache, ResourceId, Snapshot};
 use sternpost_clock::machine;
 use sternpost_meta::resource::Verb;
 use sternpost_store::Revision;
-use sternpost_verbs::{Verbs, definitions, served::Served};
+use sternpost_verbs::{
+    Verbs, definitions,
+    served::{Served, is_built_in},
+};
 use tokio::sync::watch;
 
 /// Between two looks at all resources: changes that come together are seen together.
@@ -23,11 +30,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Streams {
     verbs: Arc<Verbs>,
-    /// By their ids, in order.
-    followed: Vec<Stream>,
+    followed: BTreeMap<ResourceId, Stream>,
     definitions: Arc<ResourceCache>,
     /// Definitions up to here are followed.
     followed_definitions: Revision,
+    /// What changed up to here has been looked at.
+    looked: u64,
     revisions: watch::Receiver<u64>,
     pause: Duration,
 }
@@ -56,9 +64,10 @@ impl Streams {
         let definitions = verbs.cache.resource(&ResourceId::new(definitions::GROUP, definitions::PLURAL));
         Self {
             verbs,
-            followed: Vec::new(),
+            followed: BTreeMap::new(),
             definitions,
             followed_definitions: Revision::FIRST,
+            looked: 0,
             revisions,
             pause: LEAST_PAUSE,
         }
@@ -78,59 +87,102 @@ impl Streams {
     pub async fn look(&mut self) -> Vec<News> {
         // Both are noted before the wait: a definition that is written meanwhile may not be in effect when
         // the wait is over, and is left to the next look.
-        self.revisions.mark_unchanged();
+        let now = *self.revisions.borrow_and_update();
         let definitions = self.definitions.snapshot().revision;
         self.verbs.definitions_in_effect().await;
         let begun = machine::now();
         let mut news = Vec::new();
         self.follow_definitions(definitions, &mut news);
-        // Nearly all are as they were.
-        for stream in self.followed.iter_mut().filter(|stream| stream.cache.is_newer_than(stream.place)) {
-            stream.look(&mut news);
+        match self.verbs.cache.changed_after(self.looked) {
+            Some(changed) => {
+                for resource in changed {
+                    if let Some(stream) = self.followed.get_mut(&resource.id) {
+                        stream.look(&mut news);
+                    }
+                }
+            }
+            None => self.followed.values_mut().for_each(|stream| stream.look(&mut news)),
         }
+        self.looked = now;
         self.pause = (machine::elapsed(begun) * PAUSE_FACTOR).clamp(LEAST_PAUSE, LONGEST_PAUSE);
         news
     }
 
     /// The resource, if it is followed.
     pub fn get(&self, id: &ResourceId) -> Option<&Arc<Served>> {
-        let at = self.followed.binary_search_by(|stream| stream.served.id.cmp(id)).ok()?;
-        self.followed.get(at).map(|stream| &stream.served)
+        self.followed.get(id).map(|stream| &stream.served)
     }
 
+    /// Follows what is served by the definitions up to a revision.
     fn follow_definitions(&mut self, revision: Revision, news: &mut Vec<News>) {
-        if revision == self.followed_definitions && !self.followed.is_empty() {
+        if self.followed.is_empty() {
+            self.followed_definitions = revision;
+            return self.follow_all(news);
+        }
+        if revision == self.followed_definitions {
             return;
         }
+        let mut changed = BTreeSet::new();
+        let read = self.definitions.read_events(self.followed_definitions, |event| {
+            if event.revision > revision {
+                return Reading::Stop;
+            }
+            changed.insert(event.object.name().to_owned());
+            Reading::GoOn
+        });
         self.followed_definitions = revision;
+        if read.is_err() {
+            return self.follow_all(news);
+        }
+        for name in changed {
+            // The name of a definition is that of its resource, a dot, and its group. None is served in a
+            // built-in group.
+            let Some((plural, group)) = name.split_once('.').filter(|(_, group)| !is_built_in(group)) else {
+                continue;
+            };
+            let id = ResourceId::new(group, plural);
+            let installed = self.verbs.served.customs.installed(&name);
+            let served = installed.as_ref().and_then(|installed| stored_version(&installed.served));
+            match served {
+                Some(served) => self.follow(id, served.clone(), news),
+                None if self.followed.remove(&id).is_some() => news.push(News::Ended(id)),
+                None => {}
+            }
+        }
+    }
+
+    fn follow_all(&mut self, news: &mut Vec<News>) {
         let all = stored_resources(&self.verbs);
-        self.followed.retain(|stream| {
-            let goes_on = all.contains_key(&stream.served.id);
+        self.followed.retain(|id, _| {
+            let goes_on = all.contains_key(id);
             if !goes_on {
-                news.push(News::Ended(stream.served.id.clone()));
+                news.push(News::Ended(id.clone()));
             }
             goes_on
         });
-        // Both are in order, and nothing is followed that is not among all.
-        let mut followed = std::mem::take(&mut self.followed).into_iter().peekable();
         for (id, served) in all {
-            let stream = match followed.next_if(|stream| stream.served.id == id) {
-                Some(stream) => Stream { served, ..stream },
-                None => {
-                    let cache = self.verbs.cache.resource(&id);
-                    let snapshot = cache.snapshot();
-                    let place = snapshot.revision;
-                    news.push(News::All(served.clone(), snapshot));
-                    Stream { served, cache, place }
-                }
-            };
-            self.followed.push(stream);
+            self.follow(id, served, news);
         }
+    }
+
+    fn follow(&mut self, id: ResourceId, served: Arc<Served>, news: &mut Vec<News>) {
+        if let Some(stream) = self.followed.get_mut(&id) {
+            stream.served = served;
+            return;
+        }
+        let cache = self.verbs.cache.resource(&id);
+        let snapshot = cache.snapshot();
+        let place = snapshot.revision;
+        news.push(News::All(served.clone(), snapshot));
+        self.followed.insert(id, Stream { served, cache, place });
     }
 }
 
 impl Stream {
     fn look(&mut self, news: &mut Vec<News>) {
+        if !self.cache.is_newer_than(self.place) {
+            return;
+        }
         let snapshot = self.cache.snapshot();
         let mut events = Vec::new();
         let read = self.cache.read_events(self.place, |event| {
@@ -155,8 +207,7 @@ pub(crate) fn stored_resources(verbs: &Verbs) -> BTreeMap<ResourceId, Arc<Served
     let mut all: BTreeMap<ResourceId, Arc<Served>> = BTreeMap::new();
     let customs = verbs.served.customs.all();
     for served in verbs.served.all_built_in().chain(&customs) {
-        let can = |verb| served.resource.verbs.contains(&verb);
-        if !(can(Verb::Delete) && can(Verb::List) && can(Verb::Watch)) {
+        if !can_be_followed(served) {
             continue;
         }
         let is_better = |known: &Arc<Served>| rank(served) > rank(known);
@@ -165,6 +216,17 @@ pub(crate) fn stored_resources(verbs: &Verbs) -> BTreeMap<ResourceId, Arc<Served
         }
     }
     all
+}
+
+/// Of the versions of one resource that which [`stored_resources`] has.
+fn stored_version(versions: &[Arc<Served>]) -> Option<&Arc<Served>> {
+    // The first of several that are equal, as there.
+    versions.iter().filter(|served| can_be_followed(served)).rev().max_by_key(|served| rank(served))
+}
+
+fn can_be_followed(served: &Served) -> bool {
+    let can = |verb| served.resource.verbs.contains(&verb);
+    can(Verb::Delete) && can(Verb::List) && can(Verb::Watch)
 }
 
 /// The version that is stored comes before all others, a stable one before the rest.
@@ -178,7 +240,7 @@ mod tests {
     use serde_json::{Value, json};
     use sternpost_cache::{Cache, encode, object_key};
     use sternpost_clock::Clock;
-    use sternpost_store::{Store, Transaction, memory::MemoryStore};
+    use sternpost_store::{Store, Transaction, Write, memory::MemoryStore};
     use sternpost_verbs::{
         index::Selectable,
         served::{ServedResources, is_built_in},
@@ -243,6 +305,29 @@ mod tests {
         customs.applied(second_revision.get());
         streams.changed().await;
         assert_eq!(told(&streams.look().await), ["gulls"]);
+
+        // Nothing is told again of what stays, and objects of it are.
+        let key = |plural: &str| object_key(&id, "", &format!("{plural}.sea.test"));
+        let buoys = ResourceId::new("sea.test", "buoys");
+        let buoy = Transaction::create(object_key(&buoys, "a", "b"), encode(&json!({"metadata": {}})));
+        store.commit(buoy).await.unwrap();
+        let gone = Transaction::write([Write::delete(key("gulls"))]);
+        let gone = store.commit(gone).await.unwrap().revision;
+        assert!(verbs.cache.reaches(gone, Duration::from_secs(120)).await);
+        customs.remove("gulls.sea.test");
+        customs.applied(gone.get());
+        let news = streams.look().await;
+        assert_eq!(told(&news), <[&str; 0]>::default());
+        let ended = |news: &News| matches!(news, News::Ended(id) if &*id.resource == "gulls");
+        let changed = |news: &News| matches!(news, News::Changes(served, events) if served.id == buoys && events.len() == 1);
+        assert_eq!(
+            (
+                news.iter().filter(|news| ended(news)).count(),
+                news.iter().filter(|news| changed(news)).count()
+            ),
+            (1, 1)
+        );
+        assert!(streams.get(&buoys).is_some());
         feeder.abort();
     }
 }
