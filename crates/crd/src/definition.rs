@@ -1,6 +1,7 @@
 //! A CustomResourceDefinition read into the form that serves it.
 
 use std::{
+    borrow::Cow,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, OnceLock},
 };
@@ -76,8 +77,8 @@ pub struct Version {
     /// stored objects the same.
     pub form: u64,
     /// The schema as JSON text in canonical form. Read again whenever something is compiled from it:
-    /// as a tree it would be ten times as large.
-    text: Box<[u8]>,
+    /// as a tree it would be ten times as large. Documents share it.
+    text: Arc<[u8]>,
     pub status: bool,
     /// Whether objects that have no status are shown with one.
     pub defaults_status: bool,
@@ -121,17 +122,22 @@ pub enum DefinitionError {
     Schema { version: String, problem: String },
 }
 
+/// The canonical form of a schema.
+type ReadSchema = fn(&Value) -> Result<Cow<'_, Value>, props::ReadError>;
+
 impl Definition {
     /// Reads a definition that was accepted, as its author wrote it.
     pub fn read(crd: &Value) -> Result<Self, DefinitionError> {
         let patterns = Patterns::default();
-        Self::read_with(crd, &patterns, |schema| Ok(props::read(schema, "schema.openAPIV3Schema")?.schema))
+        Self::read_with(crd, &patterns, |schema| {
+            Ok(Cow::Owned(props::read(schema, "schema.openAPIV3Schema")?.schema))
+        })
     }
 
     /// As [`Definition::read`], for one whose schemas were read when it was stored, and whose patterns are among
     /// those of other definitions.
     pub fn read_stored(crd: &Value, patterns: &Patterns) -> Result<Self, DefinitionError> {
-        Self::read_with(crd, patterns, |schema| Ok(schema.clone()))
+        Self::read_with(crd, patterns, |schema| Ok(Cow::Borrowed(schema)))
     }
 
     /// The same definition, going away or not.
@@ -140,11 +146,7 @@ impl Definition {
         Self { terminating, ..self.clone() }
     }
 
-    fn read_with(
-        crd: &Value,
-        patterns: &Patterns,
-        schema: impl Fn(&Value) -> Result<Value, props::ReadError>,
-    ) -> Result<Self, DefinitionError> {
+    fn read_with(crd: &Value, patterns: &Patterns, schema: ReadSchema) -> Result<Self, DefinitionError> {
         let spec = crd.get("spec").ok_or(DefinitionError::Missing("spec"))?;
         let status = crd.get("status").unwrap_or(&Value::Null);
         let versions =
@@ -157,7 +159,7 @@ impl Definition {
             accepted: Names::read(status.get("acceptedNames").unwrap_or(&Value::Null)),
             versions: versions
                 .iter()
-                .map(|version| Version::read(version, patterns, &schema).map(Arc::new))
+                .map(|version| Version::read(version, patterns, schema).map(Arc::new))
                 .collect::<Result<_, _>>()?,
             conversion: match text_at(spec, "/conversion/strategy").as_str() {
                 "Webhook" => {
@@ -250,11 +252,7 @@ impl Names {
 }
 
 impl Version {
-    fn read(
-        version: &Value,
-        patterns: &Patterns,
-        schema: impl Fn(&Value) -> Result<Value, props::ReadError>,
-    ) -> Result<Self, DefinitionError> {
+    fn read(version: &Value, patterns: &Patterns, schema: ReadSchema) -> Result<Self, DefinitionError> {
         let name = text(version, "name");
         let raw = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
         let json = schema(raw)
@@ -305,7 +303,7 @@ impl Version {
     }
 
     /// The schema as JSON text, in canonical form.
-    pub fn text(&self) -> &[u8] {
+    pub fn text(&self) -> &Arc<[u8]> {
         &self.text
     }
 

@@ -74,5 +74,5 @@ fn documented(definition: &Definition, served: &Served) -> Option<CustomResource
         selectable_fields: version.selectable_fields.clone(),
         deprecated: version.deprecated,
     };
-    Some(CustomResource::of_text(facts, version.text()))
+    Some(CustomResource::of_text(facts, version.text().clone()))
 }

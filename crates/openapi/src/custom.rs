@@ -1,15 +1,15 @@
 //! Custom resources as documents show them.
 //!
 //! A [`CustomResource`] is what a document needs to know of one version of a
-//! definition; its schema is kept packed and read when a document is made.
+//! definition; its schema is kept as text, which it shares with whoever defines
+//! it, and read when a document is made.
 //! [`published`] is what v3 says of it: all that the author said, and the
 //! fields that every object has. [`lowered`] is what v2 can say.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha512};
-use sternpost_gzip::{Piece, Speed};
 use sternpost_meta::{gvk::GroupVersion, resource::Scope};
 use sternpost_schema::{
     Additional, Schema, Type,
@@ -49,8 +49,10 @@ pub struct Facts {
 #[derive(Debug, Clone)]
 pub struct CustomResource {
     pub facts: Facts,
-    schema: Piece,
-    digest: [u8; 64],
+    /// JSON text.
+    schema: Arc<[u8]>,
+    /// Made when a list of documents is first asked for.
+    digest: OnceLock<[u8; 64]>,
 }
 
 /// Whether v2 says how lists merge in the words of strategic merge patches,
@@ -69,35 +71,36 @@ impl CustomResource {
     pub fn new(facts: Facts, schema: &Value) -> Self {
         let mut text = Vec::new();
         sternpost_schema::write::value(&mut text, schema);
-        Self::of_text(facts, &text)
+        Self::of_text(facts, text.into())
     }
 
     /// As [`CustomResource::new`], from the schema as JSON text. Different texts are taken for
     /// different schemas.
-    pub fn of_text(facts: Facts, text: &[u8]) -> Self {
-        let mut hasher = Sha512::new();
-        let Facts { gv, kind, list_kind, plural, scope, status, scale, selectable_fields, deprecated } =
-            &facts;
-        let flags = [*scope == Scope::Namespaced, *status, *scale, *deprecated].map(u8::from);
-        let names = [&gv.group, &gv.version, kind, list_kind, plural].map(|name| name.as_bytes());
-        let fields = selectable_fields.iter().map(String::as_bytes);
-        for part in names.into_iter().chain(fields).chain([&flags[..], text]) {
-            // Its length before each part, so that no two lists of parts read the same.
-            hasher.update((part.len() as u64).to_be_bytes());
-            hasher.update(part);
-        }
-        let digest = hasher.finalize().into();
-        Self { schema: Piece::new(text, Speed::Fast), facts, digest }
+    pub fn of_text(facts: Facts, text: Arc<[u8]>) -> Self {
+        Self { facts, schema: text, digest: OnceLock::new() }
     }
 
     /// Equal resources have equal digests, others do not.
     pub fn digest(&self) -> &[u8; 64] {
-        &self.digest
+        self.digest.get_or_init(|| {
+            let mut hasher = Sha512::new();
+            let Facts { gv, kind, list_kind, plural, scope, status, scale, selectable_fields, deprecated } =
+                &self.facts;
+            let flags = [*scope == Scope::Namespaced, *status, *scale, *deprecated].map(u8::from);
+            let names = [&gv.group, &gv.version, kind, list_kind, plural].map(|name| name.as_bytes());
+            let fields = selectable_fields.iter().map(String::as_bytes);
+            for part in names.into_iter().chain(fields).chain([&flags[..], &self.schema]) {
+                // Its length before each part, so that no two lists of parts read the same.
+                hasher.update((part.len() as u64).to_be_bytes());
+                hasher.update(part);
+            }
+            hasher.finalize().into()
+        })
     }
 
     /// The schema as its author wrote it; one that cannot be read accepts any object.
     pub fn schema(&self) -> Schema {
-        let json: Option<Value> = serde_json::from_slice(&self.schema.unpack()).ok();
+        let json: Option<Value> = serde_json::from_slice(&self.schema).ok();
         let schema = json.and_then(|json| read::schema(&json, Dialect::V3).ok());
         schema.unwrap_or_else(|| Schema::of(Type::Object))
     }

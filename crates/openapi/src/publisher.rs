@@ -8,13 +8,16 @@
 //! Custom resources may be many, so what a change costs does not depend on how
 //! many there are: maps are persistent; the hash of a document with custom
 //! resources comes from what it is made of, so that the root can name it
-//! unmade; its bytes are kept compressed; and v2 is put together from compressed
+//! unmade; its bytes are kept compressed if they are asked for again; and v2 is put together from compressed
 //! pieces, one a resource.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     fmt,
-    sync::{Arc, LazyLock, OnceLock},
+    sync::{
+        Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use arc_swap::ArcSwap;
@@ -85,6 +88,41 @@ pub struct Options {
 struct Context {
     observer: Arc<dyn Observer>,
     options: Options,
+    /// The documents with custom resources that were written last, plain, oldest first.
+    fresh: Mutex<VecDeque<Fresh>>,
+}
+
+/// How many of those are kept. Packing takes about as long as writing, and most documents are asked for once,
+/// when they are new: only one that is asked for again is packed.
+const MAX_FRESH: usize = 16;
+
+struct Fresh {
+    inputs: Weak<Inputs>,
+    naming: Naming,
+    json: Bytes,
+}
+
+impl Context {
+    fn new(observer: Arc<dyn Observer>, options: Options) -> Self {
+        Self { observer, options, fresh: Mutex::default() }
+    }
+
+    fn keep_fresh(&self, inputs: &Arc<Inputs>, naming: Naming, json: &Bytes) {
+        let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        if fresh.len() == MAX_FRESH {
+            fresh.pop_front();
+        }
+        fresh.push_back(Fresh { inputs: Arc::downgrade(inputs), naming, json: json.clone() });
+    }
+
+    fn take_fresh(&self, inputs: &Arc<Inputs>, naming: Naming) -> Option<Bytes> {
+        let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |fresh: &Fresh| {
+            fresh.naming == naming && std::ptr::eq(fresh.inputs.as_ptr(), Arc::as_ptr(inputs))
+        };
+        let place = fresh.iter().position(is_it)?;
+        fresh.remove(place).map(|fresh| fresh.json)
+    }
 }
 
 impl Publisher {
@@ -95,7 +133,7 @@ impl Publisher {
     }
 
     pub fn with_options(groups: &[Group], options: Options, observer: Arc<dyn Observer>) -> Self {
-        let context = Arc::new(Context { observer, options });
+        let context = Arc::new(Context::new(observer, options));
         let mut snapshot = Snapshot::new(&context);
         for subject in Subject::built_in(groups) {
             let key = subject.key();
@@ -640,8 +678,8 @@ pub struct Rendition {
 enum Origin {
     /// JSON that is there, of that version.
     Json(Version),
-    /// A document that is not written yet.
-    Unwritten(Arc<Inputs>, Naming),
+    /// A document that is not written yet, and whether anybody has asked for it.
+    Unwritten(Arc<Inputs>, Naming, AtomicBool),
     /// v2, whose JSON is there.
     Parts(All),
 }
@@ -699,7 +737,7 @@ impl Rendition {
     }
 
     fn unwritten(hash: String, inputs: &Arc<Inputs>, naming: Naming) -> Self {
-        let origin = Origin::Unwritten(inputs.clone(), naming);
+        let origin = Origin::Unwritten(inputs.clone(), naming, AtomicBool::new(false));
         Self { keep: Keep::Packed, hash, origin, json: Encodings::default(), protobuf: OnceLock::new() }
     }
 
@@ -715,11 +753,11 @@ impl Rendition {
 
     /// Fails only for a document that protobuf has no way to say.
     pub fn form(&self, format: Format, coding: Coding) -> Result<Form, &gnostic::EncodeError> {
-        let kept = match format {
-            Format::Json => self.json(),
-            Format::Protobuf => self.protobuf()?,
+        let bytes = match format {
+            Format::Json if coding == Coding::Identity => self.plain_json(),
+            Format::Json => self.json().get(coding, self.keep),
+            Format::Protobuf => self.protobuf()?.get(coding, self.keep),
         };
-        let bytes = kept.get(coding, self.keep);
         let suffix = match (format, coding) {
             (Format::Json, Coding::Identity) => "",
             (Format::Json, Coding::Gzip) => ".gz",
@@ -729,10 +767,26 @@ impl Rendition {
         Ok(Form { bytes, etag: format!("{}{suffix}", self.hash) })
     }
 
+    /// What is asked for the first time is not packed for that.
+    fn plain_json(&self) -> Bytes {
+        if let Origin::Unwritten(inputs, naming, is_known) = &self.origin
+            && self.json.gzip.get().is_none()
+            && !is_known.swap(true, Ordering::Relaxed)
+        {
+            let json = inputs.write(*naming).into();
+            inputs.context.keep_fresh(inputs, *naming, &json);
+            return json;
+        }
+        self.json().get(Coding::Identity, self.keep)
+    }
+
     fn json(&self) -> &Encodings {
-        if let Origin::Unwritten(inputs, naming) = &self.origin {
+        if let Origin::Unwritten(inputs, naming, _) = &self.origin {
             // There may be many of these, and each is asked for a few times.
-            self.json.gzip.get_or_init(|| pack_at(Speed::Fast, &inputs.write(*naming)));
+            self.json.gzip.get_or_init(|| match inputs.context.take_fresh(inputs, *naming) {
+                Some(json) => pack_at(Speed::Fast, &json),
+                None => pack_at(Speed::Fast, &inputs.write(*naming)),
+            });
         }
         &self.json
     }
@@ -742,7 +796,7 @@ impl Rendition {
             if let Origin::Parts(all) = &self.origin {
                 return all.protobuf().map(Encodings::of_gzip);
             }
-            let json = self.json().get(Coding::Identity, self.keep);
+            let json = self.plain_json();
             // Our own writer's output always reads back.
             let document: Value = serde_json::from_slice(&json).unwrap_or_default();
             let encoded = match self.origin {
@@ -854,13 +908,7 @@ fn union(documents: impl Iterator<Item = Document>) -> Document {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        collections::BTreeSet,
-        sync::{
-            Mutex,
-            atomic::{AtomicUsize, Ordering},
-        },
-    };
+    use std::{collections::BTreeSet, sync::atomic::AtomicUsize};
 
     use super::*;
     use crate::document::PathItem;

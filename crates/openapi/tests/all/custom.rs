@@ -617,7 +617,7 @@ fn resources(crd: &Value) -> Vec<CustomResource> {
                 selectable_fields: version.selectable_fields.clone(),
                 deprecated: version.deprecated,
             };
-            CustomResource::of_text(facts, version.text())
+            CustomResource::of_text(facts, version.text().clone())
         })
         .collect()
 }
