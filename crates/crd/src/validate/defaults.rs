@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use sternpost_meta::{field::Errors, status::CauseReason};
 
-use super::field;
+use super::{field, is_plain};
 use crate::{
     node::{Node, Purpose},
     object,
@@ -73,7 +73,8 @@ fn check_node(schema: &Value, around: &Surroundings<'_>, path: &str, errors: &mu
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
         check_node(items, &around.below(Step::Item), &format!("{path}.items"), errors);
     }
-    for (name, child) in field(schema, "properties").as_object().into_iter().flatten() {
+    let properties = field(schema, "properties").as_object().into_iter().flatten();
+    for (name, child) in properties.filter(|(_, child)| !is_plain(child)) {
         let path = format!("{path}.properties[{name}]");
         check_node(child, &around.below(Step::Field(name)), &path, errors);
     }

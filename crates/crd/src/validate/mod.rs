@@ -12,7 +12,7 @@ mod open_api;
 mod selectable;
 mod structural;
 
-use std::collections::HashSet;
+use std::{collections::HashSet, fmt};
 
 use serde_json::Value;
 use sternpost_meta::{
@@ -567,21 +567,53 @@ fn enumerated(path: &str, value: &str, values: &[&str], errors: &mut Errors) {
     }
 }
 
+/// The way from a schema to one directly below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step<'a> {
+    Property(&'a str),
+    Keyword(&'static str),
+    Member(&'static str, usize),
+}
+
+impl fmt::Display for Step<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Property(name) => write!(f, ".properties[{name}]"),
+            Self::Keyword(name) => write!(f, ".{name}"),
+            Self::Member(name, index) => write!(f, ".{name}[{index}]"),
+        }
+    }
+}
+
 /// Every schema directly below one, with the step that leads there.
-fn children(schema: &Value) -> impl Iterator<Item = (String, &Value)> {
+fn children(schema: &Value) -> impl Iterator<Item = (Step<'_>, &Value)> {
     let single = ["items", "additionalProperties", "not"]
         .into_iter()
-        .filter_map(|name| Some((format!(".{name}"), schema.get(name).filter(|value| value.is_object())?)));
+        .filter_map(|name| Some((Step::Keyword(name), schema.get(name).filter(|value| value.is_object())?)));
     let lists = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|name| {
-        items(schema, name).iter().enumerate().map(move |(index, child)| (format!(".{name}[{index}]"), child))
+        items(schema, name).iter().enumerate().map(move |(index, child)| (Step::Member(name, index), child))
     });
     let properties = schema
         .get("properties")
         .and_then(Value::as_object)
         .into_iter()
         .flatten()
-        .map(|(name, child)| (format!(".properties[{name}]"), child));
+        .map(|(name, child)| (Step::Property(name), child));
     properties.chain(single).chain(lists)
+}
+
+/// Whether no rule has anything to say of a schema somewhere below the root: it has a type and nothing that
+/// rules are about. Most fields are so, and are not looked through rule by rule.
+fn is_plain(schema: &Value) -> bool {
+    let Value::Object(keywords) = schema else { return false };
+    let plain = |(keyword, value): (&String, &Value)| match keyword.as_str() {
+        "type" => matches!(value.as_str(), Some("boolean" | "integer" | "number" | "object" | "string")),
+        "description" | "enum" | "format" | "maxLength" | "maximum" | "minLength" | "minimum" | "title" => {
+            true
+        }
+        _ => false,
+    };
+    keywords.contains_key("type") && keywords.iter().all(plain)
 }
 
 fn field<'a>(value: &'a Value, name: &str) -> &'a Value {

@@ -11,7 +11,7 @@ use sternpost_schema::{
     },
 };
 
-use super::{children, field, items};
+use super::{Step, children, field, is_plain, items};
 use crate::{definition::text, rules};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
@@ -62,8 +62,8 @@ fn check_node(schema: &Value, meta: Meta, path: &str, errors: &mut Errors) {
         errors.forbidden(format!("{path}.{EMBEDDED_RESOURCE}"), "must not be used inside of resource meta");
     }
     let is_object = meta == Meta::Object || is_set(EMBEDDED_RESOURCE);
-    for (step, child) in children(schema) {
-        let inside = meta == Meta::Inside || (is_object && step == ".properties[metadata]");
+    for (step, child) in children(schema).filter(|(_, child)| !is_plain(child)) {
+        let inside = meta == Meta::Inside || (is_object && step == Step::Property("metadata"));
         let meta = if inside { Meta::Inside } else { Meta::Outside };
         check_node(child, meta, &format!("{path}{step}"), errors);
     }

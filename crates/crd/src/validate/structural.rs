@@ -6,7 +6,7 @@ use serde_json::Value;
 use sternpost_meta::field::Errors;
 use sternpost_schema::extension::{EMBEDDED_RESOURCE, INT_OR_STRING, PRESERVE_UNKNOWN_FIELDS};
 
-use super::{children, field, items};
+use super::{children, field, is_plain, items};
 use crate::{definition::text, pattern};
 
 /// A keyword that keeps the schema from being structural at all, as upstream names it.
@@ -24,7 +24,10 @@ pub(super) fn unsupported(schema: &Value) -> Option<&'static str> {
         (schema.get(PRESERVE_UNKNOWN_FIELDS) == Some(&Value::Bool(false))).then_some(PRESERVE_UNKNOWN_FIELDS);
     let own = keywords.into_iter().find(|(keyword, _)| schema.get(keyword).is_some()).map(|(_, name)| name);
     let tuple = field(schema, "items").is_array().then_some("items");
-    own.or(tuple).or(not_preserved).or_else(|| children(schema).find_map(|(_, child)| unsupported(child)))
+    own.or(tuple).or(not_preserved).or_else(|| {
+        let mut children = children(schema).filter(|(_, child)| !is_plain(child));
+        children.find_map(|(_, child)| unsupported(child))
+    })
 }
 
 /// What is wrong, sorted by its text as upstream sorts it.
@@ -81,7 +84,7 @@ fn check_node(schema: &Value, level: Level, path: &str, errors: &mut Findings) {
         check_node(items, Level::Item, &format!("{path}.items"), errors);
     }
     let properties = field(schema, "properties").as_object();
-    for (name, child) in properties.into_iter().flatten() {
+    for (name, child) in properties.into_iter().flatten().filter(|(_, child)| !is_plain(child)) {
         check_node(child, Level::Field, &format!("{path}.properties[{name}]"), errors);
     }
     let additional = schema.get("additionalProperties");
