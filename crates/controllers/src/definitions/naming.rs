@@ -80,11 +80,12 @@ impl Naming {
                 self.note(object.name(), &crd);
             }
         }
-        self.decide_all(objects.iter().map(|object| object.name().to_owned()).collect()).await;
+        // As they are when it is their turn: of many, all would be held meanwhile.
+        self.decide_all(objects.iter().map(|object| (object.name().to_owned(), None)).collect()).await;
     }
 
     async fn changes(&mut self, changes: Vec<ObjectChange>) {
-        let mut names = BTreeSet::new();
+        let mut names = BTreeMap::new();
         for change in changes {
             match change {
                 ObjectChange::Now(object) => {
@@ -92,7 +93,7 @@ impl Naming {
                     let name = object.name();
                     if let Some(crd) = self.outline(name) {
                         self.note(name, &crd);
-                        names.insert(name.to_owned());
+                        names.insert(name.to_owned(), Some(crd));
                     }
                 }
                 ObjectChange::Gone(object) => {
@@ -103,7 +104,7 @@ impl Naming {
                         of_group.take_back(name);
                         of_group.wanting.remove(name);
                         // What it had is free for those who wait for it.
-                        names.extend(of_group.wanting.iter().cloned());
+                        names.extend(of_group.wanting.iter().map(|name| (name.clone(), None)));
                         if of_group.accepted.is_empty() && of_group.wanting.is_empty() {
                             self.groups.remove(group);
                         }
@@ -125,12 +126,14 @@ impl Naming {
         group.give(name, crd.status.accepted_names.clone());
     }
 
-    /// Decides one after the other, and writes what was decided together.
-    async fn decide_all(&mut self, names: BTreeSet<String>) {
+    /// Decides one after the other, and writes what was decided together. What is known of a definition need
+    /// not be read again: should it have changed since, that is seen, and decided again.
+    async fn decide_all(&mut self, names: BTreeMap<String, Option<Outline>>) {
         let mut writes: JoinSet<Result<(), Failure>> = JoinSet::new();
-        let mut waiting: Vec<String> = names.into_iter().collect();
-        while let Some(name) = waiting.pop() {
-            waiting.extend(self.decide(&name, &mut writes));
+        let mut waiting: Vec<(String, Option<Outline>)> = names.into_iter().collect();
+        while let Some((name, known)) = waiting.pop() {
+            let again = self.decide(&name, known, &mut writes);
+            waiting.extend(again.into_iter().map(|name| (name, None)));
             while writes.len() >= MAX_WRITES {
                 done(writes.join_next().await);
             }
@@ -141,8 +144,13 @@ impl Naming {
     }
 
     /// Returns the definitions that have to be looked at again because of it.
-    fn decide(&mut self, name: &str, writes: &mut JoinSet<Result<(), Failure>>) -> Vec<String> {
-        let Some(crd) = self.outline(name) else { return Vec::new() };
+    fn decide(
+        &mut self,
+        name: &str,
+        known: Option<Outline>,
+        writes: &mut JoinSet<Result<(), Failure>>,
+    ) -> Vec<String> {
+        let Some(crd) = known.or_else(|| self.outline(name)) else { return Vec::new() };
         if crd.is_terminating() && self.ending.insert((name.to_owned(), crd.metadata.uid.clone())) {
             let (verbs, served, name) = (self.verbs.clone(), self.served.clone(), name.to_owned());
             self.tasks.until_done("definitions-ending", move || {
