@@ -10,7 +10,8 @@ use arc_swap::ArcSwap;
 use rpds::HashTrieMapSync;
 use sternpost_clock::{DueQueue, machine};
 use sternpost_store::{
-    Changes, Delivery, Follower, KeyRange, ReadError, Revision, Store, Watch, WatchError, read::MAX_PAGE,
+    Bytes, Changes, Delivery, Follower, KeyRange, ReadError, Revision, Store, Watch, WatchError,
+    read::MAX_PAGE,
 };
 use tokio::sync::{Notify, watch};
 
@@ -219,7 +220,7 @@ impl Cache {
                     Some(entry) => {
                         Change::Put(Object::new(&*self.indexer, &cache.id, place, revision, entry.clone()))
                     }
-                    None => Change::Deleted { key: event.key().clone(), place, revision },
+                    None => Change::Deleted { key: Bytes::copy_from_slice(event.key()), place, revision },
                 });
             }
         }
@@ -348,7 +349,7 @@ async fn load(
     loop {
         let page = store.range(range.clone(), Some(at), MAX_PAGE).await?;
         for entry in &page.entries {
-            if let Some((group, resource, place)) = key::split(&entry.key) {
+            if let Some((group, resource, place)) = key::split(entry.key()) {
                 let id = ResourceId::new(group, resource);
                 let object = Object::new(indexer, &id, place, entry.modified, entry.clone());
                 let set = objects.entry(id).or_insert_with(Objects::new_sync);
@@ -356,7 +357,7 @@ async fn load(
             }
         }
         match page.entries.last() {
-            Some(last) if page.more => range = range.after(&last.key),
+            Some(last) if page.more => range = range.after(last.key()),
             _ => break,
         }
     }

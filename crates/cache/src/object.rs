@@ -1,6 +1,5 @@
 //! One object as the cache holds it.
 
-use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sternpost_store::{Entry, Revision};
@@ -14,7 +13,7 @@ use crate::{
 /// A stored object at one revision. Shared by all who read it.
 #[derive(Debug)]
 pub struct Object {
-    /// As the store has it: key and bytes are not copied.
+    /// As the store has it: nothing is copied.
     entry: Entry,
     /// Where in the key `NAMESPACE/NAME` begins.
     place: usize,
@@ -41,8 +40,8 @@ impl Object {
         revision: Revision,
         entry: Entry,
     ) -> Self {
-        let Metadata { labels, terminating } = Metadata::of(&entry.value);
-        let fields = indexer.fields(id, &entry.value);
+        let Metadata { labels, terminating } = Metadata::of(entry.value());
+        let fields = indexer.fields(id, entry.value());
         Self { entry, place, revision, labels, fields, terminating }
     }
 
@@ -74,7 +73,7 @@ impl Object {
     }
 
     pub(crate) fn place_bytes(&self) -> &[u8] {
-        self.entry.key.get(self.place..).unwrap_or_default()
+        self.entry.key().get(self.place..).unwrap_or_default()
     }
 
     fn parts(&self) -> (&str, &str) {
@@ -85,17 +84,17 @@ impl Object {
     /// Appends everything behind `{"kind":…,"apiVersion":…,`, or behind `{` for
     /// an item of a list: the fields, with the resource version, and `}`.
     pub fn write_fields(&self, out: &mut Vec<u8>) {
-        encoding::write_fields(out, &self.entry.value, self.revision);
+        encoding::write_fields(out, self.entry.value(), self.revision);
     }
 
     /// Bytes that [`Object::write_fields`] appends.
     pub fn size(&self) -> usize {
-        encoding::fields_size(&self.entry.value, self.revision)
+        encoding::fields_size(self.entry.value(), self.revision)
     }
 
     /// The object as JSON with its resource version; without kind and apiVersion.
     pub fn value(&self) -> Value {
-        let mut value = encoding::value_of(&self.entry.value).unwrap_or_default();
+        let mut value = encoding::value_of(self.entry.value()).unwrap_or_default();
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".into(), self.revision.to_string().into());
         }
@@ -104,17 +103,17 @@ impl Object {
 
     /// Reads only what `T` has of the object; `None` if it does not fit.
     pub fn read<T: DeserializeOwned>(&self) -> Option<T> {
-        encoding::read(&self.entry.value)
+        encoding::read(self.entry.value())
     }
 
     /// The version it was stored in, if its kind keeps it.
     pub fn stored_version(&self) -> Option<&str> {
-        encoding::version_of(&self.entry.value)
+        encoding::version_of(self.entry.value())
     }
 
     /// The bytes as the store has them.
-    pub fn stored(&self) -> &Bytes {
-        &self.entry.value
+    pub fn stored(&self) -> &[u8] {
+        self.entry.value()
     }
 
     pub fn label(&self, key: &str) -> Option<&str> {

@@ -540,7 +540,7 @@ mod tests {
         let cache =
             ResourceCache::new(id.clone(), Objects::new_sync(), revision(1), Arc::new(Encodings::default()));
         let put = |number| {
-            let entry = Entry::new("a/b".into(), "{}".into(), revision(2), revision(number));
+            let entry = Entry::new("a/b", "{}", revision(2), revision(number));
             Change::Put(Object::new(&NoFields, &id, 0, revision(number), entry))
         };
         cache.apply(vec![put(2)]);

@@ -330,7 +330,7 @@ impl Findings {
         while let Ok(page) = mvcc.range(&range, None, usize::MAX) {
             page.entries.iter().for_each(|entry| newest.add_entry(entry));
             match page.entries.last() {
-                Some(last) if page.more => range = range.after(&last.key),
+                Some(last) if page.more => range = range.after(last.key()),
                 _ => break,
             }
         }
@@ -385,7 +385,8 @@ impl Newest {
     }
 
     fn add_entry(&mut self, entry: &Entry) {
-        let (key, value) = (entry.key.clone(), Some(entry.value.clone()));
+        let copied = Bytes::copy_from_slice;
+        let (key, value) = (copied(entry.key()), Some(copied(entry.value())));
         self.add(Version { revision: entry.modified, key, created: entry.created, time: 0, value }, false);
     }
 

@@ -166,7 +166,7 @@ impl<'a> Record<'a> {
     pub fn of_batch(batch: &'a Batch) -> impl Iterator<Item = Self> + Clone {
         batch.events.iter().map(|event| {
             let (kind, created, value) = match event {
-                Event::Put { entry, .. } => (RecordKind::Put, entry.created, entry.value.as_ref()),
+                Event::Put { entry, .. } => (RecordKind::Put, entry.created, entry.value()),
                 Event::Delete { previous } => (RecordKind::Delete, previous.created, &[][..]),
             };
             let (revision, time) = (batch.revision, batch.time);

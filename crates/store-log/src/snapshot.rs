@@ -190,7 +190,7 @@ fn read<T>(hub: &Hub, ended: &AtomicBool, read: impl FnOnce(&Mvcc) -> T) -> Resu
 
 fn base(entry: &Entry) -> Record<'_> {
     let (revision, created) = (entry.modified, entry.created);
-    Record { kind: RecordKind::Base, revision, created, time: 0, key: &entry.key, value: &entry.value }
+    Record { kind: RecordKind::Base, revision, created, time: 0, key: entry.key(), value: entry.value() }
 }
 
 fn record_size(record: &Record<'_>) -> usize {

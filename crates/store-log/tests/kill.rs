@@ -100,6 +100,10 @@ fn parse(line: &str) -> (Revision, String, String) {
     (Revision::new(revision.parse().unwrap()).unwrap(), key.to_owned(), value.to_owned())
 }
 
+fn copied(bytes: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}
+
 /// What earlier rounds have shown.
 struct Known {
     revision: Revision,
@@ -120,14 +124,14 @@ impl Known {
             self.revision = *revision;
             let before = self.state.get(event.key());
             assert_eq!(
-                event.previous().map(|entry| &entry.value),
+                event.previous().map(|entry| copied(entry.value())).as_ref(),
                 before,
                 "a change was lost before {revision}"
             );
             let entry = event.entry().unwrap();
-            assert!(self.values.insert(entry.value.clone()), "a write happened twice");
-            self.state.insert(entry.key.clone(), entry.value.clone());
-            found.insert(*revision, (entry.key.clone(), entry.value.clone()));
+            assert!(self.values.insert(copied(entry.value())), "a write happened twice");
+            self.state.insert(copied(entry.key()), copied(entry.value()));
+            found.insert(*revision, (copied(entry.key()), copied(entry.value())));
         }
         for (revision, key, value) in acknowledged {
             let expected = (Bytes::from(key.clone()), padded(value));
@@ -135,7 +139,7 @@ impl Known {
         }
         let listed = block_on(list(&store, &all, None, 100)).entries;
         let listed: BTreeMap<_, _> =
-            listed.into_iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect();
+            listed.into_iter().map(|entry| (copied(entry.key()), copied(entry.value()))).collect();
         assert!(listed == self.state, "the state is not what the changes add up to");
         let unanswered = found.len() - acknowledged.len();
         assert!(unanswered as u64 <= WRITERS, "{unanswered} writes were not acknowledged");

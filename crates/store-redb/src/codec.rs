@@ -96,7 +96,7 @@ mod tests {
     /// Key and value of the record for an event.
     fn encode_event(batch: &Batch, event: &Event) -> (Vec<u8>, Vec<u8>) {
         let (kind, created, value) = match event {
-            Event::Put { entry, .. } => (PUT, entry.created, entry.value.as_ref()),
+            Event::Put { entry, .. } => (PUT, entry.created, entry.value()),
             Event::Delete { previous } => (DELETE, previous.created, &[][..]),
         };
         let key = version_key(batch.revision, event.key());

@@ -52,7 +52,7 @@ impl Loader {
             return Err("a value is newer than the state it belongs to");
         }
         let entry = version.into_entry().ok_or("a deletion was kept too long")?;
-        if self.current(&entry.key).is_some() {
+        if self.current(entry.key()).is_some() {
             return Err("a replaced value was kept too long");
         }
         self.mvcc.load(entry);
@@ -128,8 +128,7 @@ impl Loader {
         }
         match version.value {
             Some(value) => {
-                let key = previous.as_ref().map_or(version.key, |previous| previous.key.clone());
-                let entry = Entry::new(key, value, created, version.revision);
+                let entry = Entry::new(version.key, value, created, version.revision);
                 Some(Event::Put { entry, previous })
             }
             None => previous.map(|previous| Event::Delete { previous }),
@@ -157,7 +156,8 @@ mod tests {
 
     fn live(mvcc: &Mvcc) -> Vec<(Bytes, Bytes)> {
         let page = mvcc.range(&KeyRange::all(), None, 100).unwrap();
-        page.entries.iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect()
+        let copied = |entry: &Entry| (entry.key().to_vec().into(), entry.value().to_vec().into());
+        page.entries.iter().map(copied).collect()
     }
 
     /// The base was read while history went on: some entries are as of 5, others as of 8.
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(live(&mvcc), [("new".into(), "7".into()), ("old".into(), "9".into())]);
         assert_eq!((mvcc.compacted(), mvcc.current()), (revision(8), revision(9)));
         let previous = mvcc.after(revision(8)).next().unwrap().events[0].previous().unwrap().clone();
-        assert_eq!(previous.value, "6");
+        assert_eq!(previous.value(), b"6");
     }
 
     #[test]

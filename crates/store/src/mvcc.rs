@@ -19,7 +19,10 @@ use bytes::Bytes;
 
 use crate::{
     CommitError, Committed, Entry, Event, GetAnswer, KeyRange, Page, ReadError, Revision, Stopped,
-    Transaction, Write, read::MAX_PAGE, retention::Retention, watch::Batch,
+    Transaction, Write,
+    read::{ByKey, MAX_PAGE},
+    retention::Retention,
+    watch::Batch,
 };
 
 /// Batches that every commit may drop from the history beyond those it adds.
@@ -31,7 +34,9 @@ const EVENT_OVERHEAD: usize = 192;
 
 #[derive(Debug)]
 pub struct Mvcc {
-    keys: BTreeMap<Bytes, Chain>,
+    /// Every key by the last value that it was given, with what else is known of it. There is one for every
+    /// object: most have one value and no history, and pay two pointers.
+    keys: BTreeMap<ByKey, Chain>,
     log: VecDeque<Arc<Batch>>,
     log_events: usize,
     log_bytes: usize,
@@ -41,13 +46,16 @@ pub struct Mvcc {
     reserved: Revision,
 }
 
-/// The retained versions of one key, oldest first; the newest apart, as most
-/// keys have only that one.
-#[derive(Debug)]
-struct Chain {
-    #[expect(clippy::box_collection, reason = "the many keys without older versions pay one pointer")]
-    older: Option<Box<Vec<Version>>>,
-    newest: Version,
+/// What is retained of one key besides the last value that it was given.
+#[derive(Debug, Default)]
+struct Chain(Option<Box<History>>);
+
+#[derive(Debug, Default)]
+struct History {
+    /// Before that value, oldest first.
+    older: Vec<Version>,
+    /// When the key was deleted after it, if it was.
+    deleted: Option<Revision>,
 }
 
 #[derive(Clone, Debug)]
@@ -88,7 +96,9 @@ impl Mvcc {
     /// Adds an entry that is as old as the start of the history or older.
     /// Only for loading, before anything is applied.
     pub fn load(&mut self, entry: Entry) {
-        self.keys.insert(entry.key.clone(), Chain::new(Version::Put(entry)));
+        // The key of what is there belongs to the entry that goes.
+        self.keys.remove(entry.key());
+        self.keys.insert(ByKey(entry), Chain::default());
     }
 
     /// Takes out an entry that [`Mvcc::load`] has added. Only for loading, as that.
@@ -112,12 +122,12 @@ impl Mvcc {
 
     /// The number of keys that exist now.
     pub fn live(&self) -> usize {
-        self.keys.values().filter(|chain| !chain.newest.is_deleted()).count()
+        self.keys.values().filter(|chain| chain.deleted().is_none()).count()
     }
 
     pub fn get(&self, key: &[u8], at: Option<Revision>) -> Result<GetAnswer, ReadError> {
         let revision = self.readable(at)?;
-        let entry = self.keys.get(key).and_then(|chain| chain.entry(revision));
+        let entry = self.entry(key, revision);
         Ok(GetAnswer { entry, revision })
     }
 
@@ -128,9 +138,9 @@ impl Mvcc {
         if range.is_empty() {
             return Ok(page);
         }
-        let end = range.end().map_or(Bound::Unbounded, Bound::Excluded);
-        let keys = self.keys.range::<Bytes, _>((Bound::Included(range.start()), end));
-        let mut entries = keys.filter_map(|(_, chain)| chain.entry(revision));
+        let end = range.end().map_or(Bound::Unbounded, |end| Bound::Excluded(&**end));
+        let keys = self.keys.range::<[u8], _>((Bound::Included(&**range.start()), end));
+        let mut entries = keys.filter_map(|(newest, chain)| chain.entry(newest, revision));
         page.entries.extend(entries.by_ref().take(limit.min(MAX_PAGE)));
         page.more = entries.next().is_some();
         Ok(page)
@@ -139,14 +149,14 @@ impl Mvcc {
     /// Looks at `limit` keys behind `after`: those that existed when the history begins, and the last
     /// key that was looked at, if there may be more behind it.
     pub fn base(&self, after: Option<&Bytes>, limit: usize) -> (Vec<Entry>, Option<Bytes>) {
-        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let start = after.map_or(Bound::Unbounded, |after| Bound::Excluded(&**after));
         let (mut entries, mut last, mut seen) = (Vec::new(), None, 0);
-        for (key, chain) in self.keys.range::<Bytes, _>((start, Bound::Unbounded)).take(limit) {
-            entries.extend(chain.entry(self.compacted));
+        for (newest, chain) in self.keys.range::<[u8], _>((start, Bound::Unbounded)).take(limit) {
+            entries.extend(chain.entry(newest, self.compacted));
             seen += 1;
-            last = Some(key);
+            last = Some(newest);
         }
-        (entries, last.filter(|_| seen == limit).cloned())
+        (entries, last.filter(|_| seen == limit).map(|last| Bytes::copy_from_slice(last.0.key())))
     }
 
     /// Checks that a watch may start there.
@@ -171,7 +181,7 @@ impl Mvcc {
         let last = pending.batches.last().map_or(self.current, |batch| batch.revision);
         let current = |pending: &Pending, key: &Bytes| match pending.changed.get(key) {
             Some(changed) => changed.clone(),
-            None => self.keys.get(key).and_then(|chain| chain.entry(Revision::LAST)),
+            None => self.entry(key, Revision::LAST),
         };
 
         let compared: Vec<Option<Entry>> =
@@ -196,7 +206,7 @@ impl Mvcc {
         // Kept as long as the history: no larger than it has to be.
         events.shrink_to_fit();
         for event in &events {
-            pending.changed.insert(event.key().clone(), event.entry().cloned());
+            pending.changed.insert(Bytes::copy_from_slice(event.key()), event.entry().cloned());
         }
         pending.batches.push(Arc::new(Batch { revision, time, events }));
         Ok(Committed { revision, changed: true, previous })
@@ -206,14 +216,20 @@ impl Mvcc {
     pub fn apply(&mut self, batch: Arc<Batch>) {
         debug_assert!(batch.revision > self.current, "{} after {}", batch.revision, self.current);
         for event in &batch.events {
-            let version = match event {
-                Event::Put { entry, .. } => Version::Put(entry.clone()),
-                Event::Delete { .. } => Version::Deleted(batch.revision),
-            };
-            match self.keys.get_mut(event.key()) {
-                Some(chain) => chain.push(version),
-                None => {
-                    self.keys.insert(event.key().clone(), Chain::new(version));
+            match event {
+                Event::Put { entry, .. } => {
+                    let mut chain = Chain::default();
+                    if let Some((ByKey(replaced), before)) = self.keys.remove_entry(entry.key()) {
+                        chain = before;
+                        chain.replace(replaced);
+                    }
+                    self.keys.insert(ByKey(entry.clone()), chain);
+                }
+                // What is deleted is there.
+                Event::Delete { previous } => {
+                    if let Some(chain) = self.keys.get_mut(previous.key()) {
+                        chain.0.get_or_insert_default().deleted = Some(batch.revision);
+                    }
                 }
             }
         }
@@ -257,25 +273,37 @@ impl Mvcc {
     }
 
     /// Drops the versions of a key that were replaced by `revision` or before.
-    fn forget_before(&mut self, key: &Bytes, revision: Revision) {
+    fn forget_before(&mut self, key: &[u8], revision: Revision) {
+        let Some((ByKey(newest), _)) = self.keys.get_key_value(key) else { return };
+        let modified = newest.modified;
         let Some(chain) = self.keys.get_mut(key) else { return };
-        if chain.newest.modified() <= revision {
-            chain.older = None;
-            if chain.newest.is_deleted() {
+        match chain.deleted() {
+            Some(deleted) if deleted <= revision => {
                 self.keys.remove(key);
+                return;
             }
-            return;
+            None if modified <= revision => {
+                chain.0 = None;
+                return;
+            }
+            _ => {}
         }
-        let Some(older) = &mut chain.older else { return };
+        let Some(history) = &mut chain.0 else { return };
+        let older = &mut history.older;
         let replaced = older.partition_point(|version| version.modified() < revision);
         older.drain(..replaced);
         // A deletion with nothing before it says nothing.
         if older.first().is_some_and(Version::is_deleted) {
             older.remove(0);
         }
-        if older.is_empty() {
-            chain.older = None;
+        if older.is_empty() && history.deleted.is_none() {
+            chain.0 = None;
         }
+    }
+
+    fn entry(&self, key: &[u8], at: Revision) -> Option<Entry> {
+        let (newest, chain) = self.keys.get_key_value(key)?;
+        chain.entry(newest, at)
     }
 
     fn readable(&self, at: Option<Revision>) -> Result<Revision, ReadError> {
@@ -300,24 +328,28 @@ impl Pending {
 }
 
 impl Chain {
-    fn new(newest: Version) -> Self {
-        Self { older: None, newest }
+    fn deleted(&self) -> Option<Revision> {
+        self.0.as_ref()?.deleted
     }
 
-    fn push(&mut self, version: Version) {
-        let replaced = std::mem::replace(&mut self.newest, version);
-        self.older.get_or_insert_default().push(replaced);
+    /// The key has another value now, instead of this one.
+    fn replace(&mut self, value: Entry) {
+        let history = self.0.get_or_insert_default();
+        history.older.push(Version::Put(value));
+        history.older.extend(history.deleted.take().map(Version::Deleted));
     }
 
-    fn entry(&self, at: Revision) -> Option<Entry> {
-        let version = if self.newest.modified() <= at {
-            &self.newest
-        } else {
-            let older = self.older.as_ref()?;
-            let index = older.partition_point(|version| version.modified() <= at).checked_sub(1)?;
-            older.get(index)?
-        };
-        match version {
+    /// What there was at a revision; `newest` is the last value.
+    fn entry(&self, ByKey(newest): &ByKey, at: Revision) -> Option<Entry> {
+        if self.deleted().is_some_and(|deleted| deleted <= at) {
+            return None;
+        }
+        if newest.modified <= at {
+            return Some(newest.clone());
+        }
+        let older = &self.0.as_ref()?.older;
+        let index = older.partition_point(|version| version.modified() <= at).checked_sub(1)?;
+        match older.get(index)? {
             Version::Put(entry) => Some(entry.clone()),
             Version::Deleted(_) => None,
         }
@@ -341,8 +373,6 @@ fn event(write: Write, previous: Option<Entry>, revision: Revision) -> Option<Ev
     match write {
         Write::Put { key, value } => {
             let created = previous.as_ref().map_or(revision, |previous| previous.created);
-            // One buffer for all versions of a key.
-            let key = previous.as_ref().map_or(key, |previous| previous.key.clone());
             Some(Event::Put { entry: Entry::new(key, value, created, revision), previous })
         }
         Write::Delete { .. } => previous.map(|previous| Event::Delete { previous }),
@@ -351,7 +381,7 @@ fn event(write: Write, previous: Option<Entry>, revision: Revision) -> Option<Ev
 
 /// What dropping a batch gives back: values of the present belong to no history.
 fn cost(batch: &Batch) -> usize {
-    let old = |event: &Event| event.previous().map_or(0, |entry| entry.value.len());
+    let old = |event: &Event| event.previous().map_or(0, |entry| entry.value().len());
     batch.events.iter().map(|event| EVENT_OVERHEAD + event.key().len() + old(event)).sum()
 }
 

@@ -1,8 +1,6 @@
 //! What reads answer.
 
-use std::{ops::Deref, sync::Arc};
-
-use bytes::Bytes;
+use std::{borrow::Borrow, cmp::Ordering, ops::Deref, sync::Arc};
 
 use crate::Revision;
 
@@ -16,13 +14,13 @@ pub const MAX_PAGE: usize = 10_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry(Arc<EntryFields>);
 
-/// What an [`Entry`] points to.
-///
-/// A value that is a slice of a larger buffer keeps that buffer alive.
+/// What an [`Entry`] points to. There is one for every object and every change that is remembered, so key and
+/// value are one buffer, no larger than they are.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EntryFields {
-    pub key: Bytes,
-    pub value: Bytes,
+    /// The key, then the value.
+    bytes: Box<[u8]>,
+    key_length: usize,
     /// The revision that made the key; changes when it is deleted and made again.
     pub created: Revision,
     /// The revision that wrote this value.
@@ -30,8 +28,25 @@ pub struct EntryFields {
 }
 
 impl Entry {
-    pub fn new(key: Bytes, value: Bytes, created: Revision, modified: Revision) -> Self {
-        Self(Arc::new(EntryFields { key, value, created, modified }))
+    pub fn new(
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        created: Revision,
+        modified: Revision,
+    ) -> Self {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        let bytes = [key, value].concat().into();
+        Self(Arc::new(EntryFields { bytes, key_length: key.len(), created, modified }))
+    }
+}
+
+impl EntryFields {
+    pub fn key(&self) -> &[u8] {
+        self.bytes.get(..self.key_length).unwrap_or_default()
+    }
+
+    pub fn value(&self) -> &[u8] {
+        self.bytes.get(self.key_length..).unwrap_or_default()
     }
 }
 
@@ -42,6 +57,36 @@ impl Deref for Entry {
         &self.0
     }
 }
+
+/// An entry, known by its key.
+#[derive(Clone, Debug)]
+pub(crate) struct ByKey(pub Entry);
+
+impl Borrow<[u8]> for ByKey {
+    fn borrow(&self) -> &[u8] {
+        self.0.key()
+    }
+}
+
+impl Ord for ByKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.key().cmp(other.0.key())
+    }
+}
+
+impl PartialOrd for ByKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ByKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key() == other.0.key()
+    }
+}
+
+impl Eq for ByKey {}
 
 /// The answer for one key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,6 @@
 
 use std::{fmt::Debug, ops::Range, sync::Arc};
 
-use bytes::Bytes;
-
 use crate::{BoxFuture, Entry, KeyRange, Revision, read::Stopped};
 
 /// Is handed every change where it happens, see [`Store::follow`](crate::Store::follow).
@@ -112,10 +110,10 @@ impl Debug for Changes {
 }
 
 impl Event {
-    pub fn key(&self) -> &Bytes {
+    pub fn key(&self) -> &[u8] {
         match self {
-            Self::Put { entry, .. } => &entry.key,
-            Self::Delete { previous } => &previous.key,
+            Self::Put { entry, .. } => entry.key(),
+            Self::Delete { previous } => previous.key(),
         }
     }
 

@@ -71,7 +71,7 @@ fn content(directory: &Path) -> (Content, Revision) {
     let store = LogStore::open(directory, Options::default()).unwrap();
     let page = block_on(store.range(KeyRange::all(), None, usize::MAX)).unwrap();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    let content = page.entries.iter().map(|entry| (text(&entry.key), text(&entry.value))).collect();
+    let content = page.entries.iter().map(|entry| (text(entry.key()), text(entry.value()))).collect();
     let next = block_on(store.commit(Transaction::write([Write::put("next", "")]))).unwrap().revision;
     block_on(store.close());
     (content, next)
@@ -161,7 +161,7 @@ fn a_value_of_which_a_later_change_is_damaged_is_doubtful() {
     let doubtful: Vec<_> = findings.entries.iter().filter(|(_, salvaged)| salvaged.doubtful).collect();
     assert_eq!(doubtful.len(), 1);
     assert_eq!(
-        (doubtful[0].0.as_ref(), doubtful[0].1.entry.value.as_ref()),
+        (doubtful[0].0.as_ref(), doubtful[0].1.entry.value()),
         (&b"key-0001"[..], value(1).as_bytes())
     );
     let to = other.path().join("to");
@@ -235,7 +235,7 @@ fn no_damage_makes_up_values() {
             assert!(findings.problem.is_some(), "page {page}");
             assert_eq!(fs::read(&file).unwrap(), bytes, "page {page}");
             for (key, salvaged) in &findings.entries {
-                let (key, found) = (std::str::from_utf8(key).unwrap(), &salvaged.entry.value);
+                let (key, found) = (std::str::from_utf8(key).unwrap(), salvaged.entry.value());
                 let found = std::str::from_utf8(found).unwrap();
                 assert!(known(key, found), "page {page}: {key}");
                 let newest = expected.get(key).is_some_and(|expected| expected == found);
@@ -359,7 +359,7 @@ fn no_damage_to_an_old_store_makes_up_values() {
         let findings = check(root.path()).unwrap();
         assert_eq!(fs::read(&file).unwrap(), bytes, "page {page}");
         for (key, salvaged) in &findings.entries {
-            let (key, found) = (std::str::from_utf8(key).unwrap(), &salvaged.entry.value);
+            let (key, found) = (std::str::from_utf8(key).unwrap(), salvaged.entry.value());
             assert!(known(key, std::str::from_utf8(found).unwrap()), "page {page}: {key}");
         }
         lost.push(expected.keys().filter(|key| !findings.entries.contains_key(key.as_bytes())).count());

@@ -163,7 +163,7 @@ fn a_watch_resumes_across_restarts() {
         let mut watch = store.watch(KeyRange::all(), first).await.unwrap();
         let after = drain(&mut watch).await;
         assert_eq!((&after[..1], after.len()), (&before[..], 2));
-        assert_eq!(after[1].1.previous().unwrap().value, "2");
+        assert_eq!(after[1].1.previous().unwrap().value(), b"2");
     });
 }
 

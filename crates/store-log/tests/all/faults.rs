@@ -274,7 +274,7 @@ fn reads_and_watches_do_not_wait_for_a_slow_disk() {
 
         // What is not durable is not to be seen.
         let found = store.get(Bytes::from("a"), None).await.unwrap();
-        assert_eq!((found.entry.unwrap().value.clone(), found.revision), (Bytes::from("1"), first));
+        assert_eq!((found.entry.unwrap().value().to_vec(), found.revision), (b"1".to_vec(), first));
         assert_eq!(store.range(KeyRange::all(), None, 10).await.unwrap().revision, first);
         assert_eq!(drain(&mut watch).await, []);
 

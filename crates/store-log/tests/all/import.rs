@@ -38,7 +38,7 @@ pub fn disk(file: &str) -> Disk {
 async fn content(store: &dyn Store) -> BTreeMap<String, String> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let page = list(store, &KeyRange::all(), None, 1000).await;
-    page.entries.iter().map(|entry| (text(&entry.key), text(&entry.value))).collect()
+    page.entries.iter().map(|entry| (text(entry.key()), text(entry.value()))).collect()
 }
 
 /// Everything is there, history and all.
@@ -53,7 +53,7 @@ async fn check(store: &dyn Store, what: &str) {
         .iter()
         .map(|(revision, event): &(Revision, Event)| {
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-            let value = |entry: &sternpost_store::Entry| text(&entry.value);
+            let value = |entry: &sternpost_store::Entry| text(entry.value());
             (revision.get(), text(event.key()), event.previous().map(value), event.entry().map(value))
         })
         .collect();

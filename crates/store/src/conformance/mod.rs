@@ -93,7 +93,7 @@ pub async fn drain(watch: &mut Watch) -> Vec<(Revision, Event)> {
 pub async fn list(store: &dyn Store, range: &KeyRange, at: Option<Revision>, limit: usize) -> Page {
     let mut all = store.range(range.clone(), at, limit).await.unwrap();
     while all.more {
-        let rest = range.after(&all.entries.last().unwrap().key);
+        let rest = range.after(all.entries.last().unwrap().key());
         let page = store.range(rest, Some(all.revision), limit).await.unwrap();
         assert_eq!(page.revision, all.revision);
         all.entries.extend(page.entries);

@@ -50,7 +50,7 @@ impl Model {
     }
 
     pub fn entries_at(&self, range: &KeyRange, at: Revision) -> Vec<Entry> {
-        self.state_at(at).values().filter(|entry| range.contains(&entry.key)).cloned().collect()
+        self.state_at(at).values().filter(|entry| range.contains(entry.key())).cloned().collect()
     }
 
     pub fn events_after(&self, range: &KeyRange, after: Revision) -> Vec<(Revision, Event)> {

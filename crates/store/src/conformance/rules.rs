@@ -159,7 +159,7 @@ async fn invalid(store: Arc<dyn Store>) {
     let longest = Bytes::from(vec![b'k'; MAX_KEY_BYTES]);
     store.commit(Transaction::write([Write::put(longest.clone(), "")])).await.unwrap();
     let found = store.get(longest, None).await.unwrap().entry.unwrap();
-    assert_eq!(found.value, Bytes::new());
+    assert_eq!(found.value(), b"");
 }
 
 async fn old_revisions(store: Arc<dyn Store>) {
@@ -197,9 +197,10 @@ async fn pages(store: Arc<dyn Store>) {
     // Later changes do not show in later pages.
     delete(store.as_ref(), "p/15").await;
     put(store.as_ref(), "p/150", "new").await;
-    let rest = range.after(&first.entries[9].key);
+    let rest = range.after(first.entries[9].key());
     let rest = list(store.as_ref(), &rest, Some(first.revision), 10).await;
-    let all: Vec<_> = first.entries.iter().chain(&rest.entries).map(|entry| entry.key.clone()).collect();
+    let all: Vec<_> =
+        first.entries.iter().chain(&rest.entries).map(|entry| Bytes::copy_from_slice(entry.key())).collect();
     assert_eq!(all, keys);
     for (limit, more) in [(0, true), (24, true), (25, false), (26, false)] {
         let page = store.range(range.clone(), Some(first.revision), limit).await.unwrap();
@@ -215,7 +216,7 @@ async fn order(store: Arc<dyn Store>) {
         store.commit(Transaction::write([Write::put(*key, "")])).await.unwrap();
     }
     let found = list(store.as_ref(), &KeyRange::all(), None, 2).await.entries;
-    assert_eq!(found.iter().map(|entry| entry.key.as_ref()).collect::<Vec<_>>(), keys);
+    assert_eq!(found.iter().map(|entry| entry.key()).collect::<Vec<_>>(), keys);
 }
 
 async fn watch_start(store: Arc<dyn Store>) {
@@ -248,7 +249,7 @@ async fn watch_batch(store: Arc<dyn Store>) {
         let Delivery::Changes(changes) = watch.next().await.unwrap() else { panic!("no changes") };
         assert_eq!(changes.revision(), revision);
         let keys: Vec<_> = changes.events().iter().map(Event::key).collect();
-        assert_eq!(keys, ["b/1", "b/2", "b/3"]);
+        assert_eq!(keys, [b"b/1", b"b/2", b"b/3"]);
     }
 }
 
@@ -341,7 +342,7 @@ async fn follow(store: Arc<dyn Store>) {
         store.commit(Transaction::write([Write::put("c", "1"), Write::delete("a")])).await.unwrap().revision;
     assert_eq!(revisions(), [second, third]);
     let events = seen.0.lock().unwrap().pop().unwrap().1;
-    let keys: Vec<_> = events.iter().map(|event| event.key().clone()).collect();
+    let keys: Vec<_> = events.iter().map(|event| Bytes::copy_from_slice(event.key())).collect();
     assert_eq!(keys, ["a", "c"]);
     // What changes nothing is nothing to follow.
     store.commit(Transaction::write([Write::delete("a")])).await.unwrap();
@@ -368,8 +369,8 @@ async fn compaction(store: Arc<dyn Store>) {
             assert_eq!(watch.err(), Some(error));
         } else {
             let value = format!("{index}");
-            assert_eq!(found.unwrap().entry.unwrap().value, value);
-            assert_eq!(page.unwrap().entries[0].value, value);
+            assert_eq!(found.unwrap().entry.unwrap().value(), value.as_bytes());
+            assert_eq!(page.unwrap().entries[0].value(), value.as_bytes());
             assert_eq!(drain(&mut watch.unwrap()).await.len(), revisions.len() - 1 - index);
         }
     }
@@ -379,7 +380,7 @@ async fn compaction(store: Arc<dyn Store>) {
     let last = put(store.as_ref(), "a", "5").await;
     assert_eq!(drain(&mut live).await.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [last]);
     store.compact(last).await.unwrap();
-    assert_eq!(store.get(Bytes::from("a"), None).await.unwrap().entry.unwrap().value, "5");
+    assert_eq!(store.get(Bytes::from("a"), None).await.unwrap().entry.unwrap().value(), b"5");
     assert_eq!(store.current_revision().await, Ok(last));
 }
 

@@ -29,7 +29,8 @@ fn contended(times: Arc<AtomicUsize>) -> DifficultStore {
             charged.filter(|_| times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok());
         Box::pin(async move {
             if let Some(key) = contended {
-                let value = store.get(key.clone(), None).await.unwrap().entry.unwrap().value.clone();
+                let value = store.get(key.clone(), None).await.unwrap().entry.unwrap();
+                let value = sternpost_store::Bytes::copy_from_slice(value.value());
                 let again = Transaction { compares: Vec::new(), writes: vec![Write::Put { key, value }] };
                 store.commit(again).await.unwrap();
             }
