@@ -138,6 +138,11 @@ pub fn value_of(stored: &[u8]) -> Option<Value> {
     serde_json::from_str(&json).ok()
 }
 
+/// The object as JSON text, without the opening brace.
+pub(crate) fn text_of(stored: &[u8]) -> Option<&str> {
+    std::str::from_utf8(Stored::of(stored)?.json).ok()
+}
+
 /// As [`value_of`], as another type, which may leave out most of it.
 pub fn read<T: DeserializeOwned>(stored: &[u8]) -> Option<T> {
     serde_json::from_slice(&whole(stored)?).ok()

@@ -111,6 +111,11 @@ impl Object {
         encoding::version_of(self.entry.value())
     }
 
+    /// Whether the text of the object has this in it: cheaper than reading it.
+    pub fn mentions(&self, text: &str) -> bool {
+        encoding::text_of(self.entry.value()).is_none_or(|stored| stored.contains(text))
+    }
+
     /// The bytes as the store has them.
     pub fn stored(&self) -> &[u8] {
         self.entry.value()

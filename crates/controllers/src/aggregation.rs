@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sternpost_cache::{Object, Snapshot};
+use sternpost_cache::Snapshot;
 use sternpost_meta::selector::LabelSelector;
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_verbs::{Failure, Part, Target, Verbs, Writer, served::Served};
@@ -29,7 +29,7 @@ pub(crate) async fn run(verbs: Arc<Verbs>) {
 async fn settle(verbs: &Verbs, served: &Served) -> bool {
     let roles = verbs.cache.resource(&served.id).snapshot();
     let mut failed = false;
-    for role in roles.iter(None, None).filter(|role| mentions(role, "\"aggregationRule\"")) {
+    for role in roles.iter(None, None).filter(|role| role.mentions("\"aggregationRule\"")) {
         let value = role.value();
         let selectors = value.field("aggregationRule").items("clusterRoleSelectors");
         if !value.has("aggregationRule") {
@@ -78,10 +78,4 @@ async fn write(verbs: &Verbs, served: &Served, name: &str, rules: Vec<Value>) ->
     let writer = Writer { manager: MANAGER, ..Writer::server() };
     let target = Target { served, namespace: "", name };
     identity::apply(verbs, target, config, Part::Main, writer).await
-}
-
-fn mentions(object: &Object, text: &str) -> bool {
-    // The first bytes say where the version belongs, and are no text.
-    let stored = object.stored().get(4..).and_then(|stored| std::str::from_utf8(stored).ok());
-    stored.is_none_or(|stored| stored.contains(text))
 }

@@ -107,7 +107,7 @@ impl Serving {
         self.known.insert(object.name().to_owned());
         let customs = &self.verbs.served.customs;
         // Most are seen once before they are established; those need not be read.
-        if customs.installed(object.name()).is_none() && !mentions(object.stored(), "\"Established\"") {
+        if customs.installed(object.name()).is_none() && !object.mentions("\"Established\"") {
             return;
         }
         let change = customs.install(&object.value(), object.revision);
@@ -133,10 +133,6 @@ impl Serving {
 /// The name of a definition is that of its resource, a dot, and its group.
 fn group_of(name: &str) -> &str {
     name.split_once('.').map_or("", |(_, group)| group)
-}
-
-fn mentions(stored: &[u8], text: &str) -> bool {
-    std::str::from_utf8(stored).map_or(true, |stored| stored.contains(text))
 }
 
 /// The definition of this name, as a target for verbs.

@@ -525,9 +525,7 @@ fn is_ignored(id: &ResourceId) -> bool {
 
 /// Whether the object may name owners: cheaper than reading it.
 fn names_owners(object: &Object) -> bool {
-    // The first bytes say where the version belongs, and are no text.
-    let text = object.stored().get(4..).and_then(|stored| std::str::from_utf8(stored).ok());
-    text.is_none_or(|text| text.contains("\"ownerReferences\""))
+    object.mentions("\"ownerReferences\"")
 }
 
 fn target<'a>(served: &'a Served, place: &'a ObjectReference) -> Target<'a> {
