@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn entry(value: &'static str) -> Entry {
-        Entry::new("a/b".into(), value.into(), revision(3), revision(7))
+        Entry::new("a/b", value, revision(3), revision(7))
     }
 
     #[test]
