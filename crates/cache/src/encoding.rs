@@ -10,12 +10,12 @@
 //! stands behind the JSON, then one byte with the name's length, and the topmost
 //! bit of the four bytes is set.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, marker::PhantomData};
 
 use bytes::Bytes;
 use serde::{
     Deserialize, Deserializer, Serialize,
-    de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor},
+    de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::{Map, Value};
 use sternpost_store::Revision;
@@ -145,7 +145,16 @@ pub(crate) fn text_of(stored: &[u8]) -> Option<&str> {
 
 /// As [`value_of`], as another type, which may leave out most of it.
 pub fn read<T: DeserializeOwned>(stored: &[u8]) -> Option<T> {
-    serde_json::from_slice(&whole(stored)?).ok()
+    read_as(stored, PhantomData)
+}
+
+/// As [`value_of`], as whatever the seed makes of it.
+pub fn read_as<T>(stored: &[u8], seed: impl for<'de> DeserializeSeed<'de, Value = T>) -> Option<T> {
+    let json = whole(stored)?;
+    let mut deserializer = serde_json::Deserializer::from_slice(&json);
+    let read = seed.deserialize(&mut deserializer).ok()?;
+    deserializer.end().ok()?;
+    Some(read)
 }
 
 /// The JSON, with its opening brace.

@@ -29,7 +29,7 @@ mod runs;
 mod waiters;
 
 pub use cache::{Cache, Feeder, StartError};
-pub use encoding::{encode, encode_in, fields_size, value_of, version_of, write_fields};
+pub use encoding::{encode, encode_in, fields_size, read_as, value_of, version_of, write_fields};
 pub use event::{Event, EventKind};
 pub use key::{ResourceId, object_key};
 pub use labels::{Labelled, MAX_INDEXED_LABELS};
