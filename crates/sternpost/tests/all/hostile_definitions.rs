@@ -27,6 +27,12 @@ const MANY: usize = 40_000;
 
 const GROUP: &str = "hostile.example.com";
 
+/// However slow the machine is, it is the work that is judged.
+const PATIENT: [&str; 2] = ["--request-timeout", "1h"];
+
+/// Besides, objects of any size.
+const LARGE: [&str; 4] = ["--object-size-limit", "none", "--request-timeout", "1h"];
+
 /// More of everything, for campaigns.
 fn is_long() -> bool {
     std::env::var_os("STERNPOST_LONG_TESTS").is_some()
@@ -289,7 +295,7 @@ fn hostile() -> Vec<Case> {
 
 #[tokio::test]
 async fn definitions_made_to_hurt_are_answered() {
-    let server = Arc::new(Server::start("hostile-definitions").await);
+    let server = Arc::new(Server::start_with("hostile-definitions", &PATIENT).await);
     let stop = Arc::new(AtomicBool::new(false));
     let others = others(&server, &stop);
     for (what, crd, code, words) in hostile() {
@@ -347,7 +353,7 @@ fn yaml_bomb() -> String {
 
 #[tokio::test]
 async fn a_schema_as_large_as_a_request_is_served() {
-    let server = Server::start_with("hostile-large", &["--object-size-limit", "none"]).await;
+    let server = Server::start_with("hostile-large", &LARGE).await;
     // Not a byte of it is left for anything else.
     let property = json!({"type": "string", "description": "d".repeat(1000)});
     let length = |count: usize| crd("larges", &wide(count, &property)).to_string().len();
@@ -368,7 +374,7 @@ async fn a_schema_as_large_as_a_request_is_served() {
 
 #[tokio::test]
 async fn objects_made_to_hurt_are_answered() {
-    let server = Arc::new(Server::start_with("hostile-objects", &["--object-size-limit", "none"]).await);
+    let server = Arc::new(Server::start_with("hostile-objects", &LARGE).await);
     let stop = Arc::new(AtomicBool::new(false));
     let others = others(&server, &stop);
     let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "integer"}}}});
