@@ -25,6 +25,7 @@ import serving
 
 CONNECTIONS = 32
 OBJECTS = 5_000
+GETS = 20_000
 DEPLOYMENTS = 1_000  # for patches by key and for apply
 DEFINITIONS = 100
 LISTS, PAGES, SELECTIONS = 64, 320, 640
@@ -40,7 +41,7 @@ IDLE_SECONDS = 5
 # many times cheaper than the peer. The floor answers as if it were a ConfigMap.
 ROWS = (
     ("create", OBJECTS, "create a 1 KB ConfigMap, durable", 2.0, 15),
-    ("get", OBJECTS, "get one", 1.4, 15),
+    ("get", GETS, "get one", 1.4, 15),
     ("list", LISTS, f"list {OBJECTS:,}", 1.3, 10),
     ("page", PAGES, "page of 500", 1.6, 8),
     ("select", SELECTIONS, f"1 % of {OBJECTS:,} by label", None, 25),
