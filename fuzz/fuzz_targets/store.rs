@@ -137,7 +137,7 @@ fuzz_target!(|changes: &[u8]| {
     let disk = Memory::of(image);
     if let Ok(findings) = check_on(&disk, Path::new("store")) {
         for salvaged in findings.entries.values() {
-            assert!(salvaged.entry.value.starts_with(b"value-"));
+            assert!(salvaged.entry.value().starts_with(b"value-"));
         }
         findings.salvage_on(&Memory::default(), Path::new("salvaged")).unwrap();
     }
