@@ -263,26 +263,32 @@ async fn bodies_that_never_end_hold_up_only_who_sends_them() {
         tokio::spawn(connection);
         sender
     };
-    // Exactly what one user may have, and no end.
-    let (go, more) = tokio::sync::mpsc::channel::<Bytes>(1);
-    let frames = stream::unfold(more, |mut more| async {
-        let data = more.recv().await?;
-        Some((Ok::<_, std::io::Error>(Frame::data(data)), more))
-    });
-    let body = StreamBody::new(Box::pin(frames));
-    let slow = tokio::spawn(sender.send_request(request(&server, "ana", "POST", "/api/v1/namespaces", body)));
-    go.send(Bytes::from(vec![b' '; SHARE])).await.unwrap();
-    // Another body of the same user does not fit, from when that one is there.
     let body = namespace("second", 10);
     let refused = async {
         loop {
-            let answer = ask(&server, "ana", "POST", "/api/v1/namespaces?dryRun=All", &body).await;
-            if answer.0 != 201 {
-                return answer;
+            // Exactly what one user may have, and no end.
+            let (go, more) = tokio::sync::mpsc::channel::<Bytes>(1);
+            let frames = stream::unfold(more, |mut more| async {
+                let data = more.recv().await?;
+                Some((Ok::<_, std::io::Error>(Frame::data(data)), more))
+            });
+            let endless = StreamBody::new(Box::pin(frames));
+            let slow = request(&server, "ana", "POST", "/api/v1/namespaces", endless);
+            let slow = tokio::spawn(sender.send_request(slow));
+            go.send(Bytes::from(vec![b' '; SHARE])).await.unwrap();
+            // Another body of the same user does not fit, from when that one is there. If one was there when
+            // its last bytes came, it was that one which did not fit.
+            while !slow.is_finished() {
+                let answer = ask(&server, "ana", "POST", "/api/v1/namespaces?dryRun=All", &body).await;
+                if answer.0 != 201 {
+                    return (answer, go, slow);
+                }
             }
+            assert_eq!(slow.await.unwrap().unwrap().status(), 429);
         }
     };
-    told_to_wait(&at_last("a refusal", refused).await, "--max-request-body-bytes");
+    let (refused, go, slow) = at_last("a refusal", refused).await;
+    told_to_wait(&refused, "--max-request-body-bytes");
     others_are_served(&server).await;
     assert_eq!(ask(&server, "bob", "POST", "/api/v1/namespaces?dryRun=All", &body).await.0, 201);
     assert!(exceeded(&server, "request_bodies").await >= 1);
