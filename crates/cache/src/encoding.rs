@@ -133,9 +133,7 @@ fn decimal(revision: Revision, digits: &mut [u8; MAX_DIGITS]) -> &[u8] {
 
 /// The object as JSON, without kind, apiVersion and resource version.
 pub fn value_of(stored: &[u8]) -> Option<Value> {
-    // Found to be text all at once, instead of string by string.
-    let json = String::from_utf8(whole(stored)?).ok()?;
-    serde_json::from_str(&json).ok()
+    read(stored)
 }
 
 /// The object as JSON text, without the opening brace.
@@ -150,20 +148,15 @@ pub fn read<T: DeserializeOwned>(stored: &[u8]) -> Option<T> {
 
 /// As [`value_of`], as whatever the seed makes of it.
 pub fn read_as<T>(stored: &[u8], seed: impl for<'de> DeserializeSeed<'de, Value = T>) -> Option<T> {
-    let json = whole(stored)?;
-    let mut deserializer = serde_json::Deserializer::from_slice(&json);
+    // Found to be text all at once, instead of string by string.
+    let rest = text_of(stored)?;
+    let mut json = String::with_capacity(rest.len() + 1);
+    json.push('{');
+    json.push_str(rest);
+    let mut deserializer = serde_json::Deserializer::from_str(&json);
     let read = seed.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
     Some(read)
-}
-
-/// The JSON, with its opening brace.
-fn whole(stored: &[u8]) -> Option<Vec<u8>> {
-    let json = Stored::of(stored)?.json;
-    let mut whole = Vec::with_capacity(json.len() + 1);
-    whole.push(b'{');
-    whole.extend_from_slice(json);
-    Some(whole)
 }
 
 const BEFORE_METADATA: &[u8] = b"\"metadata\":";
