@@ -19,7 +19,6 @@ import sys
 import tempfile
 import time
 
-import growth
 import objects
 import serving
 
@@ -96,7 +95,7 @@ def run(arguments, server, kubeconfig, folder, stack):
     for number in range(arguments.nodes):
         objects.send(server.server, "POST", NODES, node(number), 201)
     wait_for(f"{arguments.nodes} nodes", NODES_SECONDS, lambda: ready_nodes(server.server) == arguments.nodes)
-    growth.settle(server)
+    objects.settle(server)
     steps = {
         "idle": lambda: time.sleep(IDLE_SECONDS),
         "roll-out": lambda: roll_out(server.server, arguments.pods),
@@ -110,7 +109,7 @@ def run(arguments, server, kubeconfig, folder, stack):
             metrics = serving.expect(server.server.connect().get("/metrics"), 200).body
             (arguments.logs / f"{server.server.name}-{part}.metrics").write_bytes(metrics)
         if part == "roll-out":
-            growth.settle(server)
+            objects.settle(server)
             parts["memory"] = server.memory()
     parts["peak"] = server.memory("VmHWM")
     return parts

@@ -15,7 +15,6 @@ import math
 import pathlib
 import sys
 import tempfile
-import time
 
 import objects
 import serving
@@ -35,8 +34,6 @@ PAGES = 100
 SELECTED = 100  # one of so many has the label that is selected by
 DELIVERIES, EVENTS_LEAST, EVENTS_MOST = 100_000, 20, 2_000
 WATCH_TARGETS = "at most 1.3 × the floor and at least 4.5 × cheaper than kube-apiserver"
-# A server has settled when it uses less than so much of a core, or does not come to it in so long.
-SETTLED_SHARE, SETTLED_AFTER_SECONDS, SETTLED_BY_SECONDS = 0.02, 0.5, 60
 
 
 def main():
@@ -108,19 +105,7 @@ class Grown:
         self.figures.add(self.dimension, label, self.size, value, unit)
 
     def settle(self):
-        settle(self.server)
-
-
-def settle(server):
-    """Waits until what the server does on its own account is done."""
-    quiet = 0
-    for _ in range(int(SETTLED_BY_SECONDS / SETTLED_AFTER_SECONDS)):
-        before = server.cpu()
-        time.sleep(SETTLED_AFTER_SECONDS)
-        # Twice: it may have waited for the disk.
-        quiet = quiet + 1 if server.cpu() - before < SETTLED_SHARE * SETTLED_AFTER_SECONDS else 0
-        if quiet == 2:
-            return
+        objects.settle(self.server)
 
 
 def grow_objects(grown, sizes):
@@ -162,7 +147,7 @@ def grow_watchers(grown, sizes):
             grown.size = size
             grown.add(f"memory of an idle one{of}", bench.idle(server, size, streams), "bytes")
             grown.add(f"deliver one event to one{of}", bench.watch(server, 1, size, events, streams))
-            settle(server)
+            objects.settle(server)
     for name in ("floor", "peer"):
         if name in servers:
             servers[name].stop()

@@ -132,7 +132,6 @@ def cases():
             "patch.yaml": CUSTOM_PATCH, "schema.json": schema}
 
 
-
 PATCH = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d0}\nspec:\n  template:\n    spec:\n      containers:\n      - name: main\n        image: image0:2\n"
 
 
