@@ -34,7 +34,6 @@ pub mod body;
 pub mod budgets;
 mod connections;
 pub mod content;
-mod cork;
 pub mod cors;
 pub mod cpu;
 mod definitions;

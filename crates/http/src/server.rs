@@ -25,6 +25,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sternpost_auth::client_certificate::Presented;
 use sternpost_clock::machine;
+use sternpost_cork::Corked;
 use sternpost_flow::{Owner, Turns};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -36,11 +37,10 @@ use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 use crate::{
     Api,
     connections::{Connection, Connections, Ending, Origin, Slot, Stream, Task},
-    cork::Corked,
     limits::{
         ACCEPT_RETRY, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT, HTTP2_SEND_BUFFER_BYTES, Limits,
-        MAX_HEADER_BYTES, MAX_HTTP2_LOCAL_RESETS, MAX_HTTP2_PENDING_RESETS, MAX_REQUESTS_PER_TURN,
-        SHUTDOWN_GRACE, TLS_HANDSHAKE_TIMEOUT,
+        MAX_HEADER_BYTES, MAX_HELD_BYTES, MAX_HTTP2_LOCAL_RESETS, MAX_HTTP2_PENDING_RESETS,
+        MAX_REQUESTS_PER_TURN, SHUTDOWN_GRACE, TLS_HANDSHAKE_TIMEOUT,
     },
     pipeline,
     websocket::Handover,
@@ -223,7 +223,7 @@ async fn served(
     });
     if is_http2 {
         let requests = line.begun.clone();
-        let stream = Corked::new(stream);
+        let stream = Corked::new(stream, MAX_HELD_BYTES);
         let end_turn = |context: &mut Context<'_>| stream.uncork(context);
         let connection = http2_builder(line, &limits).serve_connection(TokioIo::new(stream.clone()), service);
         let shutdown = http2::Connection::graceful_shutdown;

@@ -5,9 +5,11 @@
 use std::{
     convert::Infallible,
     fs::{File, OpenOptions},
+    future::poll_fn,
     io::{self, Write},
     net::Ipv4Addr,
     path::{Path, PathBuf},
+    pin::pin,
     sync::{Arc, mpsc},
     thread,
 };
@@ -25,6 +27,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use sternpost_cork::Corked;
 use sternpost_floor::{AnyBody, config_map, name};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -41,6 +44,9 @@ use tokio_rustls::{
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// As much as sternpost holds back.
+const MAX_HELD_BYTES: usize = 16 * 1024;
 
 /// How far a watcher may fall behind.
 const EVENTS: usize = 1 << 14;
@@ -100,7 +106,17 @@ async fn connection(stream: TcpStream, tls: TlsAcceptor, floor: Arc<Floor>) -> a
         async move { Ok::<_, Infallible>(floor.answer(request).await) }
     });
     if is_http2 {
-        http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await?;
+        let stream = Corked::new(stream, MAX_HELD_BYTES);
+        let connection = http2::Builder::new(TokioExecutor::new());
+        let mut connection = pin!(connection.serve_connection(TokioIo::new(stream.clone()), service));
+        poll_fn(|context| {
+            let polled = connection.as_mut().poll(context);
+            if polled.is_pending() {
+                stream.uncork(context);
+            }
+            polled
+        })
+        .await?;
     } else {
         http1::Builder::new().serve_connection(TokioIo::new(stream), service).await?;
     }

@@ -5,6 +5,7 @@
 //! of its own. Here they are put together until the connection has nothing more to do.
 
 use std::{
+    fmt,
     io::{self, IoSlice},
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -13,14 +14,14 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::limits::MAX_HELD_BYTES;
-
 /// A transport that sends what was written when [`Corked::uncork`] is called, or when it is too much to hold.
 /// Clones are the same transport: whoever runs the connection has one, the connection another.
-pub(crate) struct Corked<T>(Arc<Mutex<Held<T>>>);
+pub struct Corked<T>(Arc<Mutex<Held<T>>>);
 
 struct Held<T> {
     transport: T,
+    /// More than so many bytes are not held.
+    most: usize,
     bytes: Vec<u8>,
     /// How many of the bytes the transport has taken.
     taken: usize,
@@ -36,15 +37,21 @@ impl<T> Clone for Corked<T> {
     }
 }
 
+impl<T> fmt::Debug for Corked<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Corked").finish_non_exhaustive()
+    }
+}
+
 impl<T: AsyncWrite + Unpin> Corked<T> {
-    pub(crate) fn new(transport: T) -> Self {
-        let held = Held { transport, bytes: Vec::new(), taken: 0, unflushed: false, failed: None };
+    pub fn new(transport: T, most: usize) -> Self {
+        let held = Held { transport, most, bytes: Vec::new(), taken: 0, unflushed: false, failed: None };
         Self(Arc::new(Mutex::new(held)))
     }
 
     /// Sends what is held, as far as the transport takes it: the task is woken when it takes more, and calls
     /// this again.
-    pub(crate) fn uncork(&self, context: &mut Context<'_>) {
+    pub fn uncork(&self, context: &mut Context<'_>) {
         let held = &mut *self.held();
         if !held.unflushed {
             return;
@@ -85,9 +92,9 @@ impl<T: AsyncWrite + Unpin> Held<T> {
     fn write(&mut self, context: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         self.unflushed = true;
         let size: usize = parts.iter().map(|part| part.len()).sum();
-        if self.bytes.len() + size > MAX_HELD_BYTES {
+        if self.bytes.len() + size > self.most {
             ready!(self.drain(context))?;
-            if size > MAX_HELD_BYTES {
+            if size > self.most {
                 return Pin::new(&mut self.transport).poll_write_vectored(context, parts);
             }
         }
@@ -151,6 +158,8 @@ mod tests {
 
     use super::*;
 
+    const MOST: usize = 16 * 1024;
+
     /// Takes no more than it has room for, and remembers what came at once.
     #[derive(Default)]
     struct Fake {
@@ -197,7 +206,7 @@ mod tests {
     }
 
     fn corked(room: usize) -> Corked<Fake> {
-        Corked::new(Fake { room, ..Fake::default() })
+        Corked::new(Fake { room, ..Fake::default() }, MOST)
     }
 
     fn context() -> Context<'static> {
@@ -227,7 +236,7 @@ mod tests {
     #[test]
     fn what_is_too_much_to_hold_goes_out_behind_what_is_held() {
         let mut cork = corked(usize::MAX);
-        let (full, more) = (vec![b'a'; MAX_HELD_BYTES], vec![b'b'; MAX_HELD_BYTES + 1]);
+        let (full, more) = (vec![b'a'; MOST], vec![b'b'; MOST + 1]);
         assert_eq!(write(&mut cork, &full), Poll::Ready(full.len()));
         assert!(cork.held().transport.writes.is_empty());
         assert_eq!(write(&mut cork, b"c"), Poll::Ready(1));
@@ -244,7 +253,7 @@ mod tests {
         assert_eq!(write(&mut cork, b"hello"), Poll::Ready(5));
         cork.uncork(&mut context());
         assert_eq!(cork.held().transport.writes, [b"he"]);
-        assert_eq!(write(&mut cork, &[b'x'; MAX_HELD_BYTES]), Poll::Pending);
+        assert_eq!(write(&mut cork, &[b'x'; MOST]), Poll::Pending);
         cork.held().transport.room = usize::MAX;
         cork.uncork(&mut context());
         assert_eq!(cork.held().transport.writes.concat(), b"hello");
