@@ -171,7 +171,17 @@ pub fn array<T>(
 
 /// Appends a JSON string.
 pub fn string(out: &mut Vec<u8>, text: &str) {
-    encode(out, text);
+    // Nearly all texts are written as they are, which is found out many bytes at a time.
+    let is_plain =
+        !text.bytes().fold(false, |found, byte| found | (byte < b' ') | (byte == b'"') | (byte == b'\\'));
+    if is_plain {
+        out.reserve(text.len() + 2);
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        encode(out, text);
+    }
 }
 
 /// Appends any JSON value; maps are sorted because `serde_json` keeps them so.
@@ -195,6 +205,25 @@ mod tests {
         let mut out = Vec::new();
         super::schema(&mut out, schema, Style { dialect, name: |name| Cow::Owned(format!("x.{name}")) });
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn strings_are_escaped_as_serde_json_does() {
+        for text in [
+            "",
+            "plain",
+            "grün",
+            "\"quoted\"",
+            "back\\slash",
+            "two\nlines",
+            "\u{1}",
+            "\u{7f}",
+            "long enough for many bytes at once, and then \"",
+        ] {
+            let mut out = Vec::new();
+            string(&mut out, text);
+            assert_eq!(String::from_utf8(out).unwrap(), serde_json::to_string(text).unwrap());
+        }
     }
 
     #[test]
