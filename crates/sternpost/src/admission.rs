@@ -15,7 +15,7 @@ use sternpost_meta::{
 use sternpost_verbs::admission::{Chain, LimitedResources, PodSecurityConfiguration, check_available};
 use sternpost_yaml::node;
 
-use crate::config_file::{parse, place_of, read};
+use crate::config_file::{parse, read};
 
 const KIND: &str = "AdmissionConfiguration";
 const API_VERSIONS: [&str; 3] =
@@ -111,7 +111,7 @@ impl Source<'_> {
                 ("", field) | (field, "") => field.to_owned(),
                 (within, field) => format!("{within}.{field}"),
             };
-            let (line, column) = root.as_ref().map_or((1, 1), |root| place_of(root, &field));
+            let (line, column) = root.as_ref().map_or((1, 1), |root| root.place_of(&field));
             let separator = if field.is_empty() { "" } else { ": " };
             format!("{}:{line}:{column}: {field}{separator}{}", self.path.display(), cause.message)
         };

@@ -171,7 +171,7 @@ fn placed(path: &Path, text: &str, error: &SettingsError) -> anyhow::Error {
         .0
         .iter()
         .map(|cause| {
-            let line = root.as_ref().map_or(1, |root| config_file::place_of(root, &cause.field).0);
+            let line = root.as_ref().map_or(1, |root| root.place_of(&cause.field).0);
             let field = if cause.field.is_empty() { String::new() } else { format!("{}: ", cause.field) };
             format!("{}:{line}: {field}{}", path.display(), cause.message)
         })

@@ -52,16 +52,27 @@ pub fn from_str(text: &str) -> Result<Value, Error> {
 /// Unlike kubectl, which cuts the text at lines starting with `---` and drops
 /// the rest of such a line, this reads the stream by YAML's own rules.
 pub fn documents(text: &str) -> Result<Vec<Value>, Error> {
-    let mut parser = parse::Parser::new(text)?;
-    let mut budget = decode::AliasedBytes::default();
-    let mut values = Vec::new();
-    while let Some(root) = parser.next_document()? {
-        let value = decode::decode(&root, &mut budget)?.refuse_duplicates()?;
-        if !value.is_null() {
-            values.push(value);
+    let (documents, failed) = read_all(text);
+    let values = documents.into_iter().map(Document::refuse_duplicates).collect::<Result<Vec<_>, _>>()?;
+    failed.map_or(Ok(values), Err)
+}
+
+/// As [`documents`], keeping the last value of a key set twice and reporting each such key. All documents up to
+/// what cannot be read, and what is wrong with that.
+pub fn read_all(text: &str) -> (Vec<Document>, Option<Error>) {
+    let mut found = Vec::new();
+    let read = (|| {
+        let mut parser = parse::Parser::new(text)?;
+        let mut budget = decode::AliasedBytes::default();
+        while let Some(root) = parser.next_document()? {
+            let document = decode::decode(&root, &mut budget)?;
+            if !document.value.is_null() {
+                found.push(document);
+            }
         }
-    }
-    Ok(values)
+        Ok(())
+    })();
+    (found, read.err())
 }
 
 /// Reads the first document, keeping the last value of a key set twice and

@@ -73,6 +73,45 @@ pub enum Style {
     Folded,
 }
 
+/// One step into a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step<'n> {
+    Key(&'n str),
+    Index(usize),
+}
+
+/// What a step leads to.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'n> {
+    pub step: Step<'n>,
+    /// Where it is written: the key, or the element.
+    pub place: &'n Node,
+    pub value: &'n Node,
+}
+
+/// Which element `[7]` or `[name="web",port=80]` means, and what stands behind.
+fn element_of<'p>(items: &[Node], path: &'p str) -> Option<(usize, &'p str)> {
+    let (inside, rest) = path.strip_prefix('[')?.split_once(']')?;
+    if let Ok(index) = inside.parse() {
+        return Some((index, rest));
+    }
+    let has = |item: &Node, pair: &str| {
+        let Some((key, wanted)) = pair.split_once('=') else { return false };
+        item.get(key).and_then(Node::scalar).is_some_and(|scalar| scalar.text == wanted.trim_matches('"'))
+    };
+    let index = items.iter().position(|item| inside.split(',').all(|pair| has(item, pair)))?;
+    Some((index, rest))
+}
+
+/// What stands behind a key, as `key` or `[key]`.
+fn after_key<'p>(path: &'p str, key: &str) -> Option<&'p str> {
+    if let Some(rest) = path.strip_prefix('[').and_then(|path| path.strip_prefix(key)) {
+        return rest.strip_prefix(']');
+    }
+    let rest = path.strip_prefix(key)?;
+    (!key.is_empty() && (rest.is_empty() || rest.starts_with(['.', '[']))).then_some(rest)
+}
+
 /// Why a text could not be read: our words with the place, and go-yaml's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
@@ -129,6 +168,20 @@ pub fn read_node(text: &str) -> Result<Option<Node>, ReadError> {
     }
     let Some(root) = root else { return Ok(None) };
     Expansion::default().node(&root).map(Some).map_err(plain)
+}
+
+/// Reads every document up to one that cannot be read. Those that are `null` are skipped.
+pub fn read_nodes(text: &str) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    let Ok(mut parser) = Parser::new(text) else { return nodes };
+    while let Ok(Some(root)) = parser.next_document() {
+        match Expansion::default().node(&root) {
+            Ok(node) if node.is_null() => {}
+            Ok(node) => nodes.push(node),
+            Err(_) => break,
+        }
+    }
+    nodes
 }
 
 fn upstream_words(problem: &Problem) -> String {
@@ -528,6 +581,41 @@ impl Node {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
+    /// What a path such as `spec.ports[0].name`, `spec.ports[name="web"]` or `metadata.labels[a.b/c]` leads through,
+    /// as far as it is there. Keys may have dots in them.
+    pub fn follow<'n>(&'n self, path: &str) -> Vec<Found<'n>> {
+        let mut found: Vec<Found<'n>> = Vec::new();
+        let mut rest = path;
+        loop {
+            let at = found.last().map_or(self, |found| found.value);
+            rest = rest.strip_prefix('.').unwrap_or(rest);
+            let next = match &at.content {
+                Content::Scalar(_) => None,
+                Content::Sequence(items) => element_of(items, rest).and_then(|(index, rest)| {
+                    let value = items.get(index)?;
+                    Some((Found { step: Step::Index(index), place: value, value }, rest))
+                }),
+                Content::Mapping(pairs) => {
+                    let known = pairs.iter().filter_map(|(key, value)| {
+                        let text = key.as_text()?;
+                        let rest = after_key(rest, text)?;
+                        Some((Found { step: Step::Key(text), place: key, value }, rest))
+                    });
+                    known.min_by_key(|(_, rest)| rest.len())
+                }
+            };
+            let Some((next, behind)) = next else { return found };
+            found.push(next);
+            rest = behind;
+        }
+    }
+
+    /// Line and column of what a path leads to, or of what would hold it.
+    pub fn place_of(&self, path: &str) -> (u32, u32) {
+        let found = self.follow(path).pop().map_or(self, |found| found.place);
+        (found.line, found.column)
+    }
+
     /// Sets a key in place, or behind the others. A new key has the type that
     /// its text says, as with kustomize: `1` is a number. Nothing happens to
     /// what is not a mapping.
@@ -655,4 +743,40 @@ const FEW_KEYS: usize = 16;
 enum Keys {
     Any,
     Text,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_what_is_there() {
+        let text = "spec:\n  ports:\n  - name: web\n    port: 80\n  - {name: x, port: 81}\nmetadata:\n  labels:\n    a.b/c: d\n    a: e\n";
+        let node = read_node(text).unwrap().unwrap();
+        for (path, expected) in [
+            ("", (1, 1)),
+            ("spec", (1, 1)),
+            ("spec.ports[1]", (5, 5)),
+            ("spec.ports[1].port", (5, 15)),
+            (".spec.ports[0].port", (4, 5)),
+            ("spec.ports[name=\"x\"].port", (5, 15)),
+            ("spec.ports[name=\"x\",port=81].port", (5, 15)),
+            ("spec.ports[name=\"x\",port=80].port", (2, 3)),
+            ("spec.ports[7].port", (2, 3)),
+            ("spec.nothing.below", (1, 1)),
+            ("metadata.labels[a.b/c]", (8, 5)),
+            ("metadata.labels.a.b/c", (8, 5)),
+            ("metadata.labels.a", (9, 5)),
+            ("metadata.labelsx", (6, 1)),
+        ] {
+            assert_eq!(node.place_of(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn all_documents_are_read_up_to_one_that_cannot_be() {
+        let lines = |text: &str| read_nodes(text).iter().map(|node| node.line).collect::<Vec<_>>();
+        assert_eq!(lines("a: 1\n---\n# nothing\n---\nb: 2\n"), [1, 5]);
+        assert_eq!(lines("a: 1\n---\n[\n"), [1]);
+    }
 }
