@@ -63,4 +63,5 @@ pub use loader::Restriction;
 pub use output::Written;
 pub use schema::ListOrder;
 pub use schema::document::{Conflicts, Merged, Source, merge as merge_schemas};
+pub use sort::legacy_rank;
 pub use why::{Field, From, Pattern, PatternError, Segment, Writer};

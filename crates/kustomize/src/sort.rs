@@ -78,20 +78,28 @@ impl Order {
 
     pub(crate) fn apply(&self, resources: &mut Resources) {
         let Self::Legacy { first, last } = self else { return };
-        let rank = |kind: &str| {
-            let at = |kinds: &[String]| kinds.iter().rposition(|known| known == kind);
-            match (at(last), at(first)) {
-                (Some(at), _) => i64::try_from(at).unwrap_or(i64::MAX) + 1,
-                (None, Some(at)) => i64::try_from(at).unwrap_or(0) - i64::try_from(first.len()).unwrap_or(0),
-                (None, None) => 0,
-            }
-        };
+        let rank = |kind: &str| rank(kind, first, last);
         let list = resources.all_mut();
         let keyed = std::mem::take(list)
             .into_iter()
             .map(|resource| (Key::of(resource.id(), rank(&resource.id().gvk.kind)), resource))
             .collect();
         list.extend(merge_sorted(keyed).into_iter().map(|(_, resource)| resource));
+    }
+}
+
+/// Where a kind stands among all if nobody says otherwise: before 0 if others need it, behind if it could keep
+/// others out.
+pub fn legacy_rank(kind: &str) -> i64 {
+    rank(kind, FIRST, LAST)
+}
+
+fn rank<K: AsRef<str>>(kind: &str, first: &[K], last: &[K]) -> i64 {
+    let at = |kinds: &[K]| kinds.iter().rposition(|known| known.as_ref() == kind);
+    match (at(last), at(first)) {
+        (Some(at), _) => i64::try_from(at).unwrap_or(i64::MAX) + 1,
+        (None, Some(at)) => i64::try_from(at).unwrap_or(0) - i64::try_from(first.len()).unwrap_or(0),
+        (None, None) => 0,
     }
 }
 
