@@ -44,6 +44,7 @@ pub mod health;
 mod identity;
 mod impersonation;
 pub mod limits;
+pub mod local;
 pub mod metrics;
 mod objects;
 mod openapi;
@@ -164,6 +165,12 @@ impl Api {
     /// Before anybody is served.
     pub fn set_limits(&mut self, limits: Limits) {
         self.budgets = Arc::new(Budgets::new(limits, &self.metrics));
+    }
+
+    /// From now on long work is done apart from whoever asked for it.
+    pub(crate) fn share(self: &Arc<Self>) {
+        // It may be served, and asked from within, too.
+        let _ = self.shared.set(Arc::downgrade(self));
     }
 
     /// From now on `/readyz` fails, so that load balancers look elsewhere, and

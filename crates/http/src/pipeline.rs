@@ -599,8 +599,7 @@ fn logged(path: &str) -> &str {
     })
 }
 
-/// Of no connection.
-#[cfg(test)]
+/// Answers a request of no connection.
 pub async fn alone<B>(api: &Api, origin: &Origin, request: http::Request<B>) -> objects::Answer
 where
     B: Body<Data = Bytes> + Send + 'static,

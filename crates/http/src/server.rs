@@ -55,8 +55,7 @@ pub async fn serve(
     api: Arc<Api>,
     stop: impl Future<Output = ()>,
 ) {
-    // It is served once.
-    let _ = api.shared.set(Arc::downgrade(&api));
+    api.share();
     let table = Connections::new(api.budgets.clone());
     let mut sweep = pin!(machine::sleep_until(machine::now()));
     let (stopping, seen) = watch::channel(false);
