@@ -24,6 +24,7 @@ use crate::{
     kubeconfig::DEFAULT_CONTEXT,
     limits::LimitArgs,
     openapi::OpenApiArgs,
+    run::RunArgs,
     service_accounts::ServiceAccountArgs,
 };
 
@@ -40,6 +41,11 @@ pub enum Command {
     /// Serve the Kubernetes API
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
+    /// Run a command with a throw-away server: KUBECONFIG leads to it
+    #[command(after_help = crate::run::EXAMPLES)]
+    Run(RunArgs),
+    #[command(name = crate::run::GUARD, hide = true)]
+    RunGuard,
     /// Look over a data directory, and save what is whole of a damaged one
     #[command(after_help = crate::check::EXAMPLES)]
     Check(CheckArgs),
@@ -69,13 +75,24 @@ Examples:
 
   # A throw-away server on a free port; the ready line tells the address
   sternpost serve --in-memory --listen 127.0.0.1:0 --kubeconfig ./kubeconfig
-  kubectl --kubeconfig ./kubeconfig version";
+  kubectl --kubeconfig ./kubeconfig version
+
+  # Begin with the objects of a directory
+  sternpost serve --in-memory --load manifests/";
 
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6443")]
     pub listen: SocketAddr,
+
+    /// Apply objects before serving: files, directories, kustomizations, or - for standard input; repeatable
+    #[arg(long, value_name = "PATH")]
+    pub load: Vec<PathBuf>,
+
+    /// End when the process that started this one does
+    #[arg(long)]
+    pub exit_with_parent: bool,
 
     /// Directory for data, certificates and the admin token [default: the platform's data directory]
     #[arg(long, value_name = "DIR")]

@@ -44,11 +44,14 @@ mod issuer_keys;
 mod kubeconfig;
 mod kustomize;
 mod limits;
+mod load;
 mod logging;
+mod manifests;
 mod objects;
 mod openapi;
 mod programs;
 mod reload;
+mod run;
 mod serve;
 mod service_accounts;
 mod services;
@@ -56,6 +59,7 @@ mod terminal;
 #[cfg(test)]
 mod two_servers;
 mod webhooks;
+mod within;
 
 /// Long-lived small objects and bursts of large documents: mimalloc returns
 /// memory to the system where the default allocator keeps it.
@@ -79,6 +83,8 @@ fn main() -> ExitCode {
             _ => return kustomize::run(),
         },
         Command::Serve(args) => serve::run(&args.with_flags(std::env::args_os()), started),
+        Command::Run(args) => return run::run(args, std::env::args_os()),
+        Command::RunGuard => run::guard(),
         Command::Check(args) => return check::run(&args),
         Command::Envtest(args) => envtest::run(&args),
         Command::Completion(args) => completion::run(&args),

@@ -34,7 +34,7 @@ use sternpost_openapi::{
 use sternpost_outbound::Egress;
 use sternpost_tasks::Tasks;
 use sternpost_verbs::admission::Chain;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, runtime::Runtime};
 
 use crate::{
     admission,
@@ -52,9 +52,12 @@ use crate::{
         Admin,
         merge::{self, Merged},
     },
-    limits, logging,
+    limits, load, logging,
     objects::{self, Objects},
-    reload, service_accounts,
+    reload,
+    run::Parent,
+    service_accounts,
+    within::Within,
 };
 
 /// Requests take microseconds and wait little: more threads than this only
@@ -70,20 +73,11 @@ const MAX_BLOCKING_THREADS: usize = 256;
 pub const STACK_BYTES: usize = 8 << 20;
 
 /// How long threads may take to end when the server has stopped.
-const END_GRACE: Duration = Duration::from_secs(5);
+pub const END_GRACE: Duration = Duration::from_secs(5);
 
 pub fn run(args: &ServeArgs, started: machine::Instant) -> anyhow::Result<()> {
     logging::init(args.log_format, args.log_level);
-    // The runtime panics if it cannot have them.
-    ensure_threads(workers() + OTHER_THREADS, STACK_BYTES)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers())
-        .max_blocking_threads(MAX_BLOCKING_THREADS)
-        .thread_stack_size(STACK_BYTES)
-        .event_interval(EVENT_INTERVAL)
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
+    let runtime = runtime()?;
     let outcome = runtime.block_on(async {
         // Before anything that takes time, so that a signal is never lost.
         let signals = Signals::new().context("cannot listen for signals")?;
@@ -96,11 +90,32 @@ pub fn run(args: &ServeArgs, started: machine::Instant) -> anyhow::Result<()> {
             let place = place.unwrap_or_default();
             let _ = writeln!(io::stderr(), "sternpost is ready on {} in {took} ms{place}", ready.url);
         };
-        serve(args, Clock::system(), signals.first(&tasks), ready).await
+        let parent = Parent::now();
+        let stop = async {
+            tokio::select! {
+                () = signals.first(&tasks) => {}
+                () = parent.is_gone(), if args.exit_with_parent => {}
+            }
+        };
+        serve(args, Clock::system(), stop, ready).await
     });
     // Whatever still computes or blocks does not hold up the end of the process.
     runtime.shutdown_timeout(END_GRACE);
     outcome
+}
+
+/// What servers run on.
+pub fn runtime() -> anyhow::Result<Runtime> {
+    // The runtime panics if it cannot have them.
+    ensure_threads(workers() + OTHER_THREADS, STACK_BYTES)?;
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers())
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
+        .thread_stack_size(STACK_BYTES)
+        .event_interval(EVENT_INTERVAL)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
 }
 
 /// Beside those that answer requests: the store's, the controllers', and one that blocks.
@@ -273,6 +288,9 @@ pub async fn serve(
     start.lease.done();
     aggregation.start(&api, &tasks).await;
     start.aggregation.done();
+
+    let within = Within::new(api.clone(), &token)?;
+    load::load(&within, &args.load).await?;
 
     let url = format!("https://{reachable}");
     let kubeconfig = Kubeconfig::write(args, dir.as_ref(), &url, &trusted, &token)?;

@@ -1,0 +1,144 @@
+//! `--load`: objects that a server begins with.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context, anyhow};
+use http::StatusCode;
+use serde_json::Value;
+use sternpost_clock::machine;
+use sternpost_kustomize::legacy_rank;
+use sternpost_meta::resource::Scope;
+
+use crate::{
+    manifests::{Manifest, Manifests},
+    within::{Complaint, Said, Within, collection, segment},
+};
+
+/// In whose name fields are owned.
+const MANAGER: &str = "sternpost-load";
+
+pub const DEFAULT_NAMESPACE: &str = "default";
+
+/// How long others may take to make what objects need: names of definitions accepted, service accounts.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Applies everything that the sources name, kinds that others need first. What is wrong is told of all objects,
+/// each where it is written.
+pub async fn load(within: &Within, sources: &[PathBuf]) -> anyhow::Result<usize> {
+    if sources.is_empty() {
+        return Ok(0);
+    }
+    let sources = sources.to_vec();
+    let read = tokio::task::spawn_blocking(move || Manifests::read(&sources));
+    let Manifests { mut objects, unreadable, warnings } = read.await.context("the files were not read")?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    let mut problems: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
+    if problems.is_empty() {
+        objects.sort_by_key(|manifest| legacy_rank(manifest.kind()));
+        for manifest in &objects {
+            if let Err(problem) = apply(within, manifest).await {
+                problems.extend(problem);
+            }
+        }
+    }
+    if problems.is_empty() {
+        return Ok(objects.len());
+    }
+    Err(anyhow!("{}", problems.join("\nerror: ")))
+}
+
+async fn apply(within: &Within, manifest: &Manifest) -> Result<(), Vec<String>> {
+    let fail =
+        |complaints: Vec<Complaint>| complaints.iter().map(|complaint| told(manifest, complaint)).collect();
+    let whole = |message: String| fail(vec![Complaint { field: String::new(), message }]);
+    let started = machine::now();
+    let said = loop {
+        let said = apply_once(within, manifest).await.map_err(&whole)?;
+        for warning in &said.warnings {
+            tracing::warn!("{}: {warning}", manifest.place());
+        }
+        if said.is_success() || !is_to_come(&said) || machine::elapsed(started) > PATIENCE {
+            break said;
+        }
+        machine::sleep(PAUSE).await;
+    };
+    if !said.is_success() {
+        return Err(fail(said.complaints()));
+    }
+    if manifest.kind() == "CustomResourceDefinition" {
+        established(within, manifest.name()).await.map_err(whole)?;
+    }
+    Ok(())
+}
+
+async fn apply_once(within: &Within, manifest: &Manifest) -> Result<Said, String> {
+    let (api_version, kind) = (manifest.api_version(), manifest.kind());
+    if api_version.is_empty() || kind.is_empty() {
+        return Err(NOT_AN_OBJECT.to_owned());
+    }
+    let resource = within.resource(api_version, kind).ok_or_else(|| {
+        format!("there is no kind {kind} in {api_version}; a CustomResourceDefinition of it is not among what is loaded")
+    })?;
+    let namespace = match (resource.scope, manifest.namespace()) {
+        (Scope::Namespaced, "") => DEFAULT_NAMESPACE,
+        (_, namespace) => namespace,
+    };
+    let path = collection(&resource, namespace);
+    let query = format!("fieldManager={MANAGER}&fieldValidation=Strict");
+    let said = match manifest.name() {
+        // Such as one with a `generateName`.
+        "" => within.post(&format!("{path}?{query}"), &manifest.object).await,
+        name => within.apply(&format!("{path}/{}?force=true&{query}", segment(name)), &manifest.object).await,
+    };
+    said.map_err(|error| format!("{error:#}"))
+}
+
+pub const NOT_AN_OBJECT: &str = "this is no object: it has no `apiVersion` or no `kind`";
+
+/// Whether it fails for want of something that the server is about to make.
+fn is_to_come(said: &Said) -> bool {
+    let message = said.json.get("message").and_then(Value::as_str).unwrap_or_default();
+    said.status == StatusCode::FORBIDDEN && message.contains("error looking up service account")
+}
+
+/// Waits until a definition is served, or never will be.
+pub async fn established(within: &Within, name: &str) -> Result<(), String> {
+    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", segment(name));
+    let started = machine::now();
+    loop {
+        let said = within.get(&path).await.map_err(|error| format!("{error:#}"))?;
+        let conditions = said.json.pointer("/status/conditions").and_then(Value::as_array);
+        let find = |wanted: &str, status: &str| {
+            let is = |condition: &&Value, field: &str, text: &str| {
+                condition.get(field).is_some_and(|value| value == text)
+            };
+            conditions?
+                .iter()
+                .find(|condition| is(condition, "type", wanted) && is(condition, "status", status))
+        };
+        if find("Established", "True").is_some() {
+            return Ok(());
+        }
+        if let Some(refused) = find("NamesAccepted", "False") {
+            let why = refused.get("message").and_then(Value::as_str).unwrap_or_default();
+            return Err(format!("its names are not accepted: {why}"));
+        }
+        if machine::elapsed(started) > PATIENCE {
+            return Err("it is not established".to_owned());
+        }
+        machine::sleep(PAUSE).await;
+    }
+}
+
+/// `file:line:column: Kind/name: field: what is wrong`.
+fn told(manifest: &Manifest, complaint: &Complaint) -> String {
+    let Complaint { field, message } = complaint;
+    let place = if field.is_empty() { manifest.place() } else { manifest.place_of(field) };
+    // Some messages name the field themselves.
+    let named =
+        if field.is_empty() || message.contains(field) { String::new() } else { format!("{field}: ") };
+    format!("{place}: {}: {named}{message}", manifest.shown())
+}

@@ -1,0 +1,247 @@
+//! The server's own API from within its process, for what is loaded into it or only judged by it.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use bytes::Bytes;
+use http::{Method, StatusCode, header};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use sternpost_auth::token::Token;
+use sternpost_http::{Api, local::Local};
+use sternpost_meta::{
+    gvk::GroupVersion,
+    resource::{Resource, Scope},
+};
+
+/// What a segment of a path may be made of as it is.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Asks in the name of one user. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct Within(Local);
+
+/// What the server says of one request.
+#[derive(Debug, Clone)]
+pub struct Said {
+    pub status: StatusCode,
+    pub warnings: Vec<String>,
+    /// The object, or the Status.
+    pub json: Value,
+}
+
+/// Something that is wrong, and with which field; empty for none in particular.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
+    pub field: String,
+    pub message: String,
+}
+
+impl Within {
+    pub fn new(api: Arc<Api>, token: &Token) -> anyhow::Result<Self> {
+        Ok(Self(Local::new(api, token).context("the token is no text for a header")?))
+    }
+
+    pub fn api(&self) -> &Arc<Api> {
+        self.0.api()
+    }
+
+    /// What serves objects of a kind, if anything does now.
+    pub fn resource(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
+        let gv = GroupVersion::read(api_version).ok().flatten()?;
+        let discovery = self.api().discovery.load();
+        let version =
+            discovery.group(&gv.group)?.versions.iter().find(|version| *version.name == *gv.version)?;
+        version.resources.iter().find(|resource| *resource.kind == *kind).cloned()
+    }
+
+    pub async fn get(&self, path: &str) -> anyhow::Result<Said> {
+        self.send(Method::GET, path, "application/json", Bytes::new()).await
+    }
+
+    pub async fn post(&self, path: &str, object: &Value) -> anyhow::Result<Said> {
+        let body = serde_json::to_vec(object)?;
+        self.send(Method::POST, path, "application/json", body.into()).await
+    }
+
+    /// Server-side apply.
+    pub async fn apply(&self, path: &str, object: &Value) -> anyhow::Result<Said> {
+        // JSON is YAML, and is read faster under its own name.
+        let body = serde_json::to_vec(object)?;
+        self.send(Method::PATCH, path, "application/apply-patch+yaml", body.into()).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> anyhow::Result<Said> {
+        let answer = self
+            .0
+            .ask(method, path, content_type, body)
+            .await
+            .with_context(|| format!("cannot ask for {path}"))?;
+        let warnings = answer.headers.get_all(header::WARNING).iter();
+        let warnings =
+            warnings.filter_map(|value| warning_text(&String::from_utf8_lossy(value.as_bytes()))).collect();
+        let json = serde_json::from_slice(&answer.body)
+            .with_context(|| format!("cannot read the answer for {path}"))?;
+        Ok(Said { status: answer.status, warnings, json })
+    }
+}
+
+/// Where objects of a resource are; those of the cluster are in no namespace.
+pub fn collection(resource: &Resource, namespace: &str) -> String {
+    let mut path = format!("/{}", resource.gv.path());
+    if resource.scope == Scope::Namespaced && !namespace.is_empty() {
+        path += &format!("/namespaces/{}", segment(namespace));
+    }
+    path + "/" + &resource.plural
+}
+
+/// A name as part of a path.
+pub fn segment(name: &str) -> String {
+    // These would be gone when the path is cleaned.
+    match name {
+        "." => "%2E".to_owned(),
+        ".." => "%2E%2E".to_owned(),
+        name => utf8_percent_encode(name, SEGMENT).to_string(),
+    }
+}
+
+/// The text of `299 - "text"`.
+fn warning_text(header: &str) -> Option<String> {
+    let quoted = header.split_once('"')?.1.strip_suffix('"')?;
+    let mut text = String::with_capacity(quoted.len());
+    let mut chars = quoted.chars();
+    while let Some(char) = chars.next() {
+        text.extend(if char == '\\' { chars.next() } else { Some(char) });
+    }
+    Some(text)
+}
+
+impl Said {
+    pub fn is_success(&self) -> bool {
+        self.status.is_success()
+    }
+
+    /// What an answer that is no success complains of: each cause with its field, or all of it.
+    pub fn complaints(&self) -> Vec<Complaint> {
+        let text = |value: &Value, field: &str| {
+            value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let message = text(&self.json, "message");
+        let causes = self.json.pointer("/details/causes").and_then(Value::as_array).map(Vec::as_slice);
+        let causes: Vec<Complaint> = causes
+            .unwrap_or_default()
+            .iter()
+            .map(|cause| Complaint { field: text(cause, "field"), message: text(cause, "message") })
+            .collect();
+        if self.status == StatusCode::UNPROCESSABLE_ENTITY && !causes.is_empty() {
+            return causes;
+        }
+        let complaints = strict_complaints(&message).or_else(|| typed_complaints(&message));
+        complaints.unwrap_or_else(|| vec![Complaint { field: String::new(), message }])
+    }
+}
+
+/// Of `… strict decoding error: unknown field "spec.foo", duplicate field "spec.bar"` each.
+fn strict_complaints(message: &str) -> Option<Vec<Complaint>> {
+    let (_, list) = message.split_once("strict decoding error: ")?;
+    let mut complaints = Vec::new();
+    let mut rest = list;
+    while !rest.is_empty() {
+        let (kind, behind) = ["unknown field ", "duplicate field "]
+            .iter()
+            .find_map(|kind| Some((*kind, rest.strip_prefix(kind)?)))?;
+        let (field, behind) = behind.strip_prefix('"')?.split_once('"')?;
+        complaints.push(Complaint { field: field.to_owned(), message: format!("{kind}\"{field}\"") });
+        rest = behind.strip_prefix(", ").unwrap_or(behind);
+    }
+    Some(complaints)
+}
+
+/// Of `failed to create typed patch object (ns/name; v1, Kind=Pod): .spec.x: field not declared in schema`, or of
+/// `errors:` and a line each.
+fn typed_complaints(message: &str) -> Option<Vec<Complaint>> {
+    let (_, list) = message.strip_prefix("failed to create typed patch object (")?.split_once("): ")?;
+    let lines = list.strip_prefix("errors:\n").unwrap_or(list).lines().map(str::trim);
+    let complaint = |line: &str| {
+        let (field, message) = line.strip_prefix('.')?.split_once(": ")?;
+        Some(Complaint { field: field.to_owned(), message: message.to_owned() })
+    };
+    lines.map(complaint).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn complaints_are_told_with_their_fields() {
+        let said = |status: u16, json: Value| Said {
+            status: StatusCode::from_u16(status).unwrap(),
+            warnings: vec![],
+            json,
+        };
+        let complaint =
+            |field: &str, message: &str| Complaint { field: field.into(), message: message.into() };
+        for (status, json, expected) in [
+            (
+                422,
+                json!({"message": "all", "details": {"causes": [
+                    {"field": "spec.a", "message": "Required value"}, {"field": "spec.b[0]", "message": "Invalid value: 1"},
+                ]}}),
+                vec![complaint("spec.a", "Required value"), complaint("spec.b[0]", "Invalid value: 1")],
+            ),
+            (
+                400,
+                json!({"message": "Pod in version \"v1\" cannot be handled as a Pod: strict decoding error: unknown field \"spec.x\", duplicate field \"spec.y[a.b/c]\""}),
+                vec![
+                    complaint("spec.x", "unknown field \"spec.x\""),
+                    complaint("spec.y[a.b/c]", "duplicate field \"spec.y[a.b/c]\""),
+                ],
+            ),
+            (
+                400,
+                json!({"message": "a strict decoding error: of another form"}),
+                vec![complaint("", "a strict decoding error: of another form")],
+            ),
+            (
+                403,
+                json!({"message": "no", "details": {"causes": [{"message": "because"}]}}),
+                vec![complaint("", "no")],
+            ),
+            (
+                500,
+                json!({"message": "failed to create typed patch object (n/p; /v1, Kind=Pod): errors:\n  .spec.x: field not declared in schema\n  .spec.y[name=\"z\"].w: expected string, got 1"}),
+                vec![
+                    complaint("spec.x", "field not declared in schema"),
+                    complaint("spec.y[name=\"z\"].w", "expected string, got 1"),
+                ],
+            ),
+            (500, json!(null), vec![complaint("", "")]),
+        ] {
+            assert_eq!(said(status, json).complaints(), expected);
+        }
+    }
+
+    #[test]
+    fn warnings_are_read_as_they_were_meant() {
+        assert_eq!(warning_text(r#"299 - "say \"x\" \\ y""#).as_deref(), Some(r#"say "x" \ y"#));
+        assert_eq!(warning_text("299 - x"), None);
+    }
+
+    #[test]
+    fn names_are_one_segment_of_a_path() {
+        for (name, expected) in
+            [("web-1.x", "web-1.x"), ("a/b", "a%2Fb"), ("..", "%2E%2E"), ("system:node", "system%3Anode")]
+        {
+            assert_eq!(segment(name), expected);
+        }
+    }
+}
