@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::error::{Error, Result};
 use crate::field_spec::FieldSpec;
-use crate::id::GvkPattern;
+use crate::id::{Gvk, GvkPattern};
 use crate::kustomization::{FIELD_SPEC, FieldSpecArgs, decode};
 use sternpost_golang::json::unmarshal::{self, Field, Shape, Struct};
 
@@ -31,6 +31,31 @@ pub(crate) struct Tables {
 pub(crate) struct NameReference {
     pub(crate) target: GvkPattern,
     pub(crate) referrers: Vec<FieldSpec>,
+}
+
+/// A field that holds the name of another object.
+#[derive(Debug, Clone, Copy)]
+pub struct Reference {
+    /// Of what is named; empty for any.
+    pub group: &'static str,
+    pub kind: &'static str,
+    /// The field, by the names on the way to it; lists are gone through.
+    spec: &'static FieldSpec,
+}
+
+impl Reference {
+    pub fn path(&self) -> impl Iterator<Item = &'static str> {
+        self.spec.names()
+    }
+}
+
+/// Which fields of a kind are known to hold names of other objects.
+pub fn references(gvk: &Gvk) -> impl Iterator<Item = Reference> {
+    let tables: &'static Tables = &BUILT_IN;
+    tables.name_reference.iter().flat_map(move |reference| {
+        let here = reference.referrers.iter().filter(move |spec| spec.gvk.selects(gvk));
+        here.map(move |spec| Reference { group: &reference.target.group, kind: &reference.target.kind, spec })
+    })
 }
 
 /// Shared until something is added. Nothing by default.

@@ -46,6 +46,11 @@ impl FieldSpec {
         Self { gvk, path: path.to_owned(), segments, create }
     }
 
+    /// The names on the way.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().map(|segment| segment.name.as_str())
+    }
+
     /// Calls `set` at every place the path leads to, or does nothing for a
     /// kind that is not selected.
     pub(crate) fn apply(

@@ -57,6 +57,7 @@ mod why;
 pub use build::{
     Built, Environment, Failed, HelmOptions, Options, PluginOptions, Reorder, SchemaOptions, build,
 };
+pub use config::{Reference, references};
 pub use error::{Cause, Error};
 pub use id::{Gvk, ResId};
 pub use loader::Restriction;

@@ -26,6 +26,7 @@ use crate::{
     openapi::OpenApiArgs,
     run::RunArgs,
     service_accounts::ServiceAccountArgs,
+    validate::ValidateArgs,
 };
 
 /// The Kubernetes API without the cluster
@@ -46,6 +47,9 @@ pub enum Command {
     Run(RunArgs),
     #[command(name = crate::run::GUARD, hide = true)]
     RunGuard,
+    /// Say what the server would say of manifests, without a server
+    #[command(after_help = crate::validate::EXAMPLES)]
+    Validate(Box<ValidateArgs>),
     /// Look over a data directory, and save what is whole of a damaged one
     #[command(after_help = crate::check::EXAMPLES)]
     Check(CheckArgs),
@@ -218,6 +222,14 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
+    /// Of a server that keeps nothing, by default.
+    pub fn in_memory() -> anyhow::Result<Box<Self>> {
+        match Cli::try_parse_from(["sternpost", "serve", "--in-memory"])?.command {
+            Command::Serve(args) => Ok(args),
+            _ => Err(anyhow::anyhow!("the flags of `serve` are others than they were")),
+        }
+    }
+
     /// With the values of all flags as these words give them, or as they are by default.
     pub fn with_flags(mut self: Box<Self>, words: impl IntoIterator<Item = OsString>) -> Box<Self> {
         let command = Cli::command();
@@ -301,11 +313,11 @@ pub enum LogLevel {
     Trace,
 }
 
-fn parse_enabled_plugin(name: &str) -> Result<String, SwitchError> {
+pub fn parse_enabled_plugin(name: &str) -> Result<String, SwitchError> {
     Chain::new(&[name.to_owned()], &[]).map(|_| name.to_owned())
 }
 
-fn parse_disabled_plugin(name: &str) -> Result<String, SwitchError> {
+pub fn parse_disabled_plugin(name: &str) -> Result<String, SwitchError> {
     Chain::new(&[], &[name.to_owned()]).map(|_| name.to_owned())
 }
 

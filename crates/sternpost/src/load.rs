@@ -20,8 +20,8 @@ const MANAGER: &str = "sternpost-load";
 pub const DEFAULT_NAMESPACE: &str = "default";
 
 /// How long others may take to make what objects need: names of definitions accepted, service accounts.
-const PATIENCE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(5);
+pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PAUSE: Duration = Duration::from_millis(5);
 
 /// Applies everything that the sources name, kinds that others need first. What is wrong is told of all objects,
 /// each where it is written.

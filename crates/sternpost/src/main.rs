@@ -41,6 +41,7 @@ mod file_modes;
 mod flow;
 mod health;
 mod issuer_keys;
+mod judge;
 mod kubeconfig;
 mod kustomize;
 mod limits;
@@ -58,6 +59,7 @@ mod services;
 mod terminal;
 #[cfg(test)]
 mod two_servers;
+mod validate;
 mod webhooks;
 mod within;
 
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args.with_flags(std::env::args_os()), started),
         Command::Run(args) => return run::run(args, std::env::args_os()),
         Command::RunGuard => run::guard(),
+        Command::Validate(args) => return validate::run(&args),
         Command::Check(args) => return check::run(&args),
         Command::Envtest(args) => envtest::run(&args),
         Command::Completion(args) => completion::run(&args),

@@ -397,7 +397,7 @@ impl Drop for TemporaryDir {
     }
 }
 
-fn openapi(args: &ServeArgs, counters: &mut Registry, now: SystemTime) -> OpenApi {
+pub fn openapi(args: &ServeArgs, counters: &mut Registry, now: SystemTime) -> OpenApi {
     let naming = match args.openapi_names {
         OpenApiNames::Short => Naming::Short,
         OpenApiNames::Upstream => Naming::Upstream,

@@ -3,12 +3,28 @@
 
 use std::{
     borrow::Cow,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
 };
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A line on stderr. With stderr gone there is nobody left to tell.
 pub fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "{}", visible(text));
+}
+
+/// A bar for people who watch; a script sees nothing of it.
+pub fn progress(quiet: bool, what: &str, length: usize) -> ProgressBar {
+    if quiet || !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let length = u64::try_from(length).unwrap_or(u64::MAX);
+    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template(&format!("{{bar:40}} {{pos}}/{{len}} {what}, {{elapsed}}"));
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
 }
 
 /// The text with every control character but line breaks and tabs written as an escape, as

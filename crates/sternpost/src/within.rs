@@ -17,6 +17,9 @@ use sternpost_meta::{
 /// What a segment of a path may be made of as it is.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
+/// What stands before a list of such fields.
+const STRICT: &str = "strict decoding error: ";
+
 /// Asks in the name of one user. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct Within(Local);
@@ -127,17 +130,32 @@ impl Said {
         self.status.is_success()
     }
 
+    /// Whether it is fields that there are not, or that are there twice, that are complained of.
+    pub fn is_strict(&self) -> bool {
+        self.message().contains(STRICT)
+    }
+
+    fn message(&self) -> &str {
+        self.json.get("message").and_then(Value::as_str).unwrap_or_default()
+    }
+
     /// What an answer that is no success complains of: each cause with its field, or all of it.
     pub fn complaints(&self) -> Vec<Complaint> {
         let text = |value: &Value, field: &str| {
             value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
-        let message = text(&self.json, "message");
+        let message = self.message().to_owned();
         let causes = self.json.pointer("/details/causes").and_then(Value::as_array).map(Vec::as_slice);
         let causes: Vec<Complaint> = causes
             .unwrap_or_default()
             .iter()
             .map(|cause| Complaint { field: text(cause, "field"), message: text(cause, "message") })
+            // What is about no field in particular has this one's.
+            .map(
+                |cause| {
+                    if cause.field == "<nil>" { Complaint { field: String::new(), ..cause } } else { cause }
+                },
+            )
             .collect();
         if self.status == StatusCode::UNPROCESSABLE_ENTITY && !causes.is_empty() {
             return causes;
@@ -149,7 +167,7 @@ impl Said {
 
 /// Of `… strict decoding error: unknown field "spec.foo", duplicate field "spec.bar"` each.
 fn strict_complaints(message: &str) -> Option<Vec<Complaint>> {
-    let (_, list) = message.split_once("strict decoding error: ")?;
+    let (_, list) = message.split_once(STRICT)?;
     let mut complaints = Vec::new();
     let mut rest = list;
     while !rest.is_empty() {

@@ -1,15 +1,9 @@
 //! `sternpost openapi fetch`: documents of a server, one or all in one.
 
-use std::{
-    collections::BTreeSet,
-    io::{self, IsTerminal},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, anyhow};
 use clap::{ArgGroup, Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use sternpost_openapi::{
     convert, filter,
@@ -153,7 +147,7 @@ async fn fetch(args: &FetchArgs, server: &Arc<Server>) -> anyhow::Result<Vec<u8>
         return Ok(list(&root, args.output).into_bytes());
     }
     let urls = urls(args, &root, server.name())?;
-    let bar = progress(args, urls.len());
+    let bar = terminal::progress(args.quiet, "documents", urls.len());
     let unavailable = if args.skip_unavailable { Unavailable::LeftOut } else { Unavailable::Fails };
     let mut documents = server.documents(&urls, unavailable, || bar.inc(1)).await?;
     bar.finish_and_clear();
@@ -350,20 +344,6 @@ fn told(conflict: &Conflict, keys: &[String]) -> String {
 fn note(args: &FetchArgs, text: &str) {
     if !args.quiet {
         terminal::tell(&format!("note: {text}"));
-    }
-}
-
-/// For people who watch; a script sees nothing of it.
-fn progress(args: &FetchArgs, documents: usize) -> ProgressBar {
-    if args.quiet || !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let length = u64::try_from(documents).unwrap_or(u64::MAX);
-    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} documents, {elapsed}");
-    match style {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
     }
 }
 

@@ -44,3 +44,4 @@ mod remote_openapi;
 mod run;
 mod serve;
 mod tokens;
+mod validate;
