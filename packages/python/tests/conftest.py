@@ -4,7 +4,7 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-MANIFESTS = Path(__file__).parent / "manifests"
+MANIFESTS = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 @pytest.fixture(scope="session")

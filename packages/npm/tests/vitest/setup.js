@@ -1,0 +1,3 @@
+import { globalSetup } from 'sternpost/vitest';
+
+export default globalSetup({ load: process.env.STERNPOST_FIXTURES });
