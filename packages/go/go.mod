@@ -1,0 +1,3 @@
+module sternpost.dev/go
+
+go 1.24
