@@ -30,6 +30,8 @@ use crate::{
     kubeconfig::{Access, Certificate},
 };
 
+pub const JSON: &str = "application/json";
+
 /// For one answer, from connecting to its last byte.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -11,17 +11,14 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 use sternpost_kustomize::{Conflicts, Merged, Source, merge_schemas};
 
-use crate::{error::Hinted, terminal};
+use crate::{error::Hinted, output::Format, terminal};
 
 mod cache;
 mod convert;
 mod fetch;
 mod info;
-mod output;
 mod select;
 mod server;
-
-use output::Format;
 
 /// How large a file may be: that of a cluster with many custom resources has a
 /// tenth of it.

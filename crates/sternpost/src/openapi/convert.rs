@@ -10,10 +10,8 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use sternpost_openapi::convert::{self, Converted};
 
-use super::{
-    document,
-    output::{self, Format},
-};
+use super::document;
+use crate::output::{self, Format};
 
 pub const EXAMPLES: &str = "\
 Examples:

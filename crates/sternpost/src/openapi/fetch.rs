@@ -12,11 +12,14 @@ use sternpost_openapi::{
 };
 
 use super::{
-    output::{self, Format},
     select::{Paths, Selection},
     server::{Fetched, Root, Server, ServerArgs, Unavailable},
 };
-use crate::{error::Hinted, terminal};
+use crate::{
+    error::Hinted,
+    output::{self, Format},
+    terminal,
+};
 
 pub const EXAMPLES: &str = "\
 Examples:

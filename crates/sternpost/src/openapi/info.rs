@@ -14,11 +14,13 @@ use sternpost_meta::gvk::GroupVersion;
 use super::{
     document,
     fetch::group,
-    output::{self, Format},
     select::kinds_of,
     server::{Fetched, Root, Server, ServerArgs, Unavailable},
 };
-use crate::terminal;
+use crate::{
+    output::{self, Format},
+    terminal,
+};
 
 pub const EXAMPLES: &str = "\
 Examples:

@@ -1,4 +1,4 @@
-//! Where documents go, and in which form.
+//! Where documents and objects go, and in which form.
 
 use std::{
     borrow::Cow,
