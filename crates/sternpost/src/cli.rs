@@ -20,6 +20,7 @@ use crate::{
     controllers::ControllerArgs,
     envtest::EnvtestArgs,
     explain::ExplainArgs,
+    export::ExportArgs,
     flow::FlowArgs,
     kubeconfig::DEFAULT_CONTEXT,
     limits::LimitArgs,
@@ -64,6 +65,9 @@ pub enum Command {
     /// Tell what the fields of a resource are and mean
     #[command(after_help = crate::explain::EXAMPLES)]
     Explain(ExplainArgs),
+    /// Write the objects of a server as clean YAML that `--load` takes back
+    #[command(after_help = crate::export::EXAMPLES)]
+    Export(Box<ExportArgs>),
     /// Documents of schemas
     Openapi(OpenApiArgs),
     /// Print a script that completes command lines in a shell

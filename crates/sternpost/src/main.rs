@@ -26,6 +26,7 @@ mod audit;
 mod authentication;
 mod build;
 mod check;
+mod clean;
 mod cli;
 mod client;
 mod completion;
@@ -37,6 +38,7 @@ mod discover;
 mod envtest;
 mod error;
 mod explain;
+mod export;
 mod fetch;
 mod file_modes;
 mod flow;
@@ -94,6 +96,7 @@ fn main() -> ExitCode {
         Command::Envtest(args) => envtest::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Openapi(args) => openapi::run(&args),
         Command::Version => print_version(),
     };

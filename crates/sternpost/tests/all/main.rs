@@ -25,6 +25,7 @@ mod conversion;
 mod egress;
 mod envtest;
 mod explain;
+mod export;
 mod extension;
 mod fetch;
 mod hostile_bodies;

@@ -22,7 +22,7 @@ use sternpost_testkit::server::Server;
 
 /// What a fake server answers.
 #[derive(Clone)]
-struct Reply {
+pub struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
@@ -40,12 +40,12 @@ enum End {
     Silent,
 }
 
-fn reply(status: u16, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Reply {
+pub fn reply(status: u16, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Reply {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Reply { status, headers, body: body.into(), end: End::Well }
 }
 
-fn ok(json: &Value) -> Reply {
+pub fn ok(json: &Value) -> Reply {
     reply(200, &[("content-type", "application/json")], json.to_string())
 }
 
@@ -56,22 +56,22 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// What a request says: its path, and its headers by lower-case name.
-struct Asked {
-    path: String,
+pub struct Asked {
+    pub path: String,
     headers: BTreeMap<String, String>,
 }
 
 type Answer = dyn Fn(&Asked) -> Reply + Send + Sync;
 
 /// A server over plain HTTP/1.1.
-struct Fake {
+pub struct Fake {
     address: String,
     /// Paths without their queries, in the order of arrival.
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Fake {
-    fn start(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn start(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -89,7 +89,7 @@ impl Fake {
         Self { address, asked }
     }
 
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
