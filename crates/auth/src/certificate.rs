@@ -1,8 +1,10 @@
 //! The server's own certificate authority and its serving certificate.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    str::FromStr,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -15,10 +17,11 @@ use rustls::{
     RootCertStore, ServerConfig,
     client::{WebPkiServerVerifier, danger::ServerCertVerifier},
     crypto::{CryptoProvider, aws_lc_rs},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, DnsName, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
     server::WebPkiClientVerifier,
     sign::CertifiedKey,
 };
+use webpki::EndEntityCert;
 
 use crate::client_certificate::ClientAuthority;
 
@@ -34,6 +37,19 @@ pub struct Serving {
     pub chain: String,
     pub key: String,
 }
+
+/// A name that a serving certificate carries beside those that all of them do: that of a host, or `*.` for all
+/// below one, or an address.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SubjectAltName {
+    Dns(String),
+    Ip(IpAddr),
+}
+
+/// A text that certificates cannot have for a name.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("want the name of a host, such as api.example.com or *.example.com, or an IP address")]
+pub struct NoSubjectAltName;
 
 /// A certificate that this server shows to others, and the authority that vouches for it and for
 /// nothing else: its key is gone when this is made.
@@ -71,6 +87,10 @@ pub enum CertificateError {
     Empty,
     #[error("the certificate does not fit: {0}")]
     Unfit(#[from] rustls::Error),
+    #[error("the certificate cannot be read: {0}")]
+    Certificate(#[from] webpki::Error),
+    #[error("the certificate does not name `{0}`")]
+    Unnamed(String),
     #[error("the certificate authority is unusable: {0}")]
     Authority(#[from] rustls::client::VerifierBuilderError),
     #[error("the clock stands before 1970")]
@@ -104,17 +124,16 @@ impl Authority {
         &self.key
     }
 
-    /// Makes a serving certificate for the loopback names and `address`.
-    pub fn sign_serving(&self, address: IpAddr, now: SystemTime) -> Result<Serving, CertificateError> {
+    /// Makes a serving certificate for the names that all have, and these.
+    pub fn sign_serving(
+        &self,
+        names: &[SubjectAltName],
+        now: SystemTime,
+    ) -> Result<Serving, CertificateError> {
         let issuer = Issuer::new(authority_params(), KeyPair::from_pem(&self.key)?);
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        let mut params = CertificateParams::new(
-            DNS_NAMES
-                .iter()
-                .map(ToString::to_string)
-                .chain(addresses(address).map(|address| address.to_string()))
-                .collect::<Vec<_>>(),
-        )?;
+        let names: Vec<String> = with_common_names(names).iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names)?;
         params.distinguished_name = named("sternpost");
         params.not_before = (now - CLOCK_SKEW).into();
         params.not_after = (now + SERVING_LIFETIME).into();
@@ -130,7 +149,7 @@ impl Authority {
     pub fn vouches_for(
         &self,
         serving: &Serving,
-        address: IpAddr,
+        names: &[SubjectAltName],
         now: SystemTime,
     ) -> Result<(), CertificateError> {
         let mut roots = RootCertStore::empty();
@@ -139,9 +158,19 @@ impl Authority {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).map_err(|_| CertificateError::Clock)?;
         let chain = serving.certificates()?;
         let (own, rest) = chain.split_first().ok_or(CertificateError::Empty)?;
-        let dns_names = DNS_NAMES.iter().filter_map(|name| ServerName::try_from(*name).ok());
-        for name in dns_names.chain(addresses(address).map(ServerName::from)) {
-            verifier.verify_server_cert(own, rest, &name, &[], UnixTime::since_unix_epoch(now))?;
+        for name in with_common_names(names) {
+            match ServerName::try_from(name.to_string()) {
+                Ok(name) => {
+                    verifier.verify_server_cert(own, rest, &name, &[], UnixTime::since_unix_epoch(now))?;
+                }
+                // No server is called `*.example.com`; a certificate may be.
+                Err(_) => {
+                    let name = name.to_string();
+                    if !EndEntityCert::try_from(own)?.valid_dns_names().any(|found| found == name) {
+                        return Err(CertificateError::Unnamed(name));
+                    }
+                }
+            }
         }
         CertifiedKey::from_der(chain, serving.private_key()?, &provider())?;
         Ok(())
@@ -243,10 +272,39 @@ fn named(common_name: &str) -> DistinguishedName {
     name
 }
 
-/// A wildcard address is not one that a client can name.
-fn addresses(listen: IpAddr) -> impl Iterator<Item = IpAddr> {
-    let own = Some(listen).filter(|listen| !listen.is_unspecified() && !LOOPBACK.contains(listen));
-    LOOPBACK.into_iter().chain(own)
+impl FromStr for SubjectAltName {
+    type Err = NoSubjectAltName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Ip(address));
+        }
+        // Clients leave the dot of a whole name out when they compare.
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        match DnsName::try_from(name.strip_prefix("*.").unwrap_or(&name)) {
+            Ok(_) => Ok(Self::Dns(name)),
+            Err(_) => Err(NoSubjectAltName),
+        }
+    }
+}
+
+impl fmt::Display for SubjectAltName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dns(name) => f.write_str(name),
+            Self::Ip(address) => address.fmt(f),
+        }
+    }
+}
+
+/// Each once. An unspecified address is not one that a client can name.
+fn with_common_names(names: &[SubjectAltName]) -> Vec<SubjectAltName> {
+    let dns_names = DNS_NAMES.into_iter().map(|name| SubjectAltName::Dns(name.to_owned()));
+    let all = dns_names.chain(LOOPBACK.into_iter().map(SubjectAltName::Ip)).chain(names.iter().cloned());
+    let mut seen = BTreeSet::new();
+    let is_name =
+        |name: &SubjectAltName| !matches!(name, SubjectAltName::Ip(address) if address.is_unspecified());
+    all.filter(|name| is_name(name) && seen.insert(name.clone())).collect()
 }
 
 pub(crate) fn provider() -> Arc<CryptoProvider> {
@@ -257,8 +315,7 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 mod tests {
     use super::*;
 
-    const LOCAL: IpAddr = LOOPBACK[0];
-    const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+    const LOCAL: &[SubjectAltName] = &[SubjectAltName::Ip(LOOPBACK[0])];
 
     fn now() -> SystemTime {
         SystemTime::UNIX_EPOCH + DAY * 20_000
@@ -267,20 +324,49 @@ mod tests {
     #[test]
     fn a_signed_certificate_is_good_for_its_names_until_it_expires() {
         let authority = Authority::make(now()).unwrap();
-        let serving = authority.sign_serving(ELSEWHERE, now()).unwrap();
-        for (address, at, good) in [
-            (LOCAL, now(), true),
-            (ELSEWHERE, now(), true),
-            (IpAddr::V4(Ipv4Addr::UNSPECIFIED), now(), true),
-            (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 8)), now(), false),
-            (LOCAL, now() - CLOCK_SKEW, true),
-            (LOCAL, now() - CLOCK_SKEW * 2, false),
-            (LOCAL, now() + SERVING_LIFETIME - DAY, true),
-            (LOCAL, now() + SERVING_LIFETIME + DAY, false),
+        let name = |text: &str| text.parse::<SubjectAltName>().unwrap();
+        let names = ["192.0.2.7", "API.example.com.", "*.apps.example.com"].map(name);
+        let serving = authority.sign_serving(&names, now()).unwrap();
+        for (text, at, good) in [
+            ("127.0.0.1", now(), true),
+            ("192.0.2.7", now(), true),
+            ("0.0.0.0", now(), true),
+            ("192.0.2.8", now(), false),
+            ("api.example.com", now(), true),
+            ("b.api.example.com", now(), false),
+            ("a.apps.example.com", now(), true),
+            ("*.apps.example.com", now(), true),
+            ("*.example.com", now(), false),
+            ("127.0.0.1", now() - CLOCK_SKEW, true),
+            ("127.0.0.1", now() - CLOCK_SKEW * 2, false),
+            ("127.0.0.1", now() + SERVING_LIFETIME - DAY, true),
+            ("127.0.0.1", now() + SERVING_LIFETIME + DAY, false),
         ] {
-            assert_eq!(authority.vouches_for(&serving, address, at).is_ok(), good, "{address} {at:?}");
+            assert_eq!(authority.vouches_for(&serving, &[name(text)], at).is_ok(), good, "{text} {at:?}");
         }
         assert!(serving.server_config(&[]).is_ok());
+    }
+
+    #[test]
+    fn a_name_is_that_of_a_host_or_an_address() {
+        for (text, expected) in [
+            ("localhost", Some("localhost")),
+            ("Node_1.Example.com.", Some("node_1.example.com")),
+            ("*.example.com", Some("*.example.com")),
+            ("2001:DB8::1", Some("2001:db8::1")),
+            ("192.0.2.7", Some("192.0.2.7")),
+            ("192.0.2.256", None),
+            ("", None),
+            ("*", None),
+            ("a.*.example.com", None),
+            ("https://example.com", None),
+            ("example.com:6443", None),
+            ("exämple.com", None),
+            ("a b", None),
+        ] {
+            let found = text.parse::<SubjectAltName>().ok().map(|name| name.to_string());
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
     }
 
     #[test]

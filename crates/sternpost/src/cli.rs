@@ -1,11 +1,12 @@
 //! The command line.
 
-use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use clap::{
     ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser,
 };
 use http::HeaderValue;
+use sternpost_auth::certificate::SubjectAltName;
 use sternpost_http::cors::{Cors, OriginError};
 use sternpost_outbound::Network;
 use sternpost_verbs::admission::{Chain, SwitchError};
@@ -24,6 +25,7 @@ use crate::{
     flow::FlowArgs,
     kubeconfig::DEFAULT_CONTEXT,
     limits::LimitArgs,
+    listen::Listen,
     openapi::OpenApiArgs,
     run::RunArgs,
     service_accounts::ServiceAccountArgs,
@@ -90,9 +92,9 @@ Examples:
 
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Address and port to listen on; port 0 takes a free one
+    /// Address or host name, and port, to listen on; :PORT is loopback, port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6443")]
-    pub listen: SocketAddr,
+    pub listen: Listen,
 
     /// Apply objects before serving: files, directories, kustomizations, or - for standard input; repeatable
     #[arg(long, value_name = "PATH")]
@@ -131,6 +133,10 @@ pub struct ServeArgs {
     /// Private key (PEM) of --tls-cert-file
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub tls_private_key_file: Option<PathBuf>,
+
+    /// Further names in the self-made serving certificate: host names, *.example.com, IP addresses; repeatable
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "tls_cert_file")]
+    pub tls_san: Vec<SubjectAltName>,
 
     /// Further users: a CSV file with lines of token,user,uid[,"group1,group2"]
     #[arg(long, value_name = "FILE")]

@@ -2,14 +2,13 @@
 
 use std::{
     fs, io,
-    net::IpAddr,
     path::Path,
     time::{Duration, SystemTime},
 };
 
 use anyhow::Context;
 use sternpost_auth::{
-    certificate::{Authority, CertificateError, RENEW_BEFORE, Serving},
+    certificate::{Authority, CertificateError, RENEW_BEFORE, Serving, SubjectAltName},
     client_certificate::ClientAuthority,
     token::Token,
 };
@@ -40,33 +39,33 @@ pub enum TokenRule {
 }
 
 /// New ones, for a server that keeps nothing.
-pub fn in_memory(address: IpAddr, now: SystemTime) -> anyhow::Result<Credentials> {
+pub fn in_memory(names: &[SubjectAltName], now: SystemTime) -> anyhow::Result<Credentials> {
     let authority = Authority::make(now)?;
-    let serving = authority.sign_serving(address, now)?;
+    let serving = authority.sign_serving(names, now)?;
     Ok(Credentials { token: Token::generate(), serving, trusted: authority.certificate().into() })
 }
 
 /// Those in the data directory. What is missing, damaged, about to expire or
-/// made for another address is made anew.
+/// without one of these names is made anew.
 pub fn in_dir(
     dir: &DataDir,
     rule: TokenRule,
-    address: IpAddr,
+    names: &[SubjectAltName],
     now: SystemTime,
 ) -> anyhow::Result<Credentials> {
     let token = kept_token(dir, rule)?;
     let authority = kept_authority(dir, now)?;
     if let Some(serving) = kept_serving(dir)?
-        && is_good(&authority, &serving, address, now, RENEW_BEFORE)
+        && is_good(&authority, &serving, names, now, RENEW_BEFORE)
     {
         return Ok(Credentials { token, serving, trusted: authority.certificate().into() });
     }
     let mut authority = authority;
-    let mut serving = authority.sign_serving(address, now)?;
-    if !is_good(&authority, &serving, address, now, Duration::ZERO) {
+    let mut serving = authority.sign_serving(names, now)?;
+    if !is_good(&authority, &serving, names, now, Duration::ZERO) {
         tracing::warn!("the certificate authority's key is not that of its certificate; making a new one");
         authority = new_authority(dir, now)?;
-        serving = authority.sign_serving(address, now)?;
+        serving = authority.sign_serving(names, now)?;
     }
     write_private(&dir.file(SERVING_KEY), &serving.key)?;
     write_private(&dir.file(SERVING_CERTIFICATE), &serving.chain)?;
@@ -143,13 +142,13 @@ fn kept_serving(dir: &DataDir) -> anyhow::Result<Option<Serving>> {
 fn is_good(
     authority: &Authority,
     serving: &Serving,
-    address: IpAddr,
+    names: &[SubjectAltName],
     now: SystemTime,
     margin: Duration,
 ) -> bool {
     let verdict: Result<(), CertificateError> = authority
-        .vouches_for(serving, address, now)
-        .and_then(|()| authority.vouches_for(serving, address, now + margin));
+        .vouches_for(serving, names, now)
+        .and_then(|()| authority.vouches_for(serving, names, now + margin));
     if let Err(error) = &verdict {
         tracing::info!(%error, "the serving certificate is to be made anew");
     }
@@ -167,11 +166,14 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
 
 #[cfg(test)]
 mod tests {
-    use std::{net::Ipv4Addr, path::PathBuf};
+    use std::{
+        net::{IpAddr, Ipv4Addr},
+        path::PathBuf,
+    };
 
     use super::*;
 
-    const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const LOCAL: &[SubjectAltName] = &[SubjectAltName::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST))];
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
     fn now() -> SystemTime {
@@ -200,9 +202,11 @@ mod tests {
 
     #[test]
     fn only_what_is_unfit_is_made_anew() {
-        let elsewhere = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
-        for (name, address, later, damaged, keeps_token, keeps_authority) in [
-            ("address", elsewhere, Duration::ZERO, &[][..], true, true),
+        let elsewhere = [SubjectAltName::Ip(Ipv4Addr::new(192, 0, 2, 7).into())];
+        let named = ["api.example.com".parse().unwrap(), "*.example.com".parse().unwrap()];
+        for (name, names, later, damaged, keeps_token, keeps_authority) in [
+            ("address", &elsewhere[..], Duration::ZERO, &[][..], true, true),
+            ("names", &named, Duration::ZERO, &[], true, true),
             ("expiry", LOCAL, DAY * (2 * 365 - 30), &[], true, true),
             ("serving", LOCAL, Duration::ZERO, &[SERVING_KEY], true, true),
             ("authority", LOCAL, Duration::ZERO, &[CA_CERTIFICATE], true, false),
@@ -213,12 +217,12 @@ mod tests {
                 for file in damaged {
                     fs::write(dir.file(file), [0xff, b'\n']).unwrap();
                 }
-                let after = in_dir(dir, TokenRule::Strong, address, now() + later).unwrap();
+                let after = in_dir(dir, TokenRule::Strong, names, now() + later).unwrap();
                 assert_eq!(before.token.reveal() == after.token.reveal(), keeps_token, "{name}");
                 assert_eq!(before.trusted == after.trusted, keeps_authority, "{name}");
                 assert_ne!(before.serving.chain, after.serving.chain, "{name}");
                 // What was made is good, and kept.
-                let again = in_dir(dir, TokenRule::Strong, address, now() + later).unwrap();
+                let again = in_dir(dir, TokenRule::Strong, names, now() + later).unwrap();
                 assert_eq!(after.serving.chain, again.serving.chain, "{name}");
             });
         }

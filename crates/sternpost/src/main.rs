@@ -48,6 +48,7 @@ mod judge;
 mod kubeconfig;
 mod kustomize;
 mod limits;
+mod listen;
 mod load;
 mod logging;
 mod manifests;

@@ -9,7 +9,6 @@ mod signals;
 use std::{
     ffi::{OsStr, OsString},
     io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::{ExitCode, ExitStatus},
     time::Duration,
@@ -25,7 +24,9 @@ use tokio::{
 
 use crate::{
     cli::{Cli, LogLevel, ServeArgs},
-    error, logging, serve, terminal,
+    error,
+    listen::Listen,
+    logging, serve, terminal,
 };
 use guard::Guard;
 pub use guard::{COMMAND as GUARD, run as guard};
@@ -70,7 +71,7 @@ impl RunArgs {
             source.is_some_and(|source| source != ValueSource::DefaultValue)
         };
         if !is_given("listen") {
-            self.serve.listen = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+            self.serve.listen = Listen::FREE_PORT;
         }
         if !is_given("log_level") {
             self.serve.log_level = LogLevel::Warn;

@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    io::{self, ErrorKind, Write},
+    io::{self, Write},
+    iter,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     process::exit,
@@ -17,6 +18,7 @@ use http::HeaderValue;
 use prometheus_client::registry::Registry;
 use sternpost_auth::{
     authenticate::{Authenticator, User},
+    certificate::SubjectAltName,
     token::Token,
 };
 use sternpost_clock::Clock;
@@ -34,7 +36,7 @@ use sternpost_openapi::{
 use sternpost_outbound::Egress;
 use sternpost_tasks::Tasks;
 use sternpost_verbs::admission::Chain;
-use tokio::{net::TcpListener, runtime::Runtime};
+use tokio::runtime::Runtime;
 
 use crate::{
     admission,
@@ -190,17 +192,20 @@ pub async fn serve(
         }
     }
     let dir = dir.map(|dir| DataDir::open(&dir)).transpose()?;
-    let listener =
-        TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(args.listen, &error))?;
+    let listener = args.listen.bind().await?;
     let address = listener.local_addr().context("cannot read the listening address")?;
     // Certificates are judged by others, in their time.
     let now = machine::wall();
     let tasks = Tasks::default();
     let egress = Egress::new(address, args.egress_allow.clone()).with_tasks(tasks.clone());
 
+    let names: Vec<SubjectAltName> = iter::once(SubjectAltName::Ip(address.ip()))
+        .chain(args.listen.name())
+        .chain(args.tls_san.iter().cloned())
+        .collect();
     let Credentials { token, mut serving, mut trusted } = match &dir {
-        Some(dir) => credentials::in_dir(dir, token_rule(args), address.ip(), now)?,
-        None => credentials::in_memory(address.ip(), now)?,
+        Some(dir) => credentials::in_dir(dir, token_rule(args), &names, now)?,
+        None => credentials::in_memory(&names, now)?,
     };
     if let (Some(certificate), Some(key)) = (&args.tls_cert_file, &args.tls_private_key_file) {
         serving = credentials::serving_from_files(certificate, key)?;
@@ -420,18 +425,6 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, address.port())
-}
-
-fn cannot_listen(address: SocketAddr, error: &io::Error) -> anyhow::Error {
-    let hint = match error.kind() {
-        ErrorKind::AddrInUse => {
-            "another server has that port; choose one with --listen, or port 0 for a free one"
-        }
-        ErrorKind::AddrNotAvailable => "no network interface of this machine has that address",
-        ErrorKind::PermissionDenied => "ports below 1024 need privileges; choose a higher one with --listen",
-        _ => return anyhow::anyhow!("cannot listen on {address}: {error}"),
-    };
-    Hinted { message: format!("cannot listen on {address}: {error}"), hint: hint.into() }.into()
 }
 
 /// SIGTERM and SIGINT.

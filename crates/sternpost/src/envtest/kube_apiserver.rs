@@ -15,6 +15,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::{CommandFactory, Parser};
+use sternpost_auth::certificate::SubjectAltName;
 use sternpost_clock::machine;
 use sternpost_golang::strconv::go_quote;
 use sternpost_golang::strconv::{parse_bool, parse_int};
@@ -252,7 +253,7 @@ fn certificate_in(dir: &Path, address: IpAddr) -> anyhow::Result<(PathBuf, PathB
     }
     if !certificate.exists() {
         fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
-        let made = credentials::in_memory(address, machine::wall())?;
+        let made = credentials::in_memory(&[SubjectAltName::Ip(address)], machine::wall())?;
         write_private(&key, &made.serving.key)?;
         // With its authority, for those who take this file for what to trust.
         let chain = made.serving.chain + &made.trusted;

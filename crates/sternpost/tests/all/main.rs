@@ -34,6 +34,7 @@ mod hostile_definitions;
 mod kubeconfig;
 mod kustomize;
 mod large_objects;
+mod listen;
 mod load;
 mod openapi;
 mod openapi_fetch;
