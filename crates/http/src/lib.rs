@@ -51,6 +51,7 @@ mod openapi;
 mod openapi_metrics;
 mod openid;
 pub mod pipeline;
+mod plaintext;
 mod pretty;
 mod proxied;
 pub mod request;

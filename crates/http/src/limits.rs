@@ -125,6 +125,9 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// From TCP accept to the end of the TLS handshake.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How much is read of a request that came without TLS, so that its client sees the answer.
+pub const MAX_PLAINTEXT_BYTES: u64 = 64 << 10;
+
 /// How long a connection that was told to end may stay without requests.
 pub const RETIREMENT_GRACE: Duration = Duration::from_secs(5);
 

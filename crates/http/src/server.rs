@@ -42,7 +42,7 @@ use crate::{
         MAX_HEADER_BYTES, MAX_HELD_BYTES, MAX_HTTP2_LOCAL_RESETS, MAX_HTTP2_PENDING_RESETS,
         MAX_REQUESTS_PER_TURN, SHUTDOWN_GRACE, TLS_HANDSHAKE_TIMEOUT,
     },
-    pipeline,
+    pipeline, plaintext,
     websocket::Handover,
 };
 
@@ -190,12 +190,19 @@ async fn served(
 ) {
     // Responses are written whole; waiting to fill packets only adds latency.
     let _ = stream.set_nodelay(true);
-    let handshake = machine::timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream));
+    let handshake = machine::timeout(TLS_HANDSHAKE_TIMEOUT, async {
+        if plaintext::begins(&stream).await? {
+            // Boxed, because every connection has room for what stands here.
+            return Box::pin(plaintext::refuse(stream)).await.map(|()| None);
+        }
+        tls.accept(stream).await.map(Some)
+    });
     let stream = tokio::select! {
         biased;
         () = asked_to_stop(&mut stopping) => return,
         stream = handshake => match stream {
-            Ok(Ok(stream)) => stream,
+            Ok(Ok(Some(stream))) => stream,
+            Ok(Ok(None)) => return tracing::debug!("a client began without TLS"),
             Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => return tracing::debug!("TLS handshake timed out"),
         },

@@ -38,6 +38,7 @@ mod listen;
 mod load;
 mod openapi;
 mod openapi_fetch;
+mod plaintext;
 mod quota;
 #[allow(dead_code, reason = "the cases are run by tests/kustomize.rs")]
 mod recorded;
