@@ -126,6 +126,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "NAME", default_value = DEFAULT_CONTEXT, value_parser = NonEmptyStringValueParser::new())]
     pub context_name: String,
 
+    /// A file to be there while the server is ready: JSON with url, kubeconfig and pid
+    #[arg(long, value_name = "FILE")]
+    pub ready_file: Option<PathBuf>,
+
     /// Serving certificate chain (PEM) to use instead of a self-made one
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     pub tls_cert_file: Option<PathBuf>,

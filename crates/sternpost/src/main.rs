@@ -56,6 +56,7 @@ mod objects;
 mod openapi;
 mod output;
 mod programs;
+mod ready;
 mod reload;
 mod run;
 mod serve;

@@ -26,7 +26,9 @@ use crate::{
     cli::{Cli, LogLevel, ServeArgs},
     error,
     listen::Listen,
-    logging, serve, terminal,
+    logging,
+    ready::Ready,
+    serve, terminal,
 };
 use guard::Guard;
 pub use guard::{COMMAND as GUARD, run as guard};
@@ -101,7 +103,7 @@ fn around(args: &RunArgs) -> anyhow::Result<ExitCode> {
         let guard = Guard::start().context("cannot start the guard")?;
         let (ready, is_ready) = oneshot::channel();
         let (end, ended) = oneshot::channel::<()>();
-        let tell = |server: &serve::Ready<'_>| {
+        let tell = |server: &Ready<'_>| {
             // Nobody waits for it any more if a signal came first.
             let _ = ready.send(server.kubeconfig.map(PathBuf::from));
         };

@@ -56,6 +56,7 @@ use crate::{
     },
     limits, load, logging,
     objects::{self, Objects},
+    ready::{Ready, ReadyFile},
     reload,
     run::Parent,
     service_accounts,
@@ -85,12 +86,10 @@ pub fn run(args: &ServeArgs, started: machine::Instant) -> anyhow::Result<()> {
         let signals = Signals::new().context("cannot listen for signals")?;
         let tasks = Tasks::default();
         let ready = |ready: &Ready<'_>| {
-            let took = machine::elapsed(started).as_millis();
-            let place = ready.kubeconfig.map(|path| format!("; kubeconfig: {}", path.display()));
+            let line = ready.line(args.log_format, machine::elapsed(started));
             // Not a log line: it is what whoever started the server waits for, at any log level. If nobody
             // reads it, the server serves all the same.
-            let place = place.unwrap_or_default();
-            let _ = writeln!(io::stderr(), "sternpost is ready on {} in {took} ms{place}", ready.url);
+            let _ = writeln!(io::stderr(), "{line}");
         };
         let parent = Parent::now();
         let stop = async {
@@ -158,13 +157,6 @@ pub fn workers() -> usize {
     available_parallelism().map_or(1, usize::from).min(MAX_WORKERS)
 }
 
-/// A server that answers.
-pub struct Ready<'a> {
-    pub url: &'a str,
-    /// Of its administrator, if it was written.
-    pub kubeconfig: Option<&'a Path>,
-}
-
 /// Serves until `stop` is ready; all that is begun for it ends with it. A process may have any number of
 /// servers, each with a clock of its own.
 pub async fn serve(
@@ -173,6 +165,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
     ready: impl FnOnce(&Ready<'_>),
 ) -> anyhow::Result<()> {
+    let mut ready_file = args.ready_file.as_deref().map(ReadyFile::new).transpose()?;
     let limits = args.limits.limits(limits::raise_open_files())?;
     let mut admission = Chain::new(&args.enable_admission_plugins, &args.disable_admission_plugins)?;
     if let Some(path) = &args.admission_control_config_file {
@@ -301,7 +294,15 @@ pub async fn serve(
     let kubeconfig = Kubeconfig::write(args, dir.as_ref(), &url, &trusted, &token)?;
 
     // Connections are accepted by the kernel since `bind`.
-    ready(&Ready { url: &url, kubeconfig: kubeconfig.path() });
+    let is_ready = Ready { url: &url, kubeconfig: kubeconfig.path() };
+    if let Some(file) = &mut ready_file {
+        file.write(&is_ready)?;
+    }
+    ready(&is_ready);
+    let stop = async {
+        stop.await;
+        drop(ready_file);
+    };
 
     let reloading = reload::start(args, tls, config.clone(), api.clone(), aggregation);
     server::serve(listener, config, api, stop).await;

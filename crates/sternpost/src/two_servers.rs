@@ -52,7 +52,7 @@ impl Server {
         let clock = clock.clock();
         let serving = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
-            let ready = |ready: &crate::serve::Ready<'_>| {
+            let ready = |ready: &crate::ready::Ready<'_>| {
                 let _ = tell.send((ready.url.to_owned(), ready.kubeconfig.unwrap().to_owned()));
             };
             serve(&args, clock, stopped, ready).await

@@ -40,6 +40,7 @@ mod openapi;
 mod openapi_fetch;
 mod plaintext;
 mod quota;
+mod ready;
 #[allow(dead_code, reason = "the cases are run by tests/kustomize.rs")]
 mod recorded;
 mod remote_discovery;
