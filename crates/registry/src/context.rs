@@ -15,6 +15,8 @@ pub struct Context<'a> {
     pub namespace: &'a str,
     /// Through which subresource; empty for the object itself.
     pub subresource: &'a str,
+    /// Nothing of it is kept.
+    pub is_dry_run: bool,
 }
 
 /// The time, chance, and the objects there are.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sternpost_cache::ResourceId;
 use sternpost_registry::context::{Cluster, Context};
 
-use crate::verbs::{Target, Verbs, Writer};
+use crate::verbs::{DryRun, Target, Verbs, Writer};
 
 impl Verbs {
     pub(crate) fn context<'a>(&'a self, target: Target<'a>, writer: Writer<'a>) -> Context<'a> {
@@ -15,6 +15,7 @@ impl Verbs {
             resource: target.resource_name(),
             namespace: target.namespace,
             subresource: writer.subresource,
+            is_dry_run: writer.dry_run == DryRun::All,
         }
     }
 }

@@ -101,7 +101,9 @@ fn claims(
     allocate: impl FnOnce(&mut Value, &Pool<'_>, Choose<'_>) -> Result<Change, Refusal>,
 ) -> Result<Allocated, Status> {
     let cluster = context.cluster;
-    let used_addresses: BTreeSet<IpAddr> = names(cluster, NETWORKING, ADDRESSES);
+    // Whether an address that is asked for is free is not looked at for show, as upstream.
+    let used_addresses: BTreeSet<IpAddr> =
+        if context.is_dry_run { BTreeSet::new() } else { names(cluster, NETWORKING, ADDRESSES) };
     let used_ports: BTreeSet<u16> = names(cluster, GROUP, PORTS);
     let pool = Pool {
         ranges: &ranges(cluster),
