@@ -127,6 +127,16 @@ pub enum State {
     Skipped,
 }
 
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Invalid => "invalid",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
 /// One object, for those who want to hear of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {

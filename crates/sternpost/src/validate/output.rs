@@ -8,7 +8,7 @@ use std::{
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::{Finding, Report, Severity, State};
+use super::{Finding, Judged, Report, Severity, State};
 use crate::terminal;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -93,12 +93,22 @@ fn json(report: &Report) -> Value {
             "message": finding.message,
         })
     };
+    let judged = |judged: &Judged| {
+        json!({
+            "file": judged.place.file,
+            "line": judged.place.line,
+            "column": judged.place.column,
+            "object": judged.object,
+            "state": judged.state.as_str(),
+        })
+    };
     json!({
         "objects": report.objects.len(),
         "valid": report.count(State::Valid),
         "invalid": report.count(State::Invalid),
         "skipped": report.count(State::Skipped),
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
+        "results": report.objects.iter().map(judged).collect::<Vec<_>>(),
     })
 }
 

@@ -114,6 +114,7 @@ fn fields_are_judged_as_the_server_does() {
         // What a server has already can be written, too.
         ("apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {a: b}}\n", ""),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: c-}\n", ""),
+        ("apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes}\nspec: {clusterIP: 10.0.0.1, ports: [{name: https, port: 443}]}\n", ""),
     ] {
         assert_eq!(said(text, &[]), expected, "{text}");
     }
@@ -346,6 +347,9 @@ fn findings_are_told_to_programs() {
         json!({"severity": "error", "file": "<stdin>", "line": 4, "column": 1, "object": "ConfigMap/c", "field": "dat",
             "message": "unknown field \"dat\""})
     );
+    let states: Vec<&str> =
+        found["results"].as_array().unwrap().iter().map(|result| result["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["invalid", "valid"]);
     let found: Value = serde_json::from_str(&of("sarif")).unwrap();
     assert_eq!(found["version"], "2.1.0");
     let result = &found["runs"][0]["results"][1];
