@@ -79,6 +79,8 @@ pub struct Manifest {
 enum Origin {
     /// A document of a text, or an item of the list that the document is.
     Text { text: Arc<Text>, document: usize, item: Option<usize> },
+    /// What somebody else has, such as a server.
+    Elsewhere(Arc<str>),
     /// What a kustomization makes.
     Built { written: Box<Written>, kustomization: Arc<str> },
 }
@@ -323,6 +325,11 @@ impl Unreadable {
 }
 
 impl Manifest {
+    /// Of no file: places are all of it.
+    pub fn elsewhere(object: Value, shown: &Arc<str>) -> Self {
+        Self { object, origin: Origin::Elsewhere(shown.clone()) }
+    }
+
     pub fn api_version(&self) -> &str {
         self.text("/apiVersion")
     }

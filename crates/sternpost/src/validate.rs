@@ -3,6 +3,7 @@
 //! The objects are put to a server that lives in this process: kinds that others need are created in it, the rest is
 //! created as for a dry run, so that what is said is what the server would say.
 
+mod definitions;
 mod output;
 mod references;
 mod verdict;
@@ -57,6 +58,14 @@ pub struct ValidateArgs {
     /// CustomResourceDefinitions to know beside those among the objects: files or directories; repeatable
     #[arg(long, value_name = "PATH")]
     pub schema_file: Vec<PathBuf>,
+
+    /// Know the CustomResourceDefinitions of the server of this kubeconfig, too
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// The context of --kubeconfig to use [default: its current one]
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    pub context: Option<String>,
 
     /// Pass over objects of kinds that nobody defines, in place of an error
     #[arg(long)]
@@ -186,10 +195,13 @@ fn judged(args: &ValidateArgs) -> anyhow::Result<Report> {
     let controllers = ["-*"].into_iter().chain(args.quota.then_some("resourcequota"));
     let settings = Settings { admission, controllers: controllers.map(str::to_owned).collect() };
 
-    let schemas = Manifests::read(&args.schema_file);
+    let mut schemas = Manifests::read(&args.schema_file);
     let manifests = Manifests::read(&args.paths);
     let runtime = serve::runtime()?;
     let report = runtime.block_on(async {
+        if let Some(kubeconfig) = &args.kubeconfig {
+            schemas.objects.extend(definitions::of_server(kubeconfig, args.context.as_deref()).await?);
+        }
         let judge = Judge::start(settings).await?;
         let report = verdict::judge(&judge, &schemas, manifests, args).await;
         judge.end().await;

@@ -18,6 +18,7 @@ impl Manifest {
                 let (line, column) = node.place_of(&inside);
                 Place { line, column, ..text.whole() }
             }
+            Origin::Elsewhere(shown) => Place { file: shown.to_string(), line: 0, column: 0 },
             Origin::Built { written, kustomization } => {
                 let whole = Place { file: kustomization.to_string(), line: 0, column: 0 };
                 written_at(written, field).unwrap_or(whole)
@@ -28,7 +29,7 @@ impl Manifest {
     /// Where it begins.
     pub fn place(&self) -> Place {
         match &self.origin {
-            Origin::Text { .. } => self.place_of(""),
+            Origin::Text { .. } | Origin::Elsewhere(_) => self.place_of(""),
             // Who wrote its name is who made it.
             Origin::Built { .. } => self.place_of("metadata.name"),
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sternpost_testkit::scratch::Scratch;
+use sternpost_testkit::{scratch::Scratch, server::Server};
 
 /// Exit code, stdout and stderr.
 fn validate(words: &[&str], stdin: &str) -> (i32, String, String) {
@@ -114,7 +114,10 @@ fn fields_are_judged_as_the_server_does() {
         // What a server has already can be written, too.
         ("apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {a: b}}\n", ""),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: c-}\n", ""),
-        ("apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes}\nspec: {clusterIP: 10.0.0.1, ports: [{name: https, port: 443}]}\n", ""),
+        (
+            "apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes}\nspec: {clusterIP: 10.0.0.1, ports: [{name: https, port: 443}]}\n",
+            "",
+        ),
     ] {
         assert_eq!(said(text, &[]), expected, "{text}");
     }
@@ -168,6 +171,21 @@ fn definitions_come_from_elsewhere_and_missing_ones_are_errors() {
         told.contains(&format!("{broken}:1:1: error: CustomResourceDefinition/widgets.example.com: ")),
         "{told}"
     );
+}
+
+#[tokio::test]
+async fn definitions_of_a_server_are_known() {
+    let files = Scratch::new("validate-server");
+    let definitions = files.write("crd.yaml", DEFINITION);
+    let server = Server::start_with("validate-server", &["--load", &definitions]).await;
+    let kubeconfig = server.kubeconfig().to_str().unwrap();
+    let expected = "4:1: error: Widget/w: spec: Invalid value: low is above high";
+    assert_eq!(said(&widget("{low: 7}"), &["--kubeconfig", kubeconfig]), expected);
+    assert_eq!(said(&widget("{low: 1}"), &["--kubeconfig", kubeconfig]), "");
+    server.stop();
+    let (code, stdout, stderr) = validate(&["-", "--kubeconfig", &files.path("absent")], "");
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert!(stderr.starts_with("error: "), "{stderr}");
 }
 
 #[test]
