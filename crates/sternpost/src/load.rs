@@ -119,7 +119,7 @@ pub async fn established(within: &Within, name: &str) -> Result<(), String> {
                 .iter()
                 .find(|condition| is(condition, "type", wanted) && is(condition, "status", status))
         };
-        if find("Established", "True").is_some() {
+        if find("Established", "True").is_some() && is_discovered(within, &said.json) {
             return Ok(());
         }
         if let Some(refused) = find("NamesAccepted", "False") {
@@ -131,6 +131,20 @@ pub async fn established(within: &Within, name: &str) -> Result<(), String> {
         }
         machine::sleep(PAUSE).await;
     }
+}
+
+/// Whether all that a definition serves is to be found: that is published after it says that it is established.
+fn is_discovered(within: &Within, definition: &Value) -> bool {
+    let text = |value: &Value, path: &str| {
+        value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let (group, kind) = (text(definition, "/spec/group"), text(definition, "/spec/names/kind"));
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array).map(Vec::as_slice);
+    versions
+        .unwrap_or_default()
+        .iter()
+        .filter(|version| version.get("served") == Some(&Value::Bool(true)))
+        .all(|version| within.resource(&format!("{group}/{}", text(version, "/name")), &kind).is_some())
 }
 
 /// `file:line:column: Kind/name: field: what is wrong`.
