@@ -88,13 +88,20 @@ Examples:
   kubectl --kubeconfig ./kubeconfig version
 
   # Begin with the objects of a directory
-  sternpost serve --in-memory --load manifests/";
+  sternpost serve --in-memory --load manifests/
+
+Every flag can be set by a variable, too, such as --data-dir by STERNPOST_DATA_DIR, and in the file of --config. The \
+command line wins over variables, and these over the file.";
 
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// Address or host name, and port, to listen on; :PORT is loopback, port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6443")]
     pub listen: Listen,
+
+    /// A file of settings (YAML): names of flags and their values, such as `in-memory: true`
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 
     /// Apply objects before serving: files, directories, kustomizations, or - for standard input; repeatable
     #[arg(long, value_name = "PATH")]

@@ -51,6 +51,7 @@ fn named_by(args: &ServeArgs) -> impl Iterator<Item = (&Path, Holds)> {
         &args.aggregation.proxy_client_key_file,
     ];
     let settings = [
+        &args.config,
         &args.tls_cert_file,
         &args.client_ca_file,
         &args.aggregation.proxy_client_cert_file,

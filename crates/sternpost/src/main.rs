@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in the machine's time"))]
 
 use std::{
+    ffi::OsString,
     io::{self, Write},
     process::ExitCode,
 };
@@ -47,6 +48,7 @@ mod issuer_keys;
 mod judge;
 mod kubeconfig;
 mod kustomize;
+mod likeness;
 mod limits;
 mod listen;
 mod load;
@@ -62,6 +64,7 @@ mod run;
 mod serve;
 mod service_accounts;
 mod services;
+mod settings;
 mod terminal;
 #[cfg(test)]
 mod two_servers;
@@ -74,13 +77,16 @@ mod within;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// The exit code for a command line, or settings, that cannot be read.
+const WRONG_USAGE: u8 = 2;
+
 fn main() -> ExitCode {
     let started = machine::now();
     if let Some(exit) = stand_in(started) {
         return exit;
     }
-    let cli = match read_command_line() {
-        Ok(cli) => cli,
+    let (cli, words) = match read_command_line() {
+        Ok(read) => read,
         Err(exit) => return exit,
     };
     let result = match cli.command {
@@ -90,8 +96,8 @@ fn main() -> ExitCode {
             build::KustomizeCommand::Completion(args) => completion::run(&args),
             _ => return kustomize::run(),
         },
-        Command::Serve(args) => serve::run(&args.with_flags(std::env::args_os()), started),
-        Command::Run(args) => return run::run(args, std::env::args_os()),
+        Command::Serve(args) => serve::run(&args.with_flags(words), started),
+        Command::Run(args) => return run::run(args, words),
         Command::RunGuard => run::guard(),
         Command::Validate(args) => return validate::run(&args),
         Command::Check(args) => return check::run(&args),
@@ -123,22 +129,30 @@ fn stand_in(started: machine::Instant) -> Option<ExitCode> {
     })
 }
 
-/// Wrong usage ends the process with exit code 2, that of kustomize's commands
-/// with 1 and in its words.
-fn read_command_line() -> Result<Cli, ExitCode> {
+/// What is asked for, and the words that ask for it, those of the environment and of a file included. Wrong usage ends
+/// the process with exit code 2, that of kustomize's commands with 1 and in its words.
+fn read_command_line() -> Result<(Cli, Vec<OsString>), ExitCode> {
     let words: Vec<_> = std::env::args_os().collect();
     let kustomize = words.get(1).is_some_and(|word| word == "build" || word == "kustomize");
     if !kustomize {
-        return Ok(Cli::parse());
+        let words = settings::complete(words).map_err(|error| {
+            // With stderr gone there is nobody left to tell.
+            let _ = write!(io::stderr(), "{}", error::report(&error));
+            ExitCode::from(WRONG_USAGE)
+        })?;
+        return Ok((Cli::parse_from(&words), words));
     }
     // The other commands read their words themselves.
     let builds = words.iter().skip(1).take(2).any(|word| word == "build");
     let words =
         if builds { build::plain_switches(words).map_err(|problem| build::refuse(&problem))? } else { words };
-    Cli::try_parse_from(words).map_err(|error| match build::usage_problem(&error) {
-        Some(problem) => build::refuse(&problem),
-        None => error.exit(),
-    })
+    match Cli::try_parse_from(&words) {
+        Ok(cli) => Ok((cli, words)),
+        Err(error) => match build::usage_problem(&error) {
+            Some(problem) => Err(build::refuse(&problem)),
+            None => error.exit(),
+        },
+    }
 }
 
 fn print_version() -> anyhow::Result<()> {

@@ -354,8 +354,9 @@ fn serve_flags() -> ServeFlags {
 
 impl ServeFlags {
     /// Not meant to be asked for by these names: the first is made of two
-    /// flags, the second is so unless there is a data directory.
-    const OTHERWISE: [&str; 2] = ["listen", "in-memory"];
+    /// flags, the second is so unless there is a data directory, and the third
+    /// would be for flags of other names.
+    const OTHERWISE: [&str; 3] = ["listen", "in-memory", "config"];
 
     fn find(&self, name: &str) -> Option<&clap::Arg> {
         let mut arguments = self.0.get_arguments();
@@ -580,6 +581,7 @@ mod tests {
         for (flags, expected) in [
             (&["--nonsense"][..], "unknown flag: --nonsense"),
             (&["--listen=x"], "unknown flag: --listen"),
+            (&["--config=x"], "unknown flag: --config"),
             (&["foo", "bar"], "\"kube-apiserver\" does not take any arguments, got [\"foo\" \"bar\"]"),
             (&["--version", "foo"], "\"kube-apiserver\" does not take any arguments, got [\"foo\"]"),
             (

@@ -7,15 +7,13 @@ use sternpost_kustomize::{Gvk, Reference, references};
 use sternpost_meta::gvk::GroupVersion;
 
 use crate::{
+    likeness,
     manifests::Manifest,
     within::{Within, collection, segment},
 };
 
 /// Fields that hold names without needing what they name.
 const NO_NEED: [&str; 3] = ["resourceNames", "subjects", "annotations"];
-
-/// How different a word may be that is meant, in parts of its length.
-const LIKENESS: f64 = 0.7;
 
 /// A name in a field.
 struct Held<'a> {
@@ -137,9 +135,8 @@ pub fn nearest_kind(within: &Within, api_version: &str, kind: &str) -> Option<St
     let all = discovery.groups().flat_map(|group| &group.versions).flat_map(|version| &version.resources);
     let likeness = |(version, found): &(String, &str)| {
         let of_version = strsim::normalized_levenshtein(version, api_version);
-        let of_kind = strsim::normalized_levenshtein(&found.to_lowercase(), &kind.to_lowercase());
         // The kind is what counts; the version decides among its equals.
-        (of_kind >= LIKENESS).then_some(of_kind * 10.0 + of_version)
+        likeness::likeness(found, kind).map(|of_kind| of_kind * 10.0 + of_version)
     };
     let near = all.map(|resource| (resource.gv.to_string(), &*resource.kind));
     let near = near.filter_map(|found| Some((likeness(&found)?, found)));

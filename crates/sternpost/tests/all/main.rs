@@ -47,5 +47,6 @@ mod remote_discovery;
 mod remote_openapi;
 mod run;
 mod serve;
+mod settings;
 mod tokens;
 mod validate;
