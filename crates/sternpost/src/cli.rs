@@ -19,6 +19,7 @@ use crate::{
     check::CheckArgs,
     completion::CompletionArgs,
     controllers::ControllerArgs,
+    diff::DiffArgs,
     envtest::EnvtestArgs,
     explain::ExplainArgs,
     export::ExportArgs,
@@ -67,6 +68,9 @@ pub enum Command {
     /// Tell what the fields of a resource are and mean
     #[command(after_help = crate::explain::EXAMPLES)]
     Explain(ExplainArgs),
+    /// Tell what would change, as the server would see it
+    #[command(after_help = crate::diff::EXAMPLES)]
+    Diff(DiffArgs),
     /// Write the objects of a server as clean YAML that `--load` takes back
     #[command(after_help = crate::export::EXAMPLES)]
     Export(Box<ExportArgs>),

@@ -1,4 +1,4 @@
-//! Asking a Kubernetes API server: GET, over one HTTP/2 connection or a few of
+//! Asking a Kubernetes API server: GET, and what an apply would do, over one HTTP/2 connection or a few of
 //! HTTP/1.1.
 //!
 //! Bounded in time and size; redirects are the caller's to follow.
@@ -17,11 +17,12 @@ use std::{
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use serde_json::Value;
 use sternpost_clock::machine;
 use sternpost_outbound::{
     self as outbound, Egress, Protocols, Proxy, Settings, Trust, Via, client_certificate, client_tls, empty,
+    full,
 };
 use tokio_rustls::rustls::{ClientConfig, pki_types::ServerName};
 
@@ -31,6 +32,7 @@ use crate::{
 };
 
 pub const JSON: &str = "application/json";
+const APPLY: &str = "application/apply-patch+yaml";
 
 /// For one answer, from connecting to its last byte.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
@@ -163,11 +165,21 @@ impl Client {
     /// Asks for a path below the server's URL. Of an answer that is no success only the beginning
     /// may be there.
     pub async fn send(&self, path: &str, headers: &HeaderMap) -> anyhow::Result<Reply> {
+        self.exchange(&Method::GET, path, headers, &Bytes::new()).await
+    }
+
+    async fn exchange(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> anyhow::Result<Reply> {
         let deadline = machine::now() + self.limit;
         let asked = async {
             let mut retries = 0;
             loop {
-                let reply = self.send_once(path, headers).await?;
+                let reply = self.exchange_once(method, path, headers, body).await?;
                 let left = deadline.saturating_duration_since(machine::now());
                 match reply.pause() {
                     // A pause with no time left after it would only hide what the server said.
@@ -183,8 +195,15 @@ impl Client {
         }
     }
 
-    async fn send_once(&self, path: &str, headers: &HeaderMap) -> anyhow::Result<Reply> {
-        let (head, body) = self.start(path, headers).await?.into_parts();
+    async fn exchange_once(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> anyhow::Result<Reply> {
+        let body = if body.is_empty() { empty() } else { full(body.clone()) };
+        let (head, body) = self.start(method, path, headers, body).await?.into_parts();
         let body = self.read(body, head.status).await.with_context(|| self.cannot_get(path))?;
         Ok(Reply { status: head.status, headers: head.headers, body })
     }
@@ -193,8 +212,15 @@ impl Client {
         format!("cannot get {path} from {}", self.base)
     }
 
-    async fn start(&self, path: &str, headers: &HeaderMap) -> anyhow::Result<Response<outbound::Body>> {
-        let mut request = Request::new(empty());
+    async fn start(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+        body: outbound::Outgoing,
+    ) -> anyhow::Result<Response<outbound::Body>> {
+        let mut request = Request::new(body);
+        *request.method_mut() = method.clone();
         *request.uri_mut() =
             format!("{}{}{path}", self.base, self.prefix).parse().with_context(|| self.cannot_get(path))?;
         *request.headers_mut() = self.headers.clone();
@@ -233,6 +259,21 @@ impl Client {
     pub async fn get(&self, path: &str, accept: &'static str) -> anyhow::Result<Answer> {
         let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]);
         let reply = self.send(path, &headers).await?;
+        self.answer(path, &reply)
+    }
+
+    /// What comes of a server-side apply, whatever the status.
+    pub async fn apply(&self, path: &str, object: &Value) -> anyhow::Result<Answer> {
+        let headers = HeaderMap::from_iter([
+            (header::ACCEPT, HeaderValue::from_static(JSON)),
+            (header::CONTENT_TYPE, HeaderValue::from_static(APPLY)),
+        ]);
+        let body = serde_json::to_vec(object)?.into();
+        let reply = self.exchange(&Method::PATCH, path, &headers, &body).await?;
+        self.answer(path, &reply)
+    }
+
+    fn answer(&self, path: &str, reply: &Reply) -> anyhow::Result<Answer> {
         let json = reply.unpacked().and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
         let json = match json {
             Ok(json) => json,

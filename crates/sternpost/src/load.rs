@@ -148,7 +148,7 @@ fn is_discovered(within: &Within, definition: &Value) -> bool {
 }
 
 /// `file:line:column: Kind/name: field: what is wrong`.
-fn told(manifest: &Manifest, complaint: &Complaint) -> String {
+pub fn told(manifest: &Manifest, complaint: &Complaint) -> String {
     let Complaint { field, message } = complaint;
     let place = if field.is_empty() { manifest.place() } else { manifest.place_of(field) };
     // Some messages name the field themselves.

@@ -1,14 +1,17 @@
 //! Structured logs on stderr.
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
-use crate::cli::{LogFormat, LogLevel};
+use crate::{
+    cli::{LogFormat, LogLevel},
+    terminal,
+};
 
 /// To be called once. Colours only for people, and only if they want them.
 ///
@@ -20,7 +23,7 @@ pub fn init(format: LogFormat, level: LogLevel) {
     let lines = fmt::layer().with_writer(|| Stderr).with_target(false).log_internal_errors(false);
     let subscriber = tracing_subscriber::registry().with(targets);
     match format {
-        LogFormat::Text => subscriber.with(lines.with_ansi(colours_wanted())).init(),
+        LogFormat::Text => subscriber.with(lines.with_ansi(terminal::colours_wanted(&io::stderr()))).init(),
         LogFormat::Json => subscriber.with(lines.json().flatten_event(true)).init(),
     }
 }
@@ -56,9 +59,4 @@ fn filter(level: LogLevel) -> LevelFilter {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "NO_COLOR is a convention of the environment")]
-fn colours_wanted() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -35,6 +35,7 @@ mod config_file;
 mod controllers;
 mod credentials;
 mod data_dir;
+mod diff;
 mod discover;
 mod envtest;
 mod error;
@@ -101,6 +102,7 @@ fn main() -> ExitCode {
         Command::RunGuard => run::guard(),
         Command::Validate(args) => return validate::run(&args),
         Command::Check(args) => return check::run(&args),
+        Command::Diff(args) => return diff::run(&args),
         Command::Envtest(args) => envtest::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Explain(args) => explain::run(&args),

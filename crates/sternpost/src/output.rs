@@ -36,20 +36,23 @@ pub fn write(file: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
             write_file(path, bytes).with_context(|| format!("cannot write `{}`", path.display()))
         }
         _ => {
-            let mut out = io::stdout();
             // A program reads what the server sent; a person must not be fooled by it.
-            let shown = out.is_terminal().then(|| String::from_utf8_lossy(bytes));
+            let shown = io::stdout().is_terminal().then(|| String::from_utf8_lossy(bytes));
             let bytes = shown.as_ref().map_or(Cow::Borrowed(bytes), |text| {
                 Cow::Owned(terminal::visible(text).into_owned().into_bytes())
             });
-            match out.write_all(&bytes).and_then(|()| out.flush()) {
-                // A reader that has seen enough (`| head`) is no failure.
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                    Err(error).context("standard output")
-                }
-                _ => Ok(()),
-            }
+            write_plain(&bytes)
         }
+    }
+}
+
+/// Writes to standard output what a terminal may obey.
+pub fn write_plain(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut out = io::stdout();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        // A reader that has seen enough (`| head`) is no failure.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
+        _ => Ok(()),
     }
 }
 

@@ -27,6 +27,12 @@ pub fn progress(quiet: bool, what: &str, length: usize) -> ProgressBar {
     }
 }
 
+/// Whether what is written there may have colours.
+#[expect(clippy::disallowed_methods, reason = "NO_COLOR is a convention of the environment")]
+pub fn colours_wanted(to: &impl IsTerminal) -> bool {
+    to.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// The text with every control character but line breaks and tabs written as an escape, as
 /// `\u{1b}`; also what changes the direction of text, which hides what stands there.
 pub fn visible(text: &str) -> Cow<'_, str> {

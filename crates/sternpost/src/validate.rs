@@ -28,6 +28,7 @@ use crate::{
     serve, terminal,
 };
 use output::Format;
+pub use verdict::LOOKED_AT;
 
 pub const EXAMPLES: &str = "\
 Examples:

@@ -67,6 +67,11 @@ impl Within {
         self.send(Method::POST, path, "application/json", body.into()).await
     }
 
+    pub async fn put(&self, path: &str, object: &Value) -> anyhow::Result<Said> {
+        let body = serde_json::to_vec(object)?;
+        self.send(Method::PUT, path, "application/json", body.into()).await
+    }
+
     /// Server-side apply.
     pub async fn apply(&self, path: &str, object: &Value) -> anyhow::Result<Said> {
         // JSON is YAML, and is read faster under its own name.

@@ -32,7 +32,7 @@ const NAMESPACE: &str = "Namespace";
 const QUOTA: &str = "ResourceQuota";
 
 /// What the server looks at when it judges others.
-const LOOKED_AT: [&str; 4] = ["PriorityClass", "RuntimeClass", "StorageClass", "LimitRange"];
+pub const LOOKED_AT: [&str; 4] = ["PriorityClass", "RuntimeClass", "StorageClass", "LimitRange"];
 const POLICIES: [&str; 2] = ["ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"];
 const BINDINGS: [&str; 2] = ["ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding"];
 const WEBHOOKS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];

@@ -22,6 +22,7 @@ mod check;
 mod cli;
 mod controllers;
 mod conversion;
+mod diff;
 mod egress;
 mod envtest;
 mod explain;
