@@ -78,7 +78,7 @@ impl Judge {
         ));
         let published = api.clone();
         let publish = Arc::new(move |name: &str, group: &str, change| {
-            published.publish_definition(name, group, change)
+            published.publish_definition(name, group, change);
         });
         sternpost_controllers::definitions::start(api.verbs.clone(), &tasks, publish).await;
         let controllers = controllers::start(&args.controllers, Duration::ZERO, &api, String::new(), &tasks)
