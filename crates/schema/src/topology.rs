@@ -139,6 +139,10 @@ impl Fields {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.iter().map(|(name, _)| name)
+    }
 }
 
 impl FromIterator<(Arc<str>, Field)> for Fields {

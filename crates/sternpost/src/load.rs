@@ -11,6 +11,7 @@ use sternpost_meta::resource::Scope;
 
 use crate::{
     manifests::{Manifest, Manifests},
+    suggest::{self, did_you_mean},
     within::{Complaint, Said, Within, collection, segment},
 };
 
@@ -66,7 +67,9 @@ async fn apply(within: &Within, manifest: &Manifest) -> Result<(), Vec<String>> 
         machine::sleep(PAUSE).await;
     };
     if !said.is_success() {
-        return Err(fail(said.complaints()));
+        let mut complaints = said.complaints();
+        complaints.iter_mut().for_each(|complaint| suggest::complete(within, manifest, complaint));
+        return Err(fail(complaints));
     }
     if manifest.kind() == "CustomResourceDefinition" {
         established(within, manifest.name()).await.map_err(whole)?;
@@ -80,7 +83,10 @@ async fn apply_once(within: &Within, manifest: &Manifest) -> Result<Said, String
         return Err(NOT_AN_OBJECT.to_owned());
     }
     let resource = within.resource(api_version, kind).ok_or_else(|| {
-        format!("there is no kind {kind} in {api_version}; a CustomResourceDefinition of it is not among what is loaded")
+        let near = did_you_mean(suggest::kind(within, api_version, kind));
+        format!(
+            "there is no kind {kind} in {api_version}, and no definition of it among what is loaded{near}"
+        )
     })?;
     let namespace = match (resource.scope, manifest.namespace()) {
         (Scope::Namespaced, "") => DEFAULT_NAMESPACE,
@@ -149,10 +155,7 @@ fn is_discovered(within: &Within, definition: &Value) -> bool {
 
 /// `file:line:column: Kind/name: field: what is wrong`.
 pub fn told(manifest: &Manifest, complaint: &Complaint) -> String {
-    let Complaint { field, message } = complaint;
-    let place = if field.is_empty() { manifest.place() } else { manifest.place_of(field) };
-    // Some messages name the field themselves.
-    let named =
-        if field.is_empty() || message.contains(field) { String::new() } else { format!("{field}: ") };
-    format!("{place}: {}: {named}{message}", manifest.shown())
+    let place =
+        if complaint.field.is_empty() { manifest.place() } else { manifest.place_of(&complaint.field) };
+    format!("{place}: {}: {}", manifest.shown(), complaint.text())
 }

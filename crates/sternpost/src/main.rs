@@ -49,7 +49,6 @@ mod issuer_keys;
 mod judge;
 mod kubeconfig;
 mod kustomize;
-mod likeness;
 mod limits;
 mod listen;
 mod load;
@@ -66,6 +65,7 @@ mod serve;
 mod service_accounts;
 mod services;
 mod settings;
+mod suggest;
 mod terminal;
 #[cfg(test)]
 mod two_servers;

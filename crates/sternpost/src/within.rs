@@ -40,6 +40,26 @@ pub struct Complaint {
     pub message: String,
 }
 
+impl Complaint {
+    /// What is wrong, with the field unless the message names it.
+    pub fn text(&self) -> String {
+        let (field, message) = (&self.field, &self.message);
+        let is_part = |char: Option<char>| {
+            char.is_some_and(|char| char.is_alphanumeric() || char == '_' || char == '.')
+        };
+        let is_whole = |(at, found): (usize, &str)| {
+            let before = message.get(..at).and_then(|text| text.chars().next_back());
+            let behind = message.get(at + found.len()..).and_then(|text| text.chars().next());
+            !is_part(before) && !is_part(behind)
+        };
+        if field.is_empty() || message.match_indices(field.as_str()).any(is_whole) {
+            message.clone()
+        } else {
+            format!("{field}: {message}")
+        }
+    }
+}
+
 impl Within {
     pub fn new(api: Arc<Api>, token: &Token) -> anyhow::Result<Self> {
         Ok(Self(Local::new(api, token).context("the token is no text for a header")?))
@@ -250,6 +270,20 @@ mod tests {
             (500, json!(null), vec![complaint("", "")]),
         ] {
             assert_eq!(said(status, json).complaints(), expected);
+        }
+    }
+
+    #[test]
+    fn a_field_is_named_once() {
+        for (field, message, expected) in [
+            ("", "wrong", "wrong"),
+            ("spec.a", "Required value", "spec.a: Required value"),
+            ("spec.a", "unknown field \"spec.a\"", "unknown field \"spec.a\""),
+            ("spec.a", "spec.a in body must be of type string", "spec.a in body must be of type string"),
+            ("dat", "no such field; did you mean `data`?", "dat: no such field; did you mean `data`?"),
+            ("spec.a", "spec.a.b is wrong", "spec.a: spec.a.b is wrong"),
+        ] {
+            assert_eq!(Complaint { field: field.into(), message: message.into() }.text(), expected);
         }
     }
 

@@ -20,7 +20,7 @@ use sternpost_registry::{
     strategy::Conversion,
     table::{self, Definitions, IncludeObject, ListMeta},
 };
-use sternpost_schema::topology::Type;
+use sternpost_schema::topology::{Node, Type};
 use sternpost_store::Revision;
 
 use crate::{
@@ -277,6 +277,24 @@ impl Served {
         match &self.form {
             Form::BuiltIn(built_in) => sternpost_builtin::topologies().of(&built_in.definition),
             Form::Custom(custom) => custom.topology().clone(),
+        }
+    }
+
+    /// The names of the fields below a place, which is told by the names on the way; lists stand for their elements.
+    pub fn fields_at<'p>(&self, path: impl IntoIterator<Item = &'p str>) -> Vec<Arc<str>> {
+        let mut at = self.topology();
+        for name in path {
+            let Node::Map(map) = at.node() else { return Vec::new() };
+            let below = map.fields.get(name).map(|field| &field.kind).or(map.others.as_ref());
+            let Some(mut below) = below.cloned() else { return Vec::new() };
+            while let Node::List(list) = below.node() {
+                below = list.items.clone();
+            }
+            at = below;
+        }
+        match at.node() {
+            Node::Map(map) => map.fields.names().cloned().collect(),
+            _ => Vec::new(),
         }
     }
 

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::{Finding, Judged, Report, Severity, State};
-use crate::terminal;
+use crate::{terminal, within::Complaint};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -43,13 +43,8 @@ impl Format {
 }
 
 impl Finding {
-    /// What is wrong, with the field if the message does not name it.
     fn text(&self) -> String {
-        match self.field.as_str() {
-            "" => self.message.clone(),
-            field if self.message.contains(field) => self.message.clone(),
-            field => format!("{field}: {}", self.message),
-        }
+        Complaint { field: self.field.clone(), message: self.message.clone() }.text()
     }
 }
 

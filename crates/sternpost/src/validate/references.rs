@@ -1,4 +1,4 @@
-//! Names of other objects that an object holds, and kinds that are nearly right.
+//! Names of other objects that an object holds.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,6 @@ use sternpost_kustomize::{Gvk, Reference, references};
 use sternpost_meta::gvk::GroupVersion;
 
 use crate::{
-    likeness,
     manifests::Manifest,
     within::{Within, collection, segment},
 };
@@ -127,19 +126,4 @@ fn find<'a>(at: &'a Value, path: &[&str], kind: &str, field: String, held: &mut 
         }
         _ => {}
     }
-}
-
-/// What somebody meant who wrote a kind that there is not: `apps/v1 Deployment`.
-pub fn nearest_kind(within: &Within, api_version: &str, kind: &str) -> Option<String> {
-    let discovery = within.api().discovery.load();
-    let all = discovery.groups().flat_map(|group| &group.versions).flat_map(|version| &version.resources);
-    let likeness = |(version, found): &(String, &str)| {
-        let of_version = strsim::normalized_levenshtein(version, api_version);
-        // The kind is what counts; the version decides among its equals.
-        likeness::likeness(found, kind).map(|of_kind| of_kind * 10.0 + of_version)
-    };
-    let near = all.map(|resource| (resource.gv.to_string(), &*resource.kind));
-    let near = near.filter_map(|found| Some((likeness(&found)?, found)));
-    let (_, (version, kind)) = near.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-    Some(format!("{kind} in {version}"))
 }

@@ -20,7 +20,9 @@ use crate::{
     judge::Judge,
     load::{NOT_AN_OBJECT, PATIENCE, PAUSE, established},
     manifests::{Manifest, Manifests, Place},
-    serve, terminal,
+    serve,
+    suggest::{self, did_you_mean},
+    terminal,
     within::{Complaint, Said, Within, collection, segment},
 };
 
@@ -349,6 +351,9 @@ impl Trial {
         let mut verdict = Verdict::of(&said);
         // Beyond fields that there are not, others may be wrong as well.
         if said.status == StatusCode::BAD_REQUEST && said.is_strict() {
+            for (_, complaint) in &mut verdict.findings {
+                suggest::complete(&self.within, manifest, complaint);
+            }
             let said = self.send(&path, manifest.name(), object, DryRun::All, "Ignore").await?;
             verdict.findings.extend(Verdict::of(&said).findings);
         }
@@ -388,8 +393,7 @@ impl Trial {
         if self.ignore_missing {
             return Verdict { state: State::Skipped, findings: Vec::new() };
         }
-        let near = references::nearest_kind(&self.within, api_version, kind);
-        let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        let near = did_you_mean(suggest::kind(&self.within, api_version, kind));
         Verdict::refused(format!("there is no schema for {kind} in {api_version}{near}"))
     }
 }

@@ -146,8 +146,8 @@ just: text
     let expected = format!(
         "error: {wrong}:7:5: Service/s: spec.ports[0].port: Invalid value: 99999: must be between 1 and 65535, inclusive\n\
          error: {wrong}:6:5: Service/s: spec.ports[0].targetPort: Invalid value: 99999: must be between 1 and 65535, inclusive\n\
-         error: {wrong}:20:9: Deployment/d: spec.template.spec.containers[name=\"c\"].imagePullPolicie: field not declared in schema\n\
-         error: {wrong}:22:1: Unknown/u: there is no kind Unknown in example.com/v1; a CustomResourceDefinition of it is not among what is loaded\n\
+         error: {wrong}:20:9: Deployment/d: spec.template.spec.containers[name=\"c\"].imagePullPolicie: field not declared in schema; did you mean `imagePullPolicy`?\n\
+         error: {wrong}:22:1: Unknown/u: there is no kind Unknown in example.com/v1, and no definition of it among what is loaded\n\
          error: {wrong}:26:1: object: this is no object: it has no `apiVersion` or no `kind`\n"
     );
     assert_eq!(refused(&[&wrong], ""), expected);

@@ -74,7 +74,8 @@ fn objects_are_there_before_the_command_is() {
     let bad = files.write("bad.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\ndat: {}\n");
     let marker = files.path("marker");
     let (code, stdout, stderr) = told(&mut run(&temporary, &["--load", &bad, "--", "touch", &marker]));
-    let expected = format!("error: {bad}:5:1: ConfigMap/x: dat: field not declared in schema\n");
+    let expected =
+        format!("error: {bad}:5:1: ConfigMap/x: dat: field not declared in schema; did you mean `data`?\n");
     assert_eq!((code, stdout.as_str(), stderr), (1, "", expected));
     assert!(!Path::new(&marker).exists(), "the command was run");
     assert!(is_empty(&temporary.0), "something was left behind");

@@ -82,7 +82,7 @@ fn fields_are_judged_as_the_server_does() {
         // Unknown fields, and what else is wrong beside them.
         (
             "apiVersion: v1\nkind: Service\nmetadata:\n  name: s\nspec:\n  selectr: {}\n  ports:\n  - port: 0\n",
-            "6:3: error: Service/s: unknown field \"spec.selectr\"\n\
+            "6:3: error: Service/s: unknown field \"spec.selectr\"; did you mean `selector`?\n\
              8:5: error: Service/s: spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive\n\
              8:5: error: Service/s: spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive",
         ),
@@ -363,7 +363,7 @@ fn findings_are_told_to_programs() {
     assert_eq!(
         found["findings"][1],
         json!({"severity": "error", "file": "<stdin>", "line": 4, "column": 1, "object": "ConfigMap/c", "field": "dat",
-            "message": "unknown field \"dat\""})
+            "message": "unknown field \"dat\"; did you mean `data`?"})
     );
     let states: Vec<&str> =
         found["results"].as_array().unwrap().iter().map(|result| result["state"].as_str().unwrap()).collect();
@@ -372,20 +372,23 @@ fn findings_are_told_to_programs() {
     assert_eq!(found["version"], "2.1.0");
     let result = &found["runs"][0]["results"][1];
     assert_eq!((&result["level"], &result["ruleId"]), (&json!("error"), &json!("invalid")));
-    assert_eq!(result["message"]["text"], "ConfigMap/c: unknown field \"dat\"");
+    assert_eq!(result["message"]["text"], "ConfigMap/c: unknown field \"dat\"; did you mean `data`?");
     let region = &result["locations"][0]["physicalLocation"]["region"];
     assert_eq!(region, &json!({"startLine": 4, "startColumn": 1}));
 
     let github = of("github");
     let lines: Vec<&str> = github.lines().collect();
     assert!(lines[0].starts_with("::error file=<stdin>,line=11,col=1::"), "{github}");
-    assert_eq!(lines[1], "::error file=<stdin>,line=4,col=1::ConfigMap/c: unknown field \"dat\"");
+    assert_eq!(
+        lines[1],
+        "::error file=<stdin>,line=4,col=1::ConfigMap/c: unknown field \"dat\"; did you mean `data`?"
+    );
 
     let junit = of("junit");
     for part in [
         "tests=\"3\" failures=\"1\" errors=\"1\" skipped=\"0\"",
         "<testcase classname=\"&lt;stdin&gt;\" name=\"ConfigMap/d\"/>",
-        "<failure message=\"unknown field &quot;dat&quot;\">",
+        "<failure message=\"unknown field &quot;dat&quot;; did you mean `data`?\">",
         "<error message=\"&lt;stdin&gt;:11:1: error: ",
     ] {
         assert!(junit.contains(part), "{part}\nis not in\n{junit}");
