@@ -247,6 +247,7 @@ const SWITCHES: &[&str] = &[
     "--enable-exec",
     "--enable-helm",
     "--enable-managedby-label",
+    "--help",
     "--helm-debug",
     "--network",
     "--stack-trace",
@@ -276,9 +277,9 @@ pub fn plain_switches(words: Vec<OsString>) -> Result<Vec<OsString>, String> {
     Ok(plain)
 }
 
-/// What is wrong with a command line of kustomize, in its words. `None` leaves
+/// What is wrong with these words, a command line of kustomize, in its words. `None` leaves
 /// the answer, such as help, to clap.
-pub fn usage_problem(error: &clap::Error) -> Option<String> {
+pub fn usage_problem(error: &clap::Error, words: &[OsString]) -> Option<String> {
     use clap::error::{ContextKind, ErrorKind};
     let text = |kind: ContextKind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let argument = text(ContextKind::InvalidArg);
@@ -290,21 +291,31 @@ pub fn usage_problem(error: &clap::Error) -> Option<String> {
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
         | ErrorKind::InvalidSubcommand => None,
-        ErrorKind::UnknownArgument => {
-            Some(match flag.strip_prefix('-').filter(|rest| !rest.starts_with('-')) {
-                Some(short) => {
-                    let first = short.chars().next().unwrap_or_default();
-                    format!("unknown shorthand flag: '{first}' in -{short}")
-                }
-                None => format!("unknown flag: {flag}"),
-            })
-        }
+        ErrorKind::UnknownArgument => Some(unknown_flag(flag)),
         ErrorKind::InvalidValue | ErrorKind::NoEquals if value.is_empty() => {
-            Some(format!("flag needs an argument: {flag}"))
+            let last = words.last().and_then(|word| word.to_str()).unwrap_or_default();
+            let mut letters = last.strip_prefix('-').unwrap_or_default().chars();
+            Some(match (letters.next(), letters.next()) {
+                (Some(letter), None) if letter != '-' => {
+                    format!("flag needs an argument: '{letter}' in -{letter}")
+                }
+                _ => format!("flag needs an argument: {flag}"),
+            })
         }
         _ => Some(
             error.to_string().trim_start_matches("error: ").lines().next().unwrap_or_default().to_owned(),
         ),
+    }
+}
+
+/// In pflag's words.
+pub fn unknown_flag(flag: &str) -> String {
+    match flag.strip_prefix('-').filter(|rest| !rest.starts_with('-')) {
+        Some(short) => {
+            let first = short.chars().next().unwrap_or_default();
+            format!("unknown shorthand flag: '{first}' in -{short}")
+        }
+        None => format!("unknown flag: {flag}"),
     }
 }
 

@@ -1,14 +1,19 @@
 //! `sternpost completion SHELL`: a script by which a shell completes our
 //! command lines, those of kustomize's commands included.
 
-use std::io;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use anyhow::Context;
-use clap::{Arg, ArgAction, Args, Command, CommandFactory};
+use clap::{Arg, ArgAction, Args, Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use sternpost_kustomize::command::{FlagOutline, Outline, outlines};
 
-use crate::cli::Cli;
+use sternpost_golang::strconv::go_quote;
+
+use crate::{build, cli::Cli, kustomize, terminal};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +33,60 @@ pub struct CompletionArgs {
 pub fn run(args: &CompletionArgs) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut program(), "sternpost", &mut script);
-    io::Write::write_all(&mut io::stdout(), &script).context("standard output")
+    io::stdout().write_all(&script).context("standard output")
+}
+
+const KUSTOMIZE_USAGE: &str = "\
+Usage:
+  kustomize completion [bash|elvish|fish|powershell|zsh]
+
+Flags:
+  -h, --help         Print this help
+      --stack-trace  Accepted and ignored
+";
+
+/// In the place of kustomize, with its words for what is wrong. `words` are those after `completion`.
+pub fn run_as_kustomize(words: &[String], wants_help: bool) -> ExitCode {
+    let (flags, shells): (Vec<&String>, Vec<&String>) =
+        words.iter().partition(|word| word.starts_with('-') && *word != "--stack-trace");
+    let shells: Vec<&str> =
+        shells.into_iter().map(String::as_str).filter(|word| *word != "--stack-trace").collect();
+    if wants_help || flags.iter().any(|flag| ["-h", "--help"].contains(&flag.as_str())) {
+        let help = format!("Print a script that completes command lines in a shell\n\n{KUSTOMIZE_USAGE}");
+        return written(help.as_bytes());
+    }
+    let shell = match (flags.first(), shells.as_slice()) {
+        (Some(flag), _) => Err(build::unknown_flag(flag)),
+        (None, [shell]) => Shell::from_str(shell, false)
+            .map_err(|_| format!("invalid argument {} for \"kustomize completion\"", go_quote(shell))),
+        (None, shells) => Err(format!("accepts 1 arg(s), received {}", shells.len())),
+    };
+    match shell {
+        Ok(shell) => {
+            let mut script = Vec::new();
+            let program = program();
+            let command = program.find_subcommand(kustomize::PROGRAM).cloned().unwrap_or_default();
+            clap_complete::generate(
+                shell,
+                &mut command.bin_name(kustomize::PROGRAM),
+                kustomize::PROGRAM,
+                &mut script,
+            );
+            written(&script)
+        }
+        Err(problem) => {
+            let refused = build::refuse(&problem);
+            terminal::tell(KUSTOMIZE_USAGE.trim_end());
+            refused
+        }
+    }
+}
+
+fn written(text: &[u8]) -> ExitCode {
+    match io::stdout().write_all(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => build::refuse(&format!("standard output: {error}")),
+    }
 }
 
 /// The command line with all of kustomize's commands, whose words are read

@@ -17,7 +17,7 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 
-use crate::error::Hinted;
+use crate::{error::Hinted, kustomize};
 
 pub mod etcd;
 mod flags;
@@ -41,6 +41,8 @@ pub struct EnvtestArgs {
 pub enum Role {
     KubeApiserver,
     Etcd,
+    /// Not for envtest: for whoever starts kustomize, such as Argo CD.
+    Kustomize,
 }
 
 impl Role {
@@ -50,6 +52,7 @@ impl Role {
         match name.strip_suffix(EXE_SUFFIX).unwrap_or(name) {
             KUBE_APISERVER => Some(Self::KubeApiserver),
             ETCD => Some(Self::Etcd),
+            kustomize::PROGRAM => Some(Self::Kustomize),
             _ => None,
         }
     }
@@ -154,6 +157,7 @@ mod tests {
             ("kube-apiserver", Some(Role::KubeApiserver)),
             ("/a/b/kube-apiserver", Some(Role::KubeApiserver)),
             ("./etcd", Some(Role::Etcd)),
+            ("/usr/local/bin/kustomize", Some(Role::Kustomize)),
             ("sternpost", None),
             ("/etcd/sternpost", None),
             ("kube-apiserver-2", None),

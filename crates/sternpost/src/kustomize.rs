@@ -1,15 +1,17 @@
 //! `sternpost kustomize ...`: the commands beside `build`, on the files of this
-//! machine.
+//! machine; and this program in the place of kustomize, by whose name it is called.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use sternpost_kustomize::command::{Answer, Surroundings, run as run_command};
 use sternpost_kustomize::files::WritableFiles;
 
-use crate::build::{Disk, KUSTOMIZE_VERSION, current_user, refuse};
+use crate::build::{self, BuildArgs, Disk, KUSTOMIZE_VERSION, current_user, refuse};
+use crate::completion;
 use crate::fetch::Network;
 use crate::programs::{Programs, Temporary};
 
@@ -18,15 +20,67 @@ use crate::programs::{Programs, Temporary};
 #[command(disable_help_flag = true, disable_version_flag = true)]
 pub struct Words {
     #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true, num_args = 0..)]
-    _words: Vec<std::ffi::OsString>,
+    _words: Vec<OsString>,
 }
 
-/// Exit codes as kustomize has them: 0, or 1 for whatever went wrong.
-pub fn run() -> ExitCode {
-    // Not clap's: it takes a `--` out, which the command wants to see.
-    let words: Vec<String> =
-        std::env::args_os().skip(2).map(|word| word.to_string_lossy().into_owned()).collect();
-    match answer(&words) {
+/// How this program is called in the place of kustomize.
+pub const PROGRAM: &str = "kustomize";
+
+/// kustomize, with the one command that clap reads.
+#[derive(Debug, Parser)]
+#[command(name = PROGRAM, bin_name = PROGRAM, disable_help_subcommand = true, max_term_width = 100)]
+struct Kustomize {
+    #[command(subcommand)]
+    command: Build,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Build {
+    /// Build a kustomization
+    Build(Box<BuildArgs>),
+}
+
+/// In the place of kustomize: all of its commands, with its exit codes and its words for what is wrong. `words` are
+/// those after the program's name.
+pub fn run_as_program(words: &[OsString]) -> ExitCode {
+    let lossy: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    // Behind what every command takes, and `help`.
+    let begin = lossy.iter().take_while(|word| ["--stack-trace", "help"].contains(&word.as_str())).count();
+    let wants_help = lossy.iter().take(begin).any(|word| word == "help");
+    let rest = words.get(begin + 1..).unwrap_or_default();
+    match lossy.get(begin).map(String::as_str) {
+        Some("build") => run_build(rest, wants_help),
+        Some("completion") => {
+            completion::run_as_kustomize(lossy.get(begin + 1..).unwrap_or_default(), wants_help)
+        }
+        // Help of the program, whatever follows.
+        Some("--help" | "-h") => run(&["--help".to_owned()], PROGRAM),
+        _ => run(&lossy, PROGRAM),
+    }
+}
+
+fn run_build(words: &[OsString], wants_help: bool) -> ExitCode {
+    let help = wants_help.then(|| "--help".into());
+    let words = [PROGRAM.into(), "build".into()].into_iter().chain(help).chain(words.iter().cloned());
+    let words = match build::plain_switches(words.collect()) {
+        Ok(words) => words,
+        Err(problem) => return refuse(&problem),
+    };
+    let examples = build::EXAMPLES.replace("sternpost build", "kustomize build");
+    let command = Kustomize::command().mut_subcommand("build", |build| build.after_help(examples));
+    let read = command.try_get_matches_from(&words);
+    match read.and_then(|matches| Kustomize::from_arg_matches(&matches)) {
+        Ok(Kustomize { command: Build::Build(args) }) => build::run(&args),
+        Err(error) => match build::usage_problem(&error, &words) {
+            Some(problem) => refuse(&problem),
+            None => error.exit(),
+        },
+    }
+}
+
+/// Exit codes as kustomize has them: 0, or 1 for whatever went wrong. `program` is how it is called.
+pub fn run(words: &[String], program: &str) -> ExitCode {
+    match answer(words, program) {
         Ok(Answer { status, output, errors }) => {
             let _ = io::stderr().write_all(errors.as_bytes());
             match io::stdout().write_all(output.as_bytes()) {
@@ -38,7 +92,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn answer(words: &[String]) -> anyhow::Result<Answer> {
+fn answer(words: &[String], program: &str) -> anyhow::Result<Answer> {
     let temporary = Temporary::default();
     let network = Network::new(&temporary, None, None)?;
     let programs = Programs { temporary: &temporary };
@@ -49,7 +103,7 @@ fn answer(words: &[String]) -> anyhow::Result<Answer> {
         directory: std::env::current_dir()?,
         input: &mut io::stdin().lock(),
         version: KUSTOMIZE_VERSION.to_owned(),
-        program: "sternpost kustomize".to_owned(),
+        program: program.to_owned(),
         user: current_user(),
     };
     Ok(run_command(surroundings, words))

@@ -95,7 +95,12 @@ fn main() -> ExitCode {
         Command::Kustomize(args) => match args.command {
             build::KustomizeCommand::Build(args) => return build::run(&args),
             build::KustomizeCommand::Completion(args) => completion::run(&args),
-            _ => return kustomize::run(),
+            _ => {
+                // Not clap's: it takes a `--` out, which the command wants to see.
+                let words: Vec<String> =
+                    words.iter().skip(2).map(|word| word.to_string_lossy().into()).collect();
+                return kustomize::run(&words, "sternpost kustomize");
+            }
         },
         Command::Serve(args) => serve::run(&args.with_flags(words), started),
         Command::Run(args) => return run::run(args, words),
@@ -124,10 +129,12 @@ fn main() -> ExitCode {
 fn stand_in(started: machine::Instant) -> Option<ExitCode> {
     let mut words = std::env::args_os();
     let role = Role::of(&words.next()?)?;
-    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<OsString> = words.collect();
+    let lossy = || words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<String>>();
     Some(match role {
-        Role::KubeApiserver => envtest::kube_apiserver::run(&words, started),
-        Role::Etcd => envtest::etcd::run(&words),
+        Role::KubeApiserver => envtest::kube_apiserver::run(&lossy(), started),
+        Role::Etcd => envtest::etcd::run(&lossy()),
+        Role::Kustomize => kustomize::run_as_program(&words),
     })
 }
 
@@ -150,7 +157,7 @@ fn read_command_line() -> Result<(Cli, Vec<OsString>), ExitCode> {
         if builds { build::plain_switches(words).map_err(|problem| build::refuse(&problem))? } else { words };
     match Cli::try_parse_from(&words) {
         Ok(cli) => Ok((cli, words)),
-        Err(error) => match build::usage_problem(&error) {
+        Err(error) => match build::usage_problem(&error, &words) {
             Some(problem) => Err(build::refuse(&problem)),
             None => error.exit(),
         },

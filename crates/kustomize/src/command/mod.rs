@@ -64,6 +64,7 @@ pub fn run(surroundings: Surroundings<'_>, words: &[String]) -> Answer {
                 }
                 (command.run)(&mut context, &words)
             }),
+        None if wants_help => context.topic(&path, &rest),
         None => context.group(&path, &rest),
     };
     if let Err(fault) = outcome {
@@ -213,13 +214,28 @@ impl Context<'_> {
     fn group(&mut self, path: &[&'static str], rest: &[String]) -> Outcome {
         let words = Words::read(rest, &[])?;
         if let (true, Some(word)) = (path.is_empty(), words.arguments.first()) {
-            let word = sternpost_golang::strconv::go_quote(word);
+            let quoted = sternpost_golang::strconv::go_quote(word);
             return Err(Fault::plain(format!(
-                "unknown command {word} for \"kustomize\"\nRun '{} --help' for usage.",
+                "unknown command {quoted} for \"kustomize\"{}\nRun '{} --help' for usage.",
+                suggestions(word),
                 self.surroundings.program
             )));
         }
         self.answer.output = self.help(path);
+        Ok(())
+    }
+
+    /// What `help` is asked about.
+    fn topic(&mut self, path: &[&'static str], rest: &[String]) -> Outcome {
+        let words = Words::read(rest, &[])?;
+        if !path.is_empty() || words.arguments.is_empty() {
+            self.answer.output = self.help(path);
+            return Ok(());
+        }
+        let topics: Vec<String> = words.arguments.iter().map(|word| format!("`{word}`")).collect();
+        self.log(&format!("Unknown help topic [{}]", topics.join(" ")));
+        let usage = self.usage(path);
+        self.answer.errors.push_str(&usage);
         Ok(())
     }
 
@@ -242,11 +258,14 @@ impl Context<'_> {
             flags = command.flags;
         } else {
             usage.push_str(" [command]\n\nCommands:\n");
+            let beside = BESIDE.iter().filter(|_| path.is_empty());
+            let beside = beside.map(|(name, about)| ((*name).to_owned(), *about));
             let inside = COMMANDS.iter().filter(|command| command.path.starts_with(path));
-            let names: Vec<String> = inside.map(|command| command.path.join(" ")).collect();
-            let width = names.iter().map(String::len).max().unwrap_or_default();
-            for command in COMMANDS.iter().filter(|command| command.path.starts_with(path)) {
-                let _ = writeln!(usage, "  {:width$}  {}", command.path.join(" "), command.about);
+            let inside = inside.map(|command| (command.path.join(" "), command.about));
+            let listed: Vec<(String, &str)> = beside.chain(inside).collect();
+            let width = listed.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+            for (name, about) in listed {
+                let _ = writeln!(usage, "  {name:width$}  {about}");
             }
         }
         usage.push_str("\nFlags:\n");
@@ -263,6 +282,18 @@ impl Context<'_> {
         }
         usage
     }
+}
+
+/// How many letters may be different in a word for which another is suggested, as cobra has it.
+const MAX_DIFFERENCE: usize = 2;
+
+/// What may be meant by a command that there is not, in cobra's words.
+fn suggestions(word: &str) -> String {
+    let word = word.to_lowercase();
+    let is_near =
+        |name: &&&str| name.starts_with(&word) || strsim::levenshtein(&word, name) <= MAX_DIFFERENCE;
+    let near: Vec<String> = NAMES.iter().filter(is_near).map(|name| format!("\t{name}\n")).collect();
+    if near.is_empty() { String::new() } else { format!("\n\nDid you mean this?\n{}", near.concat()) }
 }
 
 /// The words that name a command, the others, and whether help is asked for.
@@ -308,6 +339,16 @@ struct Command {
     flags: &'static [Flag],
     run: fn(&mut Context<'_>, &Words) -> Outcome,
 }
+
+/// Commands of the program that are not run here.
+const BESIDE: [(&str, &str); 2] = [
+    ("build", "Build a kustomization"),
+    ("completion", "Print a script that completes command lines in a shell"),
+];
+
+/// The first words of all commands, in the order in which kustomize suggests them.
+const NAMES: [&str; 9] =
+    ["completion", "build", "edit", "create", "version", "openapi", "localize", "cfg", "fn"];
 
 const GROUPS: &[(&[&str], &str)] = &[
     (&["edit"], "Change the kustomization file of this directory"),

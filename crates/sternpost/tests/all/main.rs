@@ -34,6 +34,7 @@ mod hostile_connections;
 mod hostile_definitions;
 mod kubeconfig;
 mod kustomize;
+mod kustomize_program;
 mod large_objects;
 mod listen;
 mod load;
