@@ -12,6 +12,7 @@ use std::{
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
+    sync::Arc,
 };
 
 use anyhow::Context;
@@ -24,7 +25,7 @@ use crate::{
     error,
     judge::{Judge, Settings},
     load::DEFAULT_NAMESPACE,
-    manifests::{Manifests, Place},
+    manifests::{Manifest, Manifests, Place},
     serve, terminal,
 };
 use output::Format;
@@ -147,25 +148,19 @@ impl State {
     }
 }
 
-/// One object, for those who want to hear of each.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
-    pub place: Place,
-    pub object: String,
-    pub state: State,
-}
-
 /// What became of all.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// In the order of their places in what was read.
-    pub objects: Vec<Judged>,
+    /// In the order in which they were read.
+    pub objects: Arc<[Manifest]>,
+    /// What each of them is.
+    pub states: Vec<State>,
     pub findings: Vec<Finding>,
 }
 
 impl Report {
     fn count(&self, state: State) -> usize {
-        self.objects.iter().filter(|judged| judged.state == state).count()
+        self.states.iter().filter(|found| **found == state).count()
     }
 
     fn has(&self, severity: Severity) -> bool {

@@ -8,7 +8,10 @@ use http::{Method, StatusCode, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use sternpost_auth::token::Token;
-use sternpost_http::{Api, local::Local};
+use sternpost_http::{
+    Api,
+    local::{Answer, Local},
+};
 use sternpost_meta::{
     gvk::GroupVersion,
     resource::{Resource, Scope},
@@ -92,6 +95,16 @@ impl Within {
         self.send(Method::PUT, path, "application/json", body.into()).await
     }
 
+    /// As [`Within::post`], for those who want to know what is wrong: of a success the object is not read.
+    pub async fn post_for_verdict(&self, path: &str, object: &Value) -> anyhow::Result<Said> {
+        let body = serde_json::to_vec(object)?;
+        let answer = self.ask(Method::POST, path, "application/json", body.into()).await?;
+        if answer.status.is_success() {
+            return Ok(Said { status: answer.status, warnings: warnings(&answer), json: Value::Null });
+        }
+        read(path, &answer)
+    }
+
     /// Server-side apply.
     pub async fn apply(&self, path: &str, object: &Value) -> anyhow::Result<Said> {
         // JSON is YAML, and is read faster under its own name.
@@ -106,18 +119,30 @@ impl Within {
         content_type: &'static str,
         body: Bytes,
     ) -> anyhow::Result<Said> {
-        let answer = self
-            .0
-            .ask(method, path, content_type, body)
-            .await
-            .with_context(|| format!("cannot ask for {path}"))?;
-        let warnings = answer.headers.get_all(header::WARNING).iter();
-        let warnings =
-            warnings.filter_map(|value| warning_text(&String::from_utf8_lossy(value.as_bytes()))).collect();
-        let json = serde_json::from_slice(&answer.body)
-            .with_context(|| format!("cannot read the answer for {path}"))?;
-        Ok(Said { status: answer.status, warnings, json })
+        read(path, &self.ask(method, path, content_type, body).await?)
     }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> anyhow::Result<Answer> {
+        let asked = self.0.ask(method, path, content_type, body).await;
+        asked.with_context(|| format!("cannot ask for {path}"))
+    }
+}
+
+fn read(path: &str, answer: &Answer) -> anyhow::Result<Said> {
+    let json =
+        serde_json::from_slice(&answer.body).with_context(|| format!("cannot read the answer for {path}"))?;
+    Ok(Said { status: answer.status, warnings: warnings(answer), json })
+}
+
+fn warnings(answer: &Answer) -> Vec<String> {
+    let headers = answer.headers.get_all(header::WARNING).iter();
+    headers.filter_map(|value| warning_text(&String::from_utf8_lossy(value.as_bytes()))).collect()
 }
 
 /// Where objects of a resource are; those of the cluster are in no namespace.

@@ -8,8 +8,8 @@ use std::{
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::{Finding, Judged, Report, Severity, State};
-use crate::{terminal, within::Complaint};
+use super::{Finding, Report, Severity, State};
+use crate::{manifests::Manifest, terminal, within::Complaint};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -88,13 +88,14 @@ fn json(report: &Report) -> Value {
             "message": finding.message,
         })
     };
-    let judged = |judged: &Judged| {
+    let judged = |(manifest, state): (&Manifest, &State)| {
+        let place = manifest.place();
         json!({
-            "file": judged.place.file,
-            "line": judged.place.line,
-            "column": judged.place.column,
-            "object": judged.object,
-            "state": judged.state.as_str(),
+            "file": place.file,
+            "line": place.line,
+            "column": place.column,
+            "object": manifest.shown(),
+            "state": state.as_str(),
         })
     };
     json!({
@@ -103,7 +104,7 @@ fn json(report: &Report) -> Value {
         "invalid": report.count(State::Invalid),
         "skipped": report.count(State::Skipped),
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
-        "results": report.objects.iter().map(judged).collect::<Vec<_>>(),
+        "results": report.objects.iter().zip(&report.states).map(judged).collect::<Vec<_>>(),
     })
 }
 
@@ -185,15 +186,16 @@ fn junit(report: &Report) -> String {
         xml += &format!("      <error message=\"{}\"/>\n    </testcase>\n", escaped(&finding.to_string()));
     }
     let mut findings = report.findings.iter().filter(|finding| !finding.object.is_empty()).peekable();
-    for judged in &report.objects {
-        let (file, name) = (escaped(&judged.place.file), escaped(&judged.object));
+    for (manifest, state) in report.objects.iter().zip(&report.states) {
+        let shown = manifest.shown();
+        let (file, name) = (escaped(&manifest.place().file), escaped(&shown));
         let head = format!("    <testcase classname=\"{file}\" name=\"{name}\"");
         let mut own = Vec::new();
-        while let Some(finding) = findings.next_if(|finding| finding.object == judged.object) {
+        while let Some(finding) = findings.next_if(|finding| finding.object == shown) {
             own.push(finding);
         }
         own.retain(errors);
-        if judged.state == State::Skipped {
+        if *state == State::Skipped {
             xml += &format!("{head}>\n      <skipped/>\n    </testcase>\n");
         } else if own.is_empty() {
             xml += &format!("{head}/>\n");

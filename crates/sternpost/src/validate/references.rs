@@ -1,10 +1,16 @@
 //! Names of other objects that an object holds.
 
-use std::collections::HashSet;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use serde_json::Value;
 use sternpost_kustomize::{Gvk, Reference, references};
-use sternpost_meta::gvk::GroupVersion;
+use sternpost_meta::{
+    gvk::GroupVersion,
+    resource::{Resource, Scope},
+};
 
 use crate::{
     manifests::Manifest,
@@ -37,32 +43,31 @@ pub async fn warn_of_dangling(
     let anywhere: HashSet<(&str, &str)> =
         objects.iter().map(|manifest| (manifest.kind(), manifest.name())).collect();
     let mut asked: HashSet<(&'static str, String, String)> = HashSet::new();
+    // What a kind may refer to is found once.
+    let mut of_kinds: HashMap<(&str, &str), Vec<Target>> = HashMap::new();
     for (number, manifest) in objects.iter().enumerate() {
-        let own = namespace_of(manifest);
-        for reference in references(&gvk_of(manifest)) {
-            let Some(target) = Target::of(within, &reference) else { continue };
-            let mut held = Vec::new();
-            let path: Vec<&str> = reference.path().collect();
-            if path.iter().any(|segment| NO_NEED.contains(segment)) {
-                continue;
-            }
-            find(&manifest.object, &path, reference.kind, String::new(), &mut held);
-            for Held { field, name } in held {
+        let kind = (manifest.api_version(), manifest.kind());
+        let targets = of_kinds.entry(kind).or_insert_with(|| Target::all(within, &gvk_of(manifest)));
+        let mut held = Vec::new();
+        for target in targets.iter() {
+            find(&manifest.object, &target.path, target.kind, String::new(), &mut held);
+            for Held { field, name } in held.drain(..) {
+                let own = namespace_of(manifest);
                 let is_there = match target.is_namespaced {
-                    true => known.contains(&(reference.kind, own.clone(), name)),
-                    false => anywhere.contains(&(reference.kind, name)),
+                    true => known.contains(&(target.kind, own.clone(), name)),
+                    false => anywhere.contains(&(target.kind, name)),
                 };
                 // Every namespace has this one before anything is in it.
-                let is_default = reference.kind == "ServiceAccount" && name == "default";
+                let is_default = target.kind == "ServiceAccount" && name == "default";
                 if is_there || is_default {
                     continue;
                 }
-                let key = (reference.kind, own.clone(), name.to_owned());
+                let key = (target.kind, own.clone(), name.to_owned());
                 if !asked.contains(&key) && target.is_served(within, &own, name).await? {
                     continue;
                 }
                 asked.insert(key);
-                warn(number, field, format!("there is no {} `{name}` among the objects", reference.kind));
+                warn(number, field, format!("there is no {} `{name}` among the objects", target.kind));
             }
         }
     }
@@ -79,22 +84,32 @@ fn gvk_of(manifest: &Manifest) -> Gvk {
     }
 }
 
-/// What a reference names.
+/// What a field of a kind names.
 struct Target {
-    /// Where its objects are, by whether they are in namespaces.
-    resource: std::sync::Arc<sternpost_meta::resource::Resource>,
+    /// The field.
+    path: Vec<&'static str>,
+    kind: &'static str,
+    resource: Arc<Resource>,
     is_namespaced: bool,
 }
 
 impl Target {
+    fn all(within: &Within, gvk: &Gvk) -> Vec<Self> {
+        references(gvk).filter_map(|reference| Self::of(within, &reference)).collect()
+    }
+
     fn of(within: &Within, reference: &Reference) -> Option<Self> {
+        let path: Vec<&str> = reference.path().collect();
+        if path.iter().any(|segment| NO_NEED.contains(segment)) {
+            return None;
+        }
         let discovery = within.api().discovery.load();
         let group = discovery.group(reference.group)?;
         let resource = group.versions.iter().find_map(|version| {
             version.resources.iter().find(|resource| *resource.kind == *reference.kind).cloned()
         })?;
-        let is_namespaced = resource.scope == sternpost_meta::resource::Scope::Namespaced;
-        Some(Self { resource, is_namespaced })
+        let is_namespaced = resource.scope == Scope::Namespaced;
+        Some(Self { path, kind: reference.kind, resource, is_namespaced })
     }
 
     async fn is_served(&self, within: &Within, namespace: &str, name: &str) -> anyhow::Result<bool> {
@@ -115,11 +130,13 @@ fn find<'a>(at: &'a Value, path: &[&str], kind: &str, field: String, held: &mut 
         }
         (Value::String(name), []) if !name.is_empty() => held.push(Held { field, name }),
         (Value::Object(fields), [next, rest @ ..]) => {
+            // Most objects do not have most fields.
+            let Some(value) = fields.get(*next) else { return };
             let is_optional = fields.get("optional").is_some_and(|optional| *optional == true);
             let is_other = fields.get("kind").and_then(Value::as_str).is_some_and(|found| found != kind);
             // The object itself has a kind, too.
             let is_root = field.is_empty();
-            if let Some(value) = fields.get(*next).filter(|_| is_root || !(is_optional || is_other)) {
+            if is_root || !(is_optional || is_other) {
                 let separator = if is_root { "" } else { "." };
                 find(value, rest, kind, format!("{field}{separator}{next}"), held);
             }

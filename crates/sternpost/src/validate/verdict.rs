@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use sternpost_clock::machine;
 use sternpost_meta::resource::{Resource, Scope};
 
-use super::{Finding, Judged, Report, Severity, State, ValidateArgs, references};
+use super::{Finding, Report, Severity, State, ValidateArgs, references};
 use crate::{
     judge::Judge,
     load::{NOT_AN_OBJECT, PATIENCE, PAUSE, established},
@@ -127,6 +127,7 @@ pub async fn judge(
         terminal::tell(&format!("warning: {warning}"));
     }
     let objects: Arc<[Manifest]> = manifests.objects.into();
+    report.objects = objects.clone();
     let progress = terminal::progress(args.quiet, "objects", objects.len());
     trial.learn(schemas, &objects, &mut report).await?;
 
@@ -170,24 +171,25 @@ pub async fn judge(
     .await?;
     warn_of_repeated(&objects, &trial, &mut verdicts);
     for (manifest, verdict) in objects.iter().zip(verdicts) {
-        let Some(mut verdict) = verdict else { continue };
+        let skipped = || Verdict { state: State::Skipped, findings: Vec::new() };
+        let mut verdict = verdict.unwrap_or_else(skipped);
         if WEBHOOKS.contains(&manifest.kind()) {
             verdict.note("webhooks are not asked: what they would change or refuse is not known");
         }
-        report.add(manifest, verdict);
+        report.states.push(verdict.state);
+        report.tell(manifest, verdict);
     }
     Ok(report)
 }
 
 impl Report {
-    fn add(&mut self, manifest: &Manifest, verdict: Verdict) {
-        let object = manifest.shown();
+    fn tell(&mut self, manifest: &Manifest, verdict: Verdict) {
         for (severity, complaint) in verdict.findings {
             let Complaint { field, message } = complaint;
             let place = if field.is_empty() { manifest.place() } else { manifest.place_of(&field) };
-            self.findings.push(Finding { severity, place, object: object.clone(), field, message });
+            let object = manifest.shown();
+            self.findings.push(Finding { severity, place, object, field, message });
         }
-        self.objects.push(Judged { place: manifest.place(), object, state: verdict.state });
     }
 }
 
@@ -223,9 +225,7 @@ impl Trial {
             }
             let verdict = self.definition(schema).await?;
             if verdict.state == State::Invalid {
-                let before = report.objects.len();
-                report.add(schema, verdict);
-                report.objects.truncate(before);
+                report.tell(schema, verdict);
             }
         }
         Ok(())
@@ -370,7 +370,7 @@ impl Trial {
     ) -> anyhow::Result<Said> {
         let dry_run = if dry_run == DryRun::All { "&dryRun=All" } else { "" };
         let query = format!("fieldManager={MANAGER}&fieldValidation={validation}{dry_run}");
-        let said = self.within.post(&format!("{path}?{query}"), object).await?;
+        let said = self.within.post_for_verdict(&format!("{path}?{query}"), object).await?;
         let exists = said.json.get("reason").is_some_and(|reason| reason == "AlreadyExists");
         if !exists || name.is_empty() {
             return Ok(said);
