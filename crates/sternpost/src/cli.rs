@@ -27,6 +27,7 @@ use crate::{
     kubeconfig::DEFAULT_CONTEXT,
     limits::LimitArgs,
     listen::Listen,
+    man::ManArgs,
     openapi::OpenApiArgs,
     run::RunArgs,
     service_accounts::ServiceAccountArgs,
@@ -78,6 +79,9 @@ pub enum Command {
     Openapi(OpenApiArgs),
     /// Print a script that completes command lines in a shell
     Completion(CompletionArgs),
+    /// Write the man pages into a directory, for those who make packages
+    #[command(hide = true)]
+    Man(ManArgs),
     /// Print the version of this program and of the Kubernetes API it serves
     Version,
 }

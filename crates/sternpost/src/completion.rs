@@ -91,7 +91,7 @@ fn written(text: &[u8]) -> ExitCode {
 
 /// The command line with all of kustomize's commands, whose words are read
 /// elsewhere by rules of their own.
-fn program() -> Command {
+pub fn program() -> Command {
     let known = outlines();
     Cli::command().mut_subcommand("kustomize", |kustomize| {
         let mut names: Vec<&'static str> =

@@ -53,6 +53,7 @@ mod limits;
 mod listen;
 mod load;
 mod logging;
+mod man;
 mod manifests;
 mod objects;
 mod openapi;
@@ -110,6 +111,7 @@ fn main() -> ExitCode {
         Command::Diff(args) => return diff::run(&args),
         Command::Envtest(args) => envtest::run(&args),
         Command::Completion(args) => completion::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Openapi(args) => openapi::run(&args),

@@ -1,9 +1,12 @@
 //! What the command line answers: exit code, stdout and stderr.
 
 use std::{
+    fs,
     net::TcpListener,
     process::{Command, Output},
 };
+
+use sternpost_testkit::scratch::Scratch;
 
 fn sternpost(args: &[&str]) -> (i32, String, String) {
     let output: Output = Command::new(env!("CARGO_BIN_EXE_sternpost"))
@@ -31,6 +34,23 @@ fn version_names_program_and_api() {
     let expected = format!("sternpost {version} (Kubernetes API 1.36.4)\n");
     assert_eq!(sternpost(&["version"]), (0, expected, String::new()));
     assert_eq!(sternpost(&["--version"]), (0, format!("sternpost {version}\n"), String::new()));
+}
+
+#[test]
+fn every_command_has_a_man_page() {
+    let pages = Scratch::new("man");
+    let folder = pages.0.join("below");
+    assert_eq!(sternpost(&["man", folder.to_str().unwrap()]), (0, String::new(), String::new()));
+    for (page, part) in [
+        ("sternpost.1", "sternpost\\-serve(1)"),
+        ("sternpost-serve.1", "\\-\\-in\\-memory"),
+        ("sternpost-kustomize-edit-add-resource.1", "kustomize"),
+    ] {
+        let text = fs::read_to_string(folder.join(page)).unwrap();
+        assert!(text.contains(part), "{part} is not in {page}:\n{text}");
+    }
+    assert!(!folder.join("sternpost-help.1").exists());
+    assert!(!folder.join("sternpost-man.1").exists());
 }
 
 #[test]
