@@ -5,6 +5,7 @@
 //! `cargo xtask campaign NAME`: fuzzing, kills or hostile load for hours, with a report.
 //! `cargo xtask generate`: the lists of kinds and of admission plugins, from their files.
 //! `cargo xtask profile OPERATION`: what an operation costs, by stage; whether that rose.
+//! `cargo xtask dist` is `packages/dist.py`: what a release consists of.
 //! `cargo xtask complexity`: whether anything takes more than linear time in what a client sends.
 
 mod complexity;
@@ -32,6 +33,8 @@ const MEASURED: [&str; 4] = ["--package", "sternpost", "--package", "sternpost-f
 
 const CAMPAIGN: &str = "tests/campaigns/campaign.py";
 
+const DIST: &str = "packages/dist.py";
+
 const USAGE: &str = "usage: cargo xtask ci [--list]
        cargo xtask bench [NAME [OPTIONS OF benches/NAME.py]]
        cargo xtask record [SUITE --peer DIR [--check] [NAME...]]
@@ -39,6 +42,7 @@ const USAGE: &str = "usage: cargo xtask ci [--list]
        cargo xtask generate
        cargo xtask profile [--check|--write] [OPERATION...]
        cargo xtask complexity [WORD...]
+       cargo xtask dist [--check] [OPTIONS OF packages/dist.py]
 
 ci is .ci/run: all that CI checks. Steps that need more than a Rust toolchain are skipped
 where it is missing, and say what. --list names the steps and what each needs.
@@ -65,6 +69,10 @@ and 4n elements, and fails where the second doubling takes far more than twice w
 first takes. Words choose the cases whose names have one of them. All figures are kept in
 complexity.tsv in the target directory. Needs valgrind; without it nothing is measured,
 and it says so.
+
+dist makes what a release consists of, in target/packages: archives, Debian packages, wheels,
+npm packages, SBOMs and checksums, for Linux unless --target says otherwise. --binary takes
+programs that are built already; --check only checks the types for every target.
 ";
 
 fn main() -> ExitCode {
@@ -80,6 +88,7 @@ fn main() -> ExitCode {
         }
         ["generate"] => generate::write(&workspace()),
         ["profile", ref options @ ..] => profile(options),
+        ["dist", ref options @ ..] => run(Command::new(workspace().join(DIST)).args(options)),
         ["complexity", ref words @ ..] => complexity::check(words),
         _ => {
             say(USAGE);

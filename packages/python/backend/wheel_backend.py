@@ -55,7 +55,10 @@ def timestamp():
 
 def write_wheel(folder, binary, platform):
     """The same bytes for the same input. Gives the file's name."""
-    tag = f"py3-none-{platform}" if binary else "py3-none-any"
+    platform = platform if binary else "any"
+    tag = f"py3-none-{platform}"
+    # Several platforms are one word in the name, and a line each inside.
+    tags = "".join(f"Tag: py3-none-{one}\n" for one in platform.split("."))
     name = f"sternpost-{version()}-{tag}.whl"
     info = f"sternpost-{version()}.dist-info"
     files = [(f"sternpost/{file.name}", file.read_bytes(), 0o644) for file in sorted((HERE / "sternpost").glob("*")) if file.is_file()]
@@ -65,7 +68,7 @@ def write_wheel(folder, binary, platform):
     pure = "false" if binary else "true"
     files += [
         (f"{info}/METADATA", metadata().encode(), 0o644),
-        (f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: sternpost\nRoot-Is-Purelib: {pure}\nTag: {tag}\n".encode(), 0o644),
+        (f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: sternpost\nRoot-Is-Purelib: {pure}\n{tags}".encode(), 0o644),
         (f"{info}/entry_points.txt", ENTRY_POINTS.encode(), 0o644),
     ]
     if licence := licence_file():
