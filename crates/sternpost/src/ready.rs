@@ -55,8 +55,8 @@ impl Ready<'_> {
     }
 }
 
-/// Is there while the server is ready. What an earlier server has left is removed before this one starts, so that
-/// nobody takes it for this one's; what a later one has put in its place stays.
+/// Is there while the server is ready. What a server that is gone has left is removed before this one starts, so that
+/// nobody takes it for this one's; that of one that still runs stays until this one is ready in its place.
 #[derive(Debug)]
 pub struct ReadyFile {
     path: PathBuf,
@@ -65,12 +65,15 @@ pub struct ReadyFile {
 
 impl ReadyFile {
     pub fn new(path: &Path) -> anyhow::Result<Self> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("cannot replace `{}`", path.display()))
+        if !is_anothers(path) {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("cannot replace `{}`", path.display()));
+                }
+                _ => {}
             }
-            _ => Ok(Self { path: path.to_owned(), written: None }),
         }
+        Ok(Self { path: path.to_owned(), written: None })
     }
 
     /// In one step: whoever sees the file sees all of it.
@@ -85,6 +88,28 @@ impl ReadyFile {
         self.written = Some(text);
         Ok(())
     }
+}
+
+/// Whether a server that runs has written it: one that is started by mistake, and finds its port or its data taken, takes
+/// nothing from it.
+fn is_anothers(path: &Path) -> bool {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let found: Value = serde_json::from_str(&text).unwrap_or_default();
+    let pid = found.get("pid").and_then(Value::as_u64).and_then(|pid| u32::try_from(pid).ok());
+    pid.is_some_and(|pid| pid != std::process::id() && runs(pid))
+}
+
+#[cfg(unix)]
+fn runs(pid: u32) -> bool {
+    use rustix::process::{Pid, test_kill_process};
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    // Those of other users may not be asked, and are there.
+    pid.is_some_and(|pid| !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH)))
+}
+
+#[cfg(not(unix))]
+fn runs(_: u32) -> bool {
+    false
 }
 
 impl Drop for ReadyFile {
@@ -141,5 +166,24 @@ mod tests {
         drop(second);
         assert!(!path.exists());
         assert!(ReadyFile::new(&std::env::temp_dir()).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_ready_file_of_a_server_that_runs_is_left_alone() {
+        let path = std::env::temp_dir().join(format!("sternpost-ready-other-{}", std::process::id()));
+        // It waits for what nobody writes.
+        let mut other =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let written = |pid: u32| {
+            fs::write(&path, format!("{{\"pid\":{pid}}}")).unwrap();
+            drop(ReadyFile::new(&path).unwrap());
+            path.exists()
+        };
+        assert!(written(other.id()));
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(!written(other.id()));
+        assert!(!written(0));
     }
 }
