@@ -45,23 +45,25 @@ enum Build {
 pub fn run_as_program(words: &[OsString]) -> ExitCode {
     let lossy: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     // Behind what every command takes, and `help`.
-    let begin = lossy.iter().take_while(|word| ["--stack-trace", "help"].contains(&word.as_str())).count();
-    let wants_help = lossy.iter().take(begin).any(|word| word == "help");
-    let rest = words.get(begin + 1..).unwrap_or_default();
-    match lossy.get(begin).map(String::as_str) {
-        Some("build") => run_build(rest, wants_help),
-        Some("completion") => {
-            completion::run_as_kustomize(lossy.get(begin + 1..).unwrap_or_default(), wants_help)
+    let is_before = |word: &&String| *word == "help" || word.starts_with("--stack-trace");
+    let before = lossy.iter().take_while(is_before).count();
+    let (before, rest) = words.split_at_checked(before).unwrap_or_default();
+    match rest.split_first() {
+        Some((word, rest)) if word == "build" => run_build(before, rest),
+        Some((word, rest)) if word == "completion" => {
+            let words = lossy.get(lossy.len() - rest.len()..).unwrap_or_default();
+            completion::run_as_kustomize(words, before.iter().any(|word| word == "help"))
         }
         // Help of the program, whatever follows.
-        Some("--help" | "-h") => run(&["--help".to_owned()], PROGRAM),
+        Some((word, _)) if word == "--help" || word == "-h" => run(&["--help".to_owned()], PROGRAM),
         _ => run(&lossy, PROGRAM),
     }
 }
 
-fn run_build(words: &[OsString], wants_help: bool) -> ExitCode {
-    let help = wants_help.then(|| "--help".into());
-    let words = [PROGRAM.into(), "build".into()].into_iter().chain(help).chain(words.iter().cloned());
+/// `before` is what stands before the command.
+fn run_build(before: &[OsString], words: &[OsString]) -> ExitCode {
+    let before = before.iter().map(|word| if word == "help" { "--help".into() } else { word.clone() });
+    let words = [PROGRAM.into(), "build".into()].into_iter().chain(before).chain(words.iter().cloned());
     let words = match build::plain_switches(words.collect()) {
         Ok(words) => words,
         Err(problem) => return refuse(&problem),

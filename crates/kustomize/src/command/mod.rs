@@ -305,7 +305,7 @@ fn split(words: &[String]) -> (Vec<&'static str>, Vec<String>, bool) {
     for word in words.by_ref() {
         if word.starts_with('-') {
             rest.push(word.clone());
-            if !matches!(word.as_str(), "--help" | "-h" | "--stack-trace") {
+            if !matches!(word.as_str(), "--help" | "-h") && !word.starts_with("--stack-trace") {
                 break;
             }
             continue;

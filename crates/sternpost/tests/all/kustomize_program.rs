@@ -44,6 +44,8 @@ fn commands_answer_as_kustomize_does() {
         (&["build", "app"], 0, MANIFEST, ""),
         (&["build", "app", "--stack-trace"], 0, MANIFEST, ""),
         (&["--stack-trace", "build", "app"], 0, MANIFEST, ""),
+        (&["--stack-trace=true", "build", "app"], 0, MANIFEST, ""),
+        (&["--stack-trace=true", "version"], 0, "v5.8.1\n", ""),
         (&["build", "app", "--help=false"], 0, MANIFEST, ""),
         (&["build", "a", "b"], 1, "", "Error: specify one path to kustomization.yaml\n"),
         (&["build", "--nosuch"], 1, "", "Error: unknown flag: --nosuch\n"),
