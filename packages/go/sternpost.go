@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -124,6 +125,10 @@ func New(options ...Option) (*Server, error) {
 	}
 	words := []string{"serve", "--in-memory", "--listen", "127.0.0.1:0", "--exit-with-parent"}
 	command := exec.Command(binary, append(words, chosen.flags...)...)
+	// What a test starts is what the test says, not what variables add to it.
+	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "STERNPOST_")
+	})
 	prepare(command)
 	lines, err := command.StderrPipe()
 	if err != nil {

@@ -191,6 +191,14 @@ func TestAServerEndsWithTheProcessThatStartedIt(t *testing.T) {
 	}
 }
 
+func TestSettingsOfTheEnvironmentAreNotForIt(t *testing.T) {
+	t.Setenv("STERNPOST_LOG_FORMAT", "json")
+	server := sternpost.Start(t)
+	if err := server.Request(http.MethodGet, "/version", nil, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAssets(t *testing.T) {
 	folder := sternpost.Assets(t)
 	version, err := exec.Command(filepath.Join(folder, "kube-apiserver"), "--version").Output()

@@ -24,6 +24,8 @@ export async function start({ load = [], controllers = true, flags = [], timeout
   if (controllers !== true) words.push(`--controllers=${controllers || '-*'}`);
   const child = spawn(findBinary(), [...words, ...flags], {
     stdio: ['ignore', 'ignore', 'pipe'],
+    // What a test starts is what the test says, not what variables add to it.
+    env: Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('STERNPOST_'))),
     // In a group of its own: a Ctrl-C at the terminal is for the tests, which end the server then.
     detached: process.platform !== 'win32',
   });

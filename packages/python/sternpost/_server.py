@@ -110,8 +110,11 @@ class Server:
         self._ready: Optional[re.Match] = None
         # In a group of its own: a Ctrl-C at the terminal is for the tests, which end the server then.
         own_group = {} if sys.platform == "win32" else {"start_new_session": True}
+        # What a test starts is what the test says, not what variables add to it.
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("STERNPOST_")}
         self._process = subprocess.Popen(
             command,
+            env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

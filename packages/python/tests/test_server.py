@@ -94,6 +94,13 @@ def test_programs_find_the_server(sternpost):
     assert sternpost.environ["KUBECONFIG"] == sternpost.kubeconfig
 
 
+def test_settings_of_the_environment_are_not_for_it(monkeypatch):
+    monkeypatch.setenv("STERNPOST_BINARY", sternpost.find_binary())
+    monkeypatch.setenv("STERNPOST_LOG_FORMAT", "json")
+    with sternpost.start() as server:
+        assert server.request("GET", "/readyz") == "ok"
+
+
 def test_a_missing_program_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("STERNPOST_BINARY", str(tmp_path / "none"))
     with pytest.raises(sternpost.StartError, match="there is no such file"):

@@ -1,6 +1,7 @@
 """The wheel as users get it, in an environment of its own without any other package."""
 
 import os
+import platform
 import subprocess
 import sys
 import venv
@@ -11,6 +12,7 @@ import pytest
 
 import sternpost
 
+PLATFORM = f"linux_{platform.machine()}"
 HERE = Path(__file__).resolve().parent.parent
 
 
@@ -18,13 +20,13 @@ HERE = Path(__file__).resolve().parent.parent
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, str(HERE / "backend/wheel_backend.py"), "--binary", sternpost.find_binary()]
-    subprocess.run([*build, "--platform", "linux_x86_64", "--output", str(folder)], check=True)
+    subprocess.run([*build, "--platform", PLATFORM, "--output", str(folder)], check=True)
     (file,) = folder.glob("*.whl")
     return file
 
 
 def test_names_and_record(wheel):
-    assert wheel.name == f"sternpost-{sternpost.__version__}-py3-none-linux_x86_64.whl"
+    assert wheel.name == f"sternpost-{sternpost.__version__}-py3-none-{PLATFORM}.whl"
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         info = f"sternpost-{sternpost.__version__}.dist-info"

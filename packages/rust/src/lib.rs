@@ -153,6 +153,12 @@ impl Builder {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
+        // What a test starts is what the test says, not what variables add to it.
+        for (name, _) in env::vars_os() {
+            if name.to_string_lossy().starts_with("STERNPOST_") {
+                command.env_remove(name);
+            }
+        }
         process::in_own_group(&mut command);
         let failed = |error| StartError::Program(program.to_string_lossy().into_owned(), error);
         let mut child = command.spawn().map_err(failed)?;

@@ -64,7 +64,10 @@ fn a_server_ends_with_the_process_that_started_it() {
     }
     let program = env::current_exe().unwrap();
     let test = ["--exact", "a_server_ends_with_the_process_that_started_it", "--nocapture"];
-    let ended = process::Command::new(program).args(test).env(END_VARIABLE, "abort").output().unwrap();
+    let mut command = process::Command::new(program);
+    // Settings of the environment are not for it.
+    command.args(test).env(END_VARIABLE, "abort").env("STERNPOST_LOG_FORMAT", "json");
+    let ended = command.output().unwrap();
     assert!(!ended.status.success());
     let output = String::from_utf8(ended.stdout).unwrap();
     let line = output.lines().find_map(|line| line.split_once("kubeconfig=")).unwrap();

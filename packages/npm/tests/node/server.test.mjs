@@ -112,6 +112,14 @@ test('the current server is that of KUBECONFIG', async (t) => {
   assert.equal(server.environ.KUBECONFIG, server.kubeconfig);
 });
 
+test('settings of the environment are not for it', async (t) => {
+  process.env.STERNPOST_LOG_FORMAT = 'json';
+  t.after(() => delete process.env.STERNPOST_LOG_FORMAT);
+  const own = await start();
+  t.after(() => own.stop());
+  assert.equal(await own.request('GET', '/readyz'), 'ok');
+});
+
 test('a missing program is told', async (t) => {
   const binary = process.env.STERNPOST_BINARY;
   t.after(() => (binary === undefined ? delete process.env.STERNPOST_BINARY : (process.env.STERNPOST_BINARY = binary)));

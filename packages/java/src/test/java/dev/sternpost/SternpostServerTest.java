@@ -90,15 +90,17 @@ class SternpostServerTest {
   @Test
   void aServerEndsWithTheVirtualMachineThatStartedIt() throws IOException, InterruptedException {
     for (String end : new String[] {"halt", "exit"}) {
-      Process machine =
+      ProcessBuilder builder =
           new ProcessBuilder(
                   ProcessHandle.current().info().command().orElseThrow(),
                   "-cp",
                   System.getProperty("java.class.path"),
                   Ending.class.getName(),
                   end)
-              .redirectError(ProcessBuilder.Redirect.INHERIT)
-              .start();
+              .redirectError(ProcessBuilder.Redirect.INHERIT);
+      // Settings of the environment are not for it.
+      builder.environment().put("STERNPOST_LOG_FORMAT", "json");
+      Process machine = builder.start();
       String kubeconfig = new String(machine.getInputStream().readAllBytes(), StandardCharsets.UTF_8).trim();
       assertEquals(3, machine.waitFor());
       assertTrue(kubeconfig.endsWith("kubeconfig"), kubeconfig);
