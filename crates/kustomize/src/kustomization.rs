@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use sternpost_golang::json::unmarshal::{self, Field, Shape, Struct};
+use sternpost_meta::nearest::nearest;
+use sternpost_yaml::node::Node;
 
 pub(crate) const KUSTOMIZATION_VERSION: &str = "kustomize.config.k8s.io/v1beta1";
 pub(crate) const COMPONENT_VERSION: &str = "kustomize.config.k8s.io/v1alpha1";
@@ -258,7 +260,42 @@ pub(crate) fn read_fields(text: &str) -> Result<Value> {
         let hint = format!("{place}: {words}");
         invalid(format!("yaml: {words}")).with_hint(hint)
     })?;
-    unmarshal::check(document.value, &KUSTOMIZATION).map_err(invalid)
+    unmarshal::check(document.value, &KUSTOMIZATION).map_err(|message| {
+        let hint = meant(text, &message);
+        let error = invalid(message);
+        match hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    })
+}
+
+/// Where an unknown field stands, and which one may be meant.
+fn meant(text: &str, message: &str) -> Option<String> {
+    let field = message.strip_prefix("json: unknown field \"")?.strip_suffix('"')?;
+    let root = sternpost_yaml::node::read_node(text).ok().flatten()?;
+    static ROOT: Shape = Shape::Struct(&KUSTOMIZATION);
+    let (place, shape) = find(&root, field, &ROOT)?;
+    let known = shape.fields.iter().map(|field| field.0);
+    let near = nearest(field, known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    Some(format!("{}:{}: there is no field `{field}`{near}", place.line, place.column))
+}
+
+/// The first key of that name that its mapping does not have, and what the mapping is.
+fn find<'n>(node: &'n Node, field: &str, shape: &'static Shape) -> Option<(&'n Node, &'static Struct)> {
+    match shape {
+        Shape::Struct(shape) => node.pairs().iter().find_map(|(key, value)| {
+            let name = key.as_text()?;
+            match shape.fields.iter().find(|known| known.0.eq_ignore_ascii_case(name)) {
+                Some(known) => find(value, field, &known.2),
+                None => (name == field).then_some((key, *shape)),
+            }
+        }),
+        Shape::List(element) | Shape::NamedList(_, element) => {
+            node.items().iter().find_map(|item| find(item, field, element))
+        }
+        _ => None,
+    }
 }
 
 /// Decodes what [`unmarshal::check`] let pass.

@@ -244,6 +244,9 @@ fn directory(files: &dyn FileSystem, shown: &str, path: &Path) -> Result<PathBuf
     })?;
     match entry {
         Entry::Directory => Ok(root),
-        _ => Err(Error::new(format!("must build at directory: '{shown}': file is not directory"))),
+        _ => {
+            let error = Error::new(format!("must build at directory: '{shown}': file is not directory"));
+            Err(error.with_hint("name the directory that has the kustomization file"))
+        }
     }
 }

@@ -16,6 +16,7 @@ pub mod expression;
 pub mod field;
 pub mod format;
 pub mod gvk;
+pub mod nearest;
 pub mod object_meta;
 pub mod quantity;
 pub mod resource;

@@ -13,6 +13,7 @@ use anyhow::{Context, anyhow};
 use clap::{Args, CommandFactory, ValueEnum, error::ErrorKind};
 use serde_json::Value;
 use sternpost_golang::strconv::go_quote;
+use sternpost_meta::nearest::nearest;
 use sternpost_openapi::explain::{
     Depth, ExplainError, Subject, explain,
     names::{self, Names, ResolvedName},
@@ -136,6 +137,15 @@ fn find(
             names::FindError::NoResource(_) if !files.is_empty() && !known.is_empty() => {
                 Hinted { message: error.to_string(), hint: format!("the files describe {known}") }.into()
             }
+            names::FindError::NoResource(ref name) => {
+                let all = names.iter().flat_map(|names| [&*names.plural, &*names.singular]);
+                match nearest(name, all) {
+                    Some(near) => {
+                        Hinted { message: error.to_string(), hint: format!("did you mean {near}?") }.into()
+                    }
+                    None => error.into(),
+                }
+            }
             _ => error.into(),
         }
     })
@@ -178,7 +188,7 @@ fn print(args: &ExplainArgs, subject: &Subject, path: &[String]) -> anyhow::Resu
             if args.output == Output::Plaintext && matches!(error, ExplainError::NoField(_)) {
                 write_out(&terminal::visible(&render::header(&subject.gvk)))?;
             }
-            return Err(error.into());
+            return Err(with_nearest_field(subject, path, error));
         }
     };
     write_out(&match args.output {
@@ -186,6 +196,18 @@ fn print(args: &ExplainArgs, subject: &Subject, path: &[String]) -> anyhow::Resu
         Output::Json => format!("{:#}\n", render::json(&explanation)),
         Output::Markdown => terminal::visible(&render::markdown(&explanation)).into_owned(),
     })
+}
+
+/// Which field of those there are may be meant.
+fn with_nearest_field(subject: &Subject, path: &[String], error: ExplainError) -> anyhow::Error {
+    let near = path.split_last().and_then(|(last, above)| {
+        let above = explain(subject, above, Depth::Fields).ok()?;
+        nearest(last, above.fields.iter().map(|field| &*field.name)).map(str::to_owned)
+    });
+    match near {
+        Some(near) => Hinted { message: error.to_string(), hint: format!("did you mean {near}?") }.into(),
+        None => error.into(),
+    }
 }
 
 /// A reader that has seen enough (`| head`) is no failure.

@@ -221,6 +221,11 @@ impl Config {
                 Err(error) if presence == Presence::Optional && error.kind() == io::ErrorKind::NotFound => {
                     continue;
                 }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let hint = "name one with --kubeconfig; `sternpost serve` says where its own is when it is ready";
+                    let message = format!("cannot read `{}`: {error}", file.display());
+                    return Err(Hinted { message, hint: hint.to_owned() }.into());
+                }
                 read => read.with_context(|| format!("cannot read `{}`", file.display()))?,
             };
             let value = sternpost_yaml::from_str(&text).with_context(|| format!("`{}`", file.display()))?;
@@ -653,7 +658,8 @@ mod tests {
         let error = find(&AccessArgs::default(), &nowhere).await.unwrap_err();
         assert_eq!(error.to_string(), "there is no kubeconfig");
         let named = AccessArgs { kubeconfig: Some("/no/such".into()), ..AccessArgs::default() };
-        assert_eq!(find(&named, &nowhere).await.unwrap_err().to_string(), "cannot read `/no/such`");
+        let error = find(&named, &nowhere).await.unwrap_err().to_string();
+        assert!(error.starts_with("cannot read `/no/such`: "), "{error}");
         let server = AccessArgs { server: Some("https://s".into()), ..AccessArgs::default() };
         assert_eq!(find(&server, &nowhere).await.unwrap().server, "https://s");
         fs::write(directory.path().join("token"), "pod\n").unwrap();

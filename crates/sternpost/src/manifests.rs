@@ -58,8 +58,6 @@ impl fmt::Display for Place {
 pub struct Unreadable {
     pub place: Place,
     pub message: String,
-    /// What to do about it.
-    pub hint: Option<String>,
 }
 
 impl fmt::Display for Unreadable {
@@ -287,9 +285,10 @@ impl Manifests {
             Ok(built) => built,
             Err(failed) => {
                 self.warnings.extend(failed.warnings);
-                let hint = failed.error.hint().map(str::to_owned);
-                let unreadable = Unreadable::whole(shown(path), failed.error.to_string());
-                return self.unreadable.push(Unreadable { hint, ..unreadable });
+                let hint = failed.error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+                return self
+                    .unreadable
+                    .push(Unreadable::whole(shown(path), format!("{}{hint}", failed.error)));
             }
         };
         self.warnings.extend(built.warnings);
@@ -310,17 +309,17 @@ impl Manifests {
 
 impl Unreadable {
     fn whole(file: String, message: String) -> Self {
-        Self { place: Place { file, line: 0, column: 0 }, message, hint: None }
+        Self { place: Place { file, line: 0, column: 0 }, message }
     }
 
     fn at(place: Place, message: &str) -> Self {
-        Self { place, message: message.to_owned(), hint: None }
+        Self { place, message: message.to_owned() }
     }
 
     fn yaml(file: &str, error: &YamlError) -> Self {
         let narrow = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
         let place = Place { file: file.to_owned(), line: narrow(error.line), column: narrow(error.column) };
-        Self { place, message: error.problem.to_string(), hint: None }
+        Self { place, message: error.problem.to_string() }
     }
 }
 

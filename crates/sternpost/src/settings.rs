@@ -25,7 +25,8 @@ use clap::{
 use sternpost_golang::strconv::parse_bool;
 use sternpost_yaml::node::{Node, read_node, read_nodes};
 
-use crate::{cli::Cli, config_file, suggest::nearest};
+use crate::{cli::Cli, config_file};
+use sternpost_meta::nearest::nearest;
 
 /// What variables begin with.
 const PREFIX: &str = "STERNPOST_";

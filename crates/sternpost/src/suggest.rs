@@ -1,21 +1,11 @@
 //! "Did you mean": the nearest of what there is to a word that there is not.
 
+use sternpost_meta::nearest::nearest;
+
 use crate::{
     manifests::Manifest,
     within::{Complaint, Within},
 };
-
-/// How much alike two words are that may be confused: 1 is the same word.
-const LIKENESS: f64 = 0.7;
-
-/// The word that is most like this one, if one is like it at all.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let likeness =
-        |found: &str| strsim::normalized_damerau_levenshtein(&found.to_lowercase(), &word.to_lowercase());
-    let near =
-        known.into_iter().map(|found| (likeness(found), found)).filter(|(likeness, _)| *likeness >= LIKENESS);
-    near.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, found)| found)
-}
 
 /// `; did you mean X?`, or nothing.
 pub fn did_you_mean(word: Option<impl std::fmt::Display>) -> String {
@@ -60,19 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_alike_is_meant() {
-        let known = ["replicas", "selector", "template", "strategy"];
-        for (word, expected) in [
-            ("replica", Some("replicas")),
-            ("selectr", Some("selector")),
-            ("Selector", Some("selector")),
-            ("tempalte", Some("template")),
-            ("re_plicas", Some("replicas")),
-            ("ports", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(word, known), expected, "{word}");
-        }
+    fn what_is_meant_is_asked_for() {
         assert_eq!(did_you_mean(Some("x")), "; did you mean x?");
         assert_eq!(did_you_mean(None::<&str>), "");
     }

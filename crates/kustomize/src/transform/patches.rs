@@ -19,6 +19,7 @@ use crate::schema::Schema;
 use crate::selector::Selector;
 use crate::why::Text;
 use sternpost_golang::strconv::go_quote;
+use sternpost_meta::nearest::nearest;
 
 use super::json_patch::JsonPatch;
 
@@ -298,10 +299,24 @@ pub(crate) fn selector_config(selector: &kustomization::Selector) -> Value {
 fn unique(resources: &Resources, id: &ResId) -> Result<usize> {
     match resources.with_any_id(id).as_slice() {
         [at] => Ok(*at),
-        [] => Err(Error::new(format!("no matches for Id {id}; failed to find unique target for patch {id}"))),
+        [] => {
+            let error =
+                Error::new(format!("no matches for Id {id}; failed to find unique target for patch {id}"));
+            Err(error.with_hint(targets(resources, id)))
+        }
         _ => Err(Error::new(format!(
             "multiple matches for Id {id}; failed to find unique target for patch {id}"
         ))),
+    }
+}
+
+/// What a patch may be meant for that finds nothing.
+fn targets(resources: &Resources, id: &ResId) -> String {
+    let kind = &id.gvk.kind;
+    let names = || resources.iter().filter(|it| it.id().gvk.kind == *kind).map(|it| it.id().name.as_str());
+    match nearest(&id.name, names()).or_else(|| names().next()) {
+        Some(name) => format!("there is a {kind} `{name}`, in no such namespace or by no such name"),
+        None => format!("there is no {kind} among the resources"),
     }
 }
 

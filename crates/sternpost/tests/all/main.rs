@@ -52,3 +52,4 @@ mod serve;
 mod settings;
 mod tokens;
 mod validate;
+mod wrong_uses;
