@@ -198,6 +198,10 @@ fn conversion_webhooks_are_named_as_not_asked() {
         "1:1: note: CustomResourceDefinition/widgets.example.com: its conversion webhook is not asked"
     );
     let webhooks = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: v}\nwebhooks: []\n";
+    // Not even where objects are kept while others are judged.
+    let asking = webhooks.replace("webhooks: []", "webhooks: [{name: a.example.com, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: 'https://127.0.0.1:1/x'}, rules: [{apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*']}]}]");
+    let text = format!("{asking}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\n");
+    assert!(!said(&text, &["--quota"]).contains("error"));
     assert_eq!(
         said(webhooks, &[]),
         "1:1: note: ValidatingWebhookConfiguration/v: webhooks are not asked: what they would change or refuse is not known"
