@@ -132,7 +132,10 @@ impl Ready {
                 Selector::new(target)?.select(resources).into_iter().try_for_each(|at| {
                     let Some(resource) = resources.get_mut(at) else { return Ok(()) };
                     resource.remember();
-                    resource.node = patch.apply(&resource.node)?;
+                    resource.node = patch.apply(&resource.node).map_err(|error| {
+                        let id = resource.id();
+                        error.with_hint(format!("the patch does not fit {} `{}`", id.gvk.kind, id.name))
+                    })?;
                     documents::validate(&resource.shown())?;
                     resource.forgotten |= patch.replaces_annotations();
                     resource.refresh(schema);
