@@ -4,7 +4,7 @@
     tests/docs/run.py BINARY [PAGE...]
 
 Every ```console block of README.md, the pages beside it and docs/**/*.md is run, pages in a folder of their own with
-the files of tests/docs/files, the blocks of a page one after the other in one environment:
+the files of examples, the blocks of a page one after the other in one environment:
 
   $ COMMAND       is run by bash; a backslash at its end continues it. What it prints, on stdout
                   and stderr, must be what stands below it, to the line.
@@ -33,7 +33,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FILES = pathlib.Path(__file__).resolve().parent / "files"
+FILES = ROOT / "examples"
 CARGO_RUN = "cargo run --release --bin sternpost --"
 # Hang-guards.
 READY_SECONDS = 60
