@@ -1,6 +1,6 @@
 //! `sternpost diff A B`: what would change, as the server would see it.
 //!
-//! [`sides`] gets both sides as a server has them, with defaults filled; [`compare`] goes through them by the lists'
+//! [`sides`] gets both sides as a server has them, with defaults filled; [`mod@compare`] goes through them by the lists'
 //! keys, which [`topology`] knows; [`output`] tells.
 
 use std::{
