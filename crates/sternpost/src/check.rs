@@ -61,8 +61,7 @@ pub fn run(args: &CheckArgs) -> ExitCode {
         Ok(Verdict::Whole) => ExitCode::SUCCESS,
         Ok(Verdict::Damaged) => ExitCode::FAILURE,
         Err(problem) => {
-            // With stderr gone there is nobody left to tell.
-            let _ = write!(io::stderr(), "{}", error::report(&problem));
+            error::tell(&problem);
             ExitCode::FAILURE
         }
     }

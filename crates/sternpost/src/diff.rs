@@ -177,7 +177,7 @@ pub fn run(args: &DiffArgs) -> ExitCode {
         Ok(differences) if differences.is_empty() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            terminal::tell(error::report(&error).trim_end());
+            error::tell(&error);
             ExitCode::from(FAILED)
         }
     }
@@ -230,17 +230,10 @@ fn found(args: &DiffArgs) -> anyhow::Result<Vec<Difference>> {
 
 fn read(paths: &[PathBuf]) -> anyhow::Result<Manifests> {
     let manifests = Manifests::read(paths);
-    for warning in &manifests.warnings {
-        terminal::tell(&format!("warning: {warning}"));
-    }
+    manifests.tell_warnings();
     let unreadable: Vec<String> = manifests.unreadable.iter().map(ToString::to_string).collect();
-    refuse(&unreadable)?;
+    error::refuse(&unreadable)?;
     Ok(manifests)
-}
-
-/// All that is wrong at once, a line each.
-fn refuse(problems: &[String]) -> anyhow::Result<()> {
-    if problems.is_empty() { Ok(()) } else { Err(anyhow!("{}", problems.join("\nerror: "))) }
 }
 
 /// Each side in a server of its own; definitions of one are known to the other.
@@ -260,7 +253,7 @@ async fn two_sets(
     };
     let (of_left, left_local) = one(left, right, &mut problems).await?;
     let (of_right, right_local) = one(right, left, &mut problems).await?;
-    refuse(&problems)?;
+    error::refuse(&problems)?;
     let documents = Documents::new(Publisher::Within(right_local.within().clone()));
     Ok(Sides { pairs: matched(of_left, of_right), documents, locals: vec![left_local, right_local] })
 }
@@ -277,7 +270,7 @@ async fn on_server(
     let unknown = manifests.objects.iter().chain(&schemas.objects).filter(|one| !remote.has_defined(one));
     local.learn(unknown, &[]).await?;
     let (pairs, problems) = remote.apply(&local, &manifests.objects, &args.field_manager).await?;
-    refuse(&problems)?;
+    error::refuse(&problems)?;
     Ok(Sides { pairs, documents: Documents::new(remote.publisher()), locals: vec![local] })
 }
 
@@ -314,8 +307,8 @@ async fn different(pair: Pair, documents: &mut Documents) -> anyhow::Result<Opti
     if (id.api_version.as_str(), id.kind.as_str()) == ("v1", "Secret") {
         mask(left.as_mut().map(|seen| &mut seen.object), right.as_mut().map(|seen| &mut seen.object));
     }
-    let object = |seen: &'_ Option<Seen>| seen.as_ref().map(|seen| seen.object.clone());
-    let comparison = compare(object(&left).as_ref(), object(&right).as_ref(), schema);
+    let comparison =
+        compare(left.as_ref().map(|seen| &seen.object), right.as_ref().map(|seen| &seen.object), schema);
     if comparison.changes.is_empty() {
         return Ok(None);
     }

@@ -1,6 +1,11 @@
 //! How failures are told: what went wrong, and what to do about it.
 
-use std::fmt;
+use std::{
+    fmt,
+    io::{self, Write},
+};
+
+use anyhow::anyhow;
 
 use crate::terminal;
 
@@ -19,6 +24,16 @@ impl fmt::Display for Hinted {
 
 impl std::error::Error for Hinted {}
 
+/// All that is wrong at once, a line each.
+pub fn refuse(problems: &[String]) -> anyhow::Result<()> {
+    if problems.is_empty() { Ok(()) } else { Err(anyhow!("{}", problems.join("\nerror: "))) }
+}
+
+/// Says on stderr what went wrong. With that gone there is nobody left to tell.
+pub fn tell(error: &anyhow::Error) {
+    let _ = write!(io::stderr(), "{}", report(error));
+}
+
 /// `error: what: why`, and a `hint:` line when there is one.
 pub fn report(error: &anyhow::Error) -> String {
     let mut report = format!("error: {error:#}\n");
@@ -31,7 +46,7 @@ pub fn report(error: &anyhow::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use anyhow::{Context, anyhow};
+    use anyhow::Context;
 
     use super::*;
 

@@ -2,17 +2,18 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use http::StatusCode;
 use serde_json::Value;
 use sternpost_clock::machine;
 use sternpost_kustomize::legacy_rank;
-use sternpost_meta::resource::Scope;
+use sternpost_verbs::{DryRun, Validation};
 
 use crate::{
+    error,
     manifests::{Manifest, Manifests},
     suggest::{self, did_you_mean},
-    within::{Complaint, Said, Within, collection, segment},
+    within::{Complaint, Homeless, NOT_AN_OBJECT, Said, Within, Write, segment},
 };
 
 /// In whose name fields are owned.
@@ -20,15 +21,18 @@ const MANAGER: &str = "sternpost-load";
 
 pub const DEFAULT_NAMESPACE: &str = "default";
 
+/// Where definitions are.
+pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
 /// How long others may take to make what objects need: names of definitions accepted, service accounts.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 pub const PAUSE: Duration = Duration::from_millis(5);
 
 /// Applies everything that the sources name, kinds that others need first. What is wrong is told of all objects,
 /// each where it is written.
-pub async fn load(within: &Within, sources: &[PathBuf]) -> anyhow::Result<usize> {
+pub async fn load(within: &Within, sources: &[PathBuf]) -> anyhow::Result<()> {
     if sources.is_empty() {
-        return Ok(0);
+        return Ok(());
     }
     let sources = sources.to_vec();
     let read = tokio::task::spawn_blocking(move || Manifests::read(&sources));
@@ -45,16 +49,13 @@ pub async fn load(within: &Within, sources: &[PathBuf]) -> anyhow::Result<usize>
             }
         }
     }
-    if problems.is_empty() {
-        return Ok(objects.len());
-    }
-    Err(anyhow!("{}", problems.join("\nerror: ")))
+    error::refuse(&problems)
 }
 
 async fn apply(within: &Within, manifest: &Manifest) -> Result<(), Vec<String>> {
     let fail =
         |complaints: Vec<Complaint>| complaints.iter().map(|complaint| told(manifest, complaint)).collect();
-    let whole = |message: String| fail(vec![Complaint { field: String::new(), message }]);
+    let whole = |message: String| fail(vec![Complaint::whole(message)]);
     let started = machine::now();
     let said = loop {
         let said = apply_once(within, manifest).await.map_err(&whole)?;
@@ -71,38 +72,26 @@ async fn apply(within: &Within, manifest: &Manifest) -> Result<(), Vec<String>> 
         complaints.iter_mut().for_each(|complaint| suggest::complete(within, manifest, complaint));
         return Err(fail(complaints));
     }
-    if manifest.kind() == "CustomResourceDefinition" {
+    if manifest.is_definition() {
         established(within, manifest.name()).await.map_err(whole)?;
     }
     Ok(())
 }
 
 async fn apply_once(within: &Within, manifest: &Manifest) -> Result<Said, String> {
-    let (api_version, kind) = (manifest.api_version(), manifest.kind());
-    if api_version.is_empty() || kind.is_empty() {
-        return Err(NOT_AN_OBJECT.to_owned());
-    }
-    let resource = within.resource(api_version, kind).ok_or_else(|| {
-        let near = did_you_mean(suggest::kind(within, api_version, kind));
-        format!(
-            "there is no kind {kind} in {api_version}, and no definition of it among what is loaded{near}"
-        )
+    let collection = within.collection_of(manifest, DEFAULT_NAMESPACE).map_err(|homeless| match homeless {
+        Homeless::NotAnObject => NOT_AN_OBJECT.to_owned(),
+        Homeless::NoKind => {
+            let (api_version, kind) = (manifest.api_version(), manifest.kind());
+            let near = did_you_mean(suggest::kind(within, api_version, kind));
+            format!(
+                "there is no kind {kind} in {api_version}, and no definition of it among what is loaded{near}"
+            )
+        }
     })?;
-    let namespace = match (resource.scope, manifest.namespace()) {
-        (Scope::Namespaced, "") => DEFAULT_NAMESPACE,
-        (_, namespace) => namespace,
-    };
-    let path = collection(&resource, namespace);
-    let query = format!("fieldManager={MANAGER}&fieldValidation=Strict");
-    let said = match manifest.name() {
-        // Such as one with a `generateName`.
-        "" => within.post(&format!("{path}?{query}"), &manifest.object).await,
-        name => within.apply(&format!("{path}/{}?force=true&{query}", segment(name)), &manifest.object).await,
-    };
-    said.map_err(|error| format!("{error:#}"))
+    let write = Write { manager: MANAGER, validation: Validation::Strict, dry_run: DryRun::No };
+    within.apply_manifest(&collection, manifest, write).await.map_err(|error| format!("{error:#}"))
 }
-
-pub const NOT_AN_OBJECT: &str = "this is no object: it has no `apiVersion` or no `kind`";
 
 /// Whether it fails for want of something that the server is about to make.
 fn is_to_come(said: &Said) -> bool {
@@ -112,7 +101,7 @@ fn is_to_come(said: &Said) -> bool {
 
 /// Waits until a definition is served, or never will be.
 pub async fn established(within: &Within, name: &str) -> Result<(), String> {
-    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", segment(name));
+    let path = format!("{DEFINITIONS}/{}", segment(name));
     let started = machine::now();
     loop {
         let said = within.get(&path).await.map_err(|error| format!("{error:#}"))?;

@@ -120,8 +120,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // With stderr gone there is nobody left to tell.
-            let _ = write!(io::stderr(), "{}", error::report(&error));
+            error::tell(&error);
             ExitCode::FAILURE
         }
     }
@@ -147,8 +146,7 @@ fn read_command_line() -> Result<(Cli, Vec<OsString>), ExitCode> {
     let kustomize = words.get(1).is_some_and(|word| word == "build" || word == "kustomize");
     if !kustomize {
         let words = settings::complete(words).map_err(|error| {
-            // With stderr gone there is nobody left to tell.
-            let _ = write!(io::stderr(), "{}", error::report(&error));
+            error::tell(&error);
             ExitCode::from(WRONG_USAGE)
         })?;
         return Ok((Cli::parse_from(&words), words));

@@ -4,6 +4,7 @@
 mod place;
 
 use std::{
+    collections::HashSet,
     fmt,
     io::{self, Read},
     panic::resume_unwind,
@@ -24,6 +25,7 @@ use crate::{
     fetch::Network,
     programs::{Programs, Temporary},
     serve::STACK_BYTES,
+    terminal,
 };
 
 /// What files in a directory are called that hold objects, as for kubectl.
@@ -35,6 +37,10 @@ const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "K
 /// What standard input is called, on the command line and in places.
 const STDIN: &str = "-";
 const STDIN_SHOWN: &str = "<stdin>";
+
+/// Kinds that others need.
+pub const DEFINITION: &str = "CustomResourceDefinition";
+pub const NAMESPACE: &str = "Namespace";
 
 /// A place in a file, counted from 1; a line of 0 is the file as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -116,6 +122,13 @@ impl Manifests {
         }
         manifests.settle(&parts);
         manifests
+    }
+
+    /// On stderr.
+    pub fn tell_warnings(&self) {
+        for warning in &self.warnings {
+            terminal::tell(&format!("warning: {warning}"));
+        }
     }
 
     fn source(&mut self, path: &Path, parts: &mut Vec<Part>) {
@@ -323,6 +336,15 @@ impl Unreadable {
     }
 }
 
+/// Definitions among others that a set does not bring itself.
+pub fn definitions_beside<'a>(
+    others: impl IntoIterator<Item = &'a Manifest>,
+    own: &'a [Manifest],
+) -> impl Iterator<Item = &'a Manifest> {
+    let own: HashSet<&str> = own.iter().filter(|own| own.is_definition()).map(Manifest::name).collect();
+    others.into_iter().filter(move |other| other.is_definition() && !own.contains(other.name()))
+}
+
 impl Manifest {
     /// Of no file: places are all of it.
     pub fn elsewhere(object: Value, shown: &Arc<str>) -> Self {
@@ -344,6 +366,18 @@ impl Manifest {
     /// As it is written: empty if it is not.
     pub fn namespace(&self) -> &str {
         self.text("/metadata/namespace")
+    }
+
+    /// As it is written, or else this one.
+    pub fn namespace_or<'a>(&'a self, default: &'a str) -> &'a str {
+        match self.namespace() {
+            "" => default,
+            namespace => namespace,
+        }
+    }
+
+    pub fn is_definition(&self) -> bool {
+        self.kind() == DEFINITION
     }
 
     fn text(&self, pointer: &str) -> &str {

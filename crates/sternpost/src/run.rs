@@ -90,7 +90,7 @@ pub fn run(args: RunArgs, words: impl IntoIterator<Item = OsString>) -> ExitCode
     match around(&args) {
         Ok(code) => code,
         Err(error) => {
-            terminal::tell(error::report(&error).trim_end());
+            error::tell(&error);
             ExitCode::FAILURE
         }
     }

@@ -173,7 +173,7 @@ pub fn run(args: &ValidateArgs) -> ExitCode {
     match judged(args).and_then(|report| tell(args, &report)) {
         Ok(code) => code,
         Err(error) => {
-            terminal::tell(error::report(&error).trim_end());
+            error::tell(&error);
             ExitCode::FAILURE
         }
     }

@@ -1,12 +1,12 @@
 //! The server's own API from within its process, for what is loaded into it or only judged by it.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::Context;
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sternpost_auth::token::Token;
 use sternpost_http::{
     Api,
@@ -16,6 +16,12 @@ use sternpost_meta::{
     gvk::GroupVersion,
     resource::{Resource, Scope},
 };
+use sternpost_verbs::{DryRun, Validation};
+
+use crate::manifests::{Manifest, NAMESPACE};
+
+/// Said of what is neither of a kind nor of a version.
+pub const NOT_AN_OBJECT: &str = "this is no object: it has no `apiVersion` or no `kind`";
 
 /// What a segment of a path may be made of as it is.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -43,7 +49,41 @@ pub struct Complaint {
     pub message: String,
 }
 
+/// Why an object belongs nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Homeless {
+    NotAnObject,
+    /// Nothing serves its kind now.
+    NoKind,
+}
+
+/// How an object is written.
+#[derive(Debug, Clone, Copy)]
+pub struct Write<'a> {
+    /// In whose name fields are owned.
+    pub manager: &'a str,
+    pub validation: Validation,
+    pub dry_run: DryRun,
+}
+
+impl Write<'_> {
+    pub fn query(self) -> String {
+        let validation = match self.validation {
+            Validation::Ignore => "Ignore",
+            Validation::Warn => "Warn",
+            Validation::Strict => "Strict",
+        };
+        let dry_run = if self.dry_run == DryRun::All { "&dryRun=All" } else { "" };
+        format!("fieldManager={}&fieldValidation={validation}{dry_run}", segment(self.manager))
+    }
+}
+
 impl Complaint {
+    /// Of no field in particular.
+    pub fn whole(message: impl Into<String>) -> Self {
+        Self { field: String::new(), message: message.into() }
+    }
+
     /// What is wrong, with the field unless the message names it.
     pub fn text(&self) -> String {
         let (field, message) = (&self.field, &self.message);
@@ -81,6 +121,56 @@ impl Within {
         version.resources.iter().find(|resource| *resource.kind == *kind).cloned()
     }
 
+    /// Where an object belongs; `namespace` is for those that name none.
+    pub fn collection_of(&self, manifest: &Manifest, namespace: &str) -> Result<String, Homeless> {
+        let (api_version, kind) = (manifest.api_version(), manifest.kind());
+        if api_version.is_empty() || kind.is_empty() {
+            return Err(Homeless::NotAnObject);
+        }
+        let resource = self.resource(api_version, kind).ok_or(Homeless::NoKind)?;
+        Ok(collection(&resource, manifest.namespace_or(namespace)))
+    }
+
+    /// Server-side apply; an object whose name is to come is created.
+    pub async fn apply_manifest(
+        &self,
+        collection: &str,
+        manifest: &Manifest,
+        write: Write<'_>,
+    ) -> anyhow::Result<Said> {
+        match manifest.name() {
+            "" => self.post(&format!("{collection}?{}", write.query()), &manifest.object).await,
+            name => self.force(collection, name, &manifest.object, write).await,
+        }
+    }
+
+    /// Server-side apply, whoever else owns what.
+    pub async fn force(
+        &self,
+        collection: &str,
+        name: &str,
+        object: &Value,
+        write: Write<'_>,
+    ) -> anyhow::Result<Said> {
+        let path = format!("{collection}/{}?force=true&{}", segment(name), write.query());
+        let body = serde_json::to_vec(object)?;
+        self.send(Method::PATCH, &path, "application/apply-patch+yaml", body.into()).await
+    }
+
+    /// Has namespaces be there.
+    pub async fn assume_namespaces<'a>(
+        &self,
+        namespaces: impl IntoIterator<Item = &'a str>,
+    ) -> anyhow::Result<()> {
+        let namespaces = namespaces.into_iter().filter(|namespace| !namespace.is_empty());
+        for namespace in namespaces.collect::<BTreeSet<&str>>() {
+            let object = json!({"apiVersion": "v1", "kind": NAMESPACE, "metadata": {"name": namespace}});
+            // One that is there, or that cannot be: what is in it is told so.
+            self.post("/api/v1/namespaces", &object).await?;
+        }
+        Ok(())
+    }
+
     pub async fn get(&self, path: &str) -> anyhow::Result<Said> {
         self.send(Method::GET, path, "application/json", Bytes::new()).await
     }
@@ -103,13 +193,6 @@ impl Within {
             return Ok(Said { status: answer.status, warnings: warnings(&answer), json: Value::Null });
         }
         read(path, &answer)
-    }
-
-    /// Server-side apply.
-    pub async fn apply(&self, path: &str, object: &Value) -> anyhow::Result<Said> {
-        // JSON is YAML, and is read faster under its own name.
-        let body = serde_json::to_vec(object)?;
-        self.send(Method::PATCH, path, "application/apply-patch+yaml", body.into()).await
     }
 
     async fn send(
@@ -211,7 +294,7 @@ impl Said {
             return causes;
         }
         let complaints = strict_complaints(&message).or_else(|| typed_complaints(&message));
-        complaints.unwrap_or_else(|| vec![Complaint { field: String::new(), message }])
+        complaints.unwrap_or_else(|| vec![Complaint::whole(message)])
     }
 }
 

@@ -1,13 +1,13 @@
 //! Objects as a server has them: one that begins in this process for files, or one that is there.
 
-use std::{collections::BTreeSet, path::Path};
+use std::path::Path;
 
 use http::StatusCode;
 use serde_json::{Value, json};
 use sternpost_clock::machine;
 use sternpost_kustomize::legacy_rank;
 use sternpost_meta::{gvk::GroupVersion, resource::Scope};
-use sternpost_verbs::admission::Chain;
+use sternpost_verbs::{DryRun, Validation, admission::Chain};
 
 use super::{KUBECTL, Pair, Seen, topology::Publisher};
 use crate::{
@@ -17,15 +17,13 @@ use crate::{
     export,
     judge::{Judge, Settings},
     kubeconfig::{self, AccessArgs},
-    load::{self, NOT_AN_OBJECT},
-    manifests::Manifest,
+    load::{self, DEFINITIONS},
+    manifests::{DEFINITION, Manifest, NAMESPACE, definitions_beside},
     terminal,
     validate::LOOKED_AT,
-    within::{Complaint, Said, Within, collection, segment},
+    within::{Complaint, Homeless, NOT_AN_OBJECT, Said, Within, Write, segment},
 };
 
-const DEFINITION: &str = "CustomResourceDefinition";
-const NAMESPACE: &str = "Namespace";
 const SERVICE_ACCOUNT: &str = "ServiceAccount";
 
 /// In whose name files are put into a server of this process, where it makes no difference.
@@ -38,13 +36,6 @@ const CLIENT_SIDE_APPLY: &str = "kubectl-client-side-apply";
 pub struct Local {
     judge: Judge,
     namespace: String,
-}
-
-/// Whether the server remembers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DryRun {
-    No,
-    All,
 }
 
 /// What went wrong with an object, a line each.
@@ -67,28 +58,22 @@ impl Local {
     }
 
     /// Definitions that are not among the objects themselves. One that is wrong is told of where it belongs.
-    pub async fn learn(
+    pub async fn learn<'a>(
         &self,
-        definitions: impl IntoIterator<Item = &Manifest>,
-        own: &[Manifest],
+        definitions: impl IntoIterator<Item = &'a Manifest>,
+        own: &'a [Manifest],
     ) -> anyhow::Result<()> {
-        let own: BTreeSet<&str> =
-            own.iter().filter(|manifest| manifest.kind() == DEFINITION).map(Manifest::name).collect();
-        for manifest in definitions {
-            if manifest.kind() == DEFINITION && !own.contains(manifest.name()) {
-                // What cannot be is missed by the objects of its kind.
-                let _ = self.apply(manifest, MANAGER, DryRun::No).await?;
-            }
+        for manifest in definitions_beside(definitions, own) {
+            // What cannot be is missed by the objects of its kind.
+            let _ = self.apply(manifest, MANAGER, DryRun::No).await?;
         }
         Ok(())
     }
 
     /// The objects as the server has them, and what is wrong with others.
     pub async fn see(&self, manifests: &[Manifest]) -> anyhow::Result<(Vec<Seen>, Problems)> {
-        let named = manifests.iter().map(Manifest::namespace).filter(|namespace| !namespace.is_empty());
-        for namespace in named.chain([self.namespace.as_str()]).collect::<BTreeSet<&str>>() {
-            self.assume_namespace(namespace).await?;
-        }
+        let named = manifests.iter().map(Manifest::namespace);
+        self.within().assume_namespaces(named.chain([self.namespace.as_str()])).await?;
         let is_needed = |kind: &str| {
             [DEFINITION, NAMESPACE, SERVICE_ACCOUNT].contains(&kind) || LOOKED_AT.contains(&kind)
         };
@@ -109,25 +94,16 @@ impl Local {
         Ok((seen, problems))
     }
 
-    async fn assume_namespace(&self, namespace: &str) -> anyhow::Result<()> {
-        let object = json!({"apiVersion": "v1", "kind": NAMESPACE, "metadata": {"name": namespace}});
-        // One that is there, or that cannot be: what is in it is told so.
-        self.within().post("/api/v1/namespaces", &object).await.map(drop)
-    }
-
     /// Pods are let in if their service account is there.
     async fn assume_service_account(&self, manifest: &Manifest) -> anyhow::Result<()> {
         if (manifest.api_version(), manifest.kind()) != ("v1", "Pod") {
             return Ok(());
         }
-        let namespace = match manifest.namespace() {
-            "" => &self.namespace,
-            namespace => namespace,
-        };
         let named = manifest.object.pointer("/spec/serviceAccountName").and_then(Value::as_str);
         let object =
             json!({"metadata": {"name": named.filter(|name| !name.is_empty()).unwrap_or("default")}});
-        let path = format!("/api/v1/namespaces/{}/serviceaccounts", segment(namespace));
+        let namespace = segment(manifest.namespace_or(&self.namespace));
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
         // One that is there, or that cannot be: the pod is told so.
         self.within().post(&path, &object).await.map(drop)
     }
@@ -139,31 +115,16 @@ impl Local {
         manager: &str,
         dry_run: DryRun,
     ) -> anyhow::Result<Result<Value, Problems>> {
-        let (api_version, kind) = (manifest.api_version(), manifest.kind());
-        if api_version.is_empty() || kind.is_empty() {
-            return Ok(Err(vec![whole(manifest, NOT_AN_OBJECT.to_owned())]));
-        }
-        let Some(resource) = self.within().resource(api_version, kind) else {
-            return Ok(Err(vec![whole(manifest, no_kind(manifest))]));
+        let collection = match self.within().collection_of(manifest, &self.namespace) {
+            Ok(collection) => collection,
+            Err(homeless) => return Ok(Err(vec![whole(manifest, nowhere(manifest, homeless))])),
         };
         self.assume_service_account(manifest).await?;
-        let namespace = match (resource.scope, manifest.namespace()) {
-            (Scope::Namespaced, "") => &self.namespace,
-            (_, namespace) => namespace,
-        };
-        let path = collection(&resource, namespace);
-        let query = query(manager, dry_run);
-        let said = match manifest.name() {
-            "" => self.within().post(&format!("{path}?{query}"), &manifest.object).await?,
-            name => {
-                let path = format!("{path}/{}?force=true&{query}", segment(name));
-                self.within().apply(&path, &manifest.object).await?
-            }
-        };
+        let said = self.within().apply_manifest(&collection, manifest, write(manager, dry_run)).await?;
         if !said.is_success() {
             return Ok(Err(told(manifest, &said)));
         }
-        if kind == DEFINITION
+        if manifest.is_definition()
             && dry_run == DryRun::No
             && let Err(message) = load::established(self.within(), manifest.name()).await
         {
@@ -182,14 +143,12 @@ impl Local {
         let owners = there.pointer("/metadata/managedFields").cloned().unwrap_or_default();
         clean(&mut there, Allocated::LeftOut, Status::Kept);
         let namespace = there.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
-        if !namespace.is_empty() {
-            self.assume_namespace(namespace).await?;
-        }
-        let Some(resource) = self.within().resource(manifest.api_version(), manifest.kind()) else {
-            return Ok(Err(vec![whole(manifest, no_kind(manifest))]));
+        self.within().assume_namespaces([namespace]).await?;
+        let path = match self.within().collection_of(manifest, namespace) {
+            Ok(collection) => collection,
+            Err(homeless) => return Ok(Err(vec![whole(manifest, nowhere(manifest, homeless))])),
         };
         self.assume_service_account(manifest).await?;
-        let path = collection(&resource, namespace);
         let one = format!("{path}/{}", segment(manifest.name()));
         let mut said = self.within().post(&path, &there).await?;
         if said.status == StatusCode::CONFLICT {
@@ -250,20 +209,22 @@ fn named(manifest: &Manifest, mut object: Value) -> Value {
     object
 }
 
-fn query(manager: &str, dry_run: DryRun) -> String {
-    let dry_run = if dry_run == DryRun::All { "&dryRun=All" } else { "" };
-    format!("fieldManager={}&fieldValidation=Strict{dry_run}", segment(manager))
+fn write(manager: &str, dry_run: DryRun) -> Write<'_> {
+    Write { manager, validation: Validation::Strict, dry_run }
 }
 
-fn whole(manifest: &Manifest, message: String) -> String {
-    load::told(manifest, &Complaint { field: String::new(), message })
+fn whole(manifest: &Manifest, message: impl Into<String>) -> String {
+    load::told(manifest, &Complaint::whole(message))
 }
 
-fn no_kind(manifest: &Manifest) -> String {
+fn nowhere(manifest: &Manifest, homeless: Homeless) -> String {
     let (api_version, kind) = (manifest.api_version(), manifest.kind());
-    format!(
-        "there is no kind {kind} in {api_version}; a CustomResourceDefinition of it is neither among the objects nor in a --schema-file"
-    )
+    match homeless {
+        Homeless::NotAnObject => NOT_AN_OBJECT.to_owned(),
+        Homeless::NoKind => format!(
+            "there is no kind {kind} in {api_version}; a CustomResourceDefinition of it is neither among the objects nor in a --schema-file"
+        ),
+    }
 }
 
 fn told(manifest: &Manifest, said: &Said) -> Problems {
@@ -323,7 +284,7 @@ impl Remote {
                 }
                 // Its kind comes with it, or its name is to come.
                 _ => {
-                    local.assume_namespace(manifest.namespace()).await?;
+                    local.within().assume_namespaces([manifest.namespace()]).await?;
                     local.apply(manifest, manager, DryRun::All).await?.map(|after| (None, after))
                 }
             };
@@ -376,10 +337,9 @@ impl Remote {
         manager: &str,
         has_warned: &mut bool,
     ) -> anyhow::Result<Result<(Option<Value>, Value), Problems>> {
-        let namespace = match (served.scope, manifest.namespace()) {
-            (Scope::Cluster, _) => String::new(),
-            (Scope::Namespaced, "") => format!("/namespaces/{}", segment(&local.namespace)),
-            (Scope::Namespaced, namespace) => format!("/namespaces/{}", segment(namespace)),
+        let namespace = match served.scope {
+            Scope::Cluster => String::new(),
+            Scope::Namespaced => format!("/namespaces/{}", segment(manifest.namespace_or(&local.namespace))),
         };
         let (gv, plural) = (served.names.gv.path(), &served.names.plural);
         let path = format!("/{gv}{namespace}/{plural}/{}", segment(manifest.name()));
@@ -392,7 +352,7 @@ impl Remote {
         // What was applied without the server's knowledge is not known to be the manager's: the server would keep it.
         let is_known = before.as_ref().is_none_or(|before| !is_updated_by(before, manager));
         if is_known {
-            let query = query(manager, DryRun::All);
+            let query = write(manager, DryRun::All).query();
             let answer = self.client.apply(&format!("{path}?force=true&{query}"), &manifest.object).await?;
             let said = Said { status: answer.status, warnings: Vec::new(), json: answer.json };
             match said.status {
@@ -420,7 +380,7 @@ impl Remote {
                 .await?
                 .map(|(before, after)| (Some(before), after)),
             None => {
-                local.assume_namespace(manifest.namespace()).await?;
+                local.within().assume_namespaces([manifest.namespace()]).await?;
                 local.apply(manifest, manager, DryRun::All).await?.map(|after| (None, after))
             }
         })
@@ -432,15 +392,14 @@ impl Remote {
         if local.within().resource(&names.gv.to_string(), &names.kind).is_some() {
             return Ok(());
         }
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let name = format!("{}.{}", names.plural, names.gv.group);
-        let answer = self.client.get(&format!("{definitions}/{}", segment(&name)), JSON).await?;
+        let answer = self.client.get(&format!("{DEFINITIONS}/{}", segment(&name)), JSON).await?;
         if !answer.status.is_success() {
             return Ok(());
         }
         let mut definition = answer.json;
         clean(&mut definition, Allocated::LeftOut, Status::LeftOut);
-        let said = local.within().post(definitions, &definition).await?;
+        let said = local.within().post(DEFINITIONS, &definition).await?;
         if said.is_success() {
             // What is not established is missed by the objects of its kind.
             let _ = load::established(local.within(), &name).await;

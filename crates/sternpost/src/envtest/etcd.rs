@@ -60,8 +60,7 @@ pub fn run(words: &[String]) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // With stderr gone there is nobody left to tell.
-            let _ = write!(io::stderr(), "{}", error::report(&error));
+            error::tell(&error);
             ExitCode::FAILURE
         }
     }

@@ -33,16 +33,14 @@ pub async fn warn_of_dangling(
     namespace: &str,
     mut warn: impl FnMut(usize, String, String),
 ) -> anyhow::Result<()> {
-    let namespace_of = |manifest: &Manifest| match manifest.namespace() {
-        "" => namespace.to_owned(),
-        namespace => namespace.to_owned(),
-    };
-    let known: HashSet<(&str, String, &str)> =
-        objects.iter().map(|manifest| (manifest.kind(), namespace_of(manifest), manifest.name())).collect();
+    let known: HashSet<(&str, &str, &str)> = objects
+        .iter()
+        .map(|manifest| (manifest.kind(), manifest.namespace_or(namespace), manifest.name()))
+        .collect();
     // Objects of the cluster may be written with a namespace or without.
     let anywhere: HashSet<(&str, &str)> =
         objects.iter().map(|manifest| (manifest.kind(), manifest.name())).collect();
-    let mut asked: HashSet<(&'static str, String, String)> = HashSet::new();
+    let mut asked: HashSet<(&str, &str, &str)> = HashSet::new();
     // What a kind may refer to is found once.
     let mut of_kinds: HashMap<(&str, &str), Vec<Target>> = HashMap::new();
     for (number, manifest) in objects.iter().enumerate() {
@@ -52,9 +50,9 @@ pub async fn warn_of_dangling(
         for target in targets.iter() {
             find(&manifest.object, &target.path, target.kind, String::new(), &mut held);
             for Held { field, name } in held.drain(..) {
-                let own = namespace_of(manifest);
+                let own = manifest.namespace_or(namespace);
                 let is_there = match target.is_namespaced {
-                    true => known.contains(&(target.kind, own.clone(), name)),
+                    true => known.contains(&(target.kind, own, name)),
                     false => anywhere.contains(&(target.kind, name)),
                 };
                 // Every namespace has this one before anything is in it.
@@ -62,8 +60,8 @@ pub async fn warn_of_dangling(
                 if is_there || is_default {
                     continue;
                 }
-                let key = (target.kind, own.clone(), name.to_owned());
-                if !asked.contains(&key) && target.is_served(within, &own, name).await? {
+                let key = (target.kind, own, name);
+                if !asked.contains(&key) && target.is_served(within, own, name).await? {
                     continue;
                 }
                 asked.insert(key);

@@ -1,7 +1,7 @@
 //! What the server says of each object of a set.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -11,26 +11,24 @@ use std::{
 use anyhow::Context;
 use http::StatusCode;
 use indicatif::ProgressBar;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use sternpost_clock::machine;
-use sternpost_meta::resource::{Resource, Scope};
+use sternpost_verbs::{DryRun, Validation};
 
 use super::{Finding, Report, Severity, State, ValidateArgs, references};
 use crate::{
     judge::Judge,
-    load::{NOT_AN_OBJECT, PATIENCE, PAUSE, established},
-    manifests::{Manifest, Manifests, Place},
+    load::{PATIENCE, PAUSE, established},
+    manifests::{DEFINITION, Manifest, Manifests, NAMESPACE, Place, definitions_beside},
     serve,
     suggest::{self, did_you_mean},
     terminal,
-    within::{Complaint, Said, Within, collection, segment},
+    within::{Complaint, Homeless, NOT_AN_OBJECT, Said, Within, Write, segment},
 };
 
 /// As kubectl has it: defaults of ownership are those of its apply.
 const MANAGER: &str = "kubectl-client-side-apply";
 
-const DEFINITION: &str = "CustomResourceDefinition";
-const NAMESPACE: &str = "Namespace";
 const QUOTA: &str = "ResourceQuota";
 
 /// What the server looks at when it judges others.
@@ -64,7 +62,11 @@ impl Verdict {
     }
 
     fn refused(message: impl Into<String>) -> Self {
-        Self::invalid(vec![Complaint { field: String::new(), message: message.into() }])
+        Self::invalid(vec![Complaint::whole(message)])
+    }
+
+    fn skipped() -> Self {
+        Self { state: State::Skipped, findings: Vec::new() }
     }
 
     fn of(said: &Said) -> Self {
@@ -73,10 +75,7 @@ impl Verdict {
         } else {
             Self::invalid(said.complaints())
         };
-        let warnings = said
-            .warnings
-            .iter()
-            .map(|warning| (Severity::Warning, Complaint { field: String::new(), message: warning.clone() }));
+        let warnings = said.warnings.iter().map(|warning| (Severity::Warning, Complaint::whole(warning)));
         verdict.findings.extend(warnings);
         verdict
     }
@@ -87,8 +86,7 @@ impl Verdict {
     }
 
     fn note(&mut self, message: impl Into<String>) {
-        let complaint = Complaint { field: String::new(), message: message.into() };
-        self.findings.push((Severity::Note, complaint));
+        self.findings.push((Severity::Note, Complaint::whole(message)));
     }
 }
 
@@ -123,16 +121,15 @@ pub async fn judge(
             message: unreadable.message.clone(),
         });
     }
-    for warning in schemas.warnings.iter().chain(&manifests.warnings) {
-        terminal::tell(&format!("warning: {warning}"));
-    }
+    schemas.tell_warnings();
+    manifests.tell_warnings();
     let objects: Arc<[Manifest]> = manifests.objects.into();
     report.objects = objects.clone();
     let progress = terminal::progress(args.quiet, "objects", objects.len());
     trial.learn(schemas, &objects, &mut report).await?;
 
     let parameters = parameter_kinds(&objects);
-    let stage = |manifest: &Manifest| match manifest.kind() {
+    let stage_of = |manifest: &Manifest| match manifest.kind() {
         DEFINITION => Stage::Definitions,
         NAMESPACE => Stage::Namespaces,
         QUOTA if args.quota => Stage::LookedAt,
@@ -141,21 +138,21 @@ pub async fn judge(
         kind if parameters.contains(&(manifest.api_version(), kind)) => Stage::LookedAt,
         _ => Stage::Rest,
     };
+    let stages: Vec<Stage> = objects.iter().map(stage_of).collect();
     let mut verdicts: Vec<Option<Verdict>> = objects.iter().map(|_| None).collect();
     for now in [Stage::Definitions, Stage::Namespaces, Stage::LookedAt, Stage::Policies] {
-        for (manifest, verdict) in
-            objects.iter().zip(&mut verdicts).filter(|(manifest, _)| stage(manifest) == now)
-        {
+        let of_stage = objects.iter().zip(&mut verdicts).zip(&stages).filter(|(_, stage)| **stage == now);
+        for ((manifest, verdict), _) in of_stage {
             *verdict = Some(trial.needed(manifest).await?);
             progress.inc(1);
         }
         if now == Stage::Namespaces {
-            trial.assume_namespaces(&objects).await?;
+            let named = objects.iter().map(|manifest| manifest.namespace_or(&trial.namespace));
+            trial.within.assume_namespaces(named.chain([trial.namespace.as_str()])).await?;
         }
     }
-    let rest: Vec<usize> = (0..objects.len())
-        .filter(|number| objects.get(*number).is_some_and(|it| stage(it) == Stage::Rest))
-        .collect();
+    let numbered = stages.iter().enumerate();
+    let rest = numbered.filter(|(_, stage)| **stage == Stage::Rest).map(|(number, _)| number).collect();
     let trial = Arc::new(trial);
     for (number, verdict) in trial.rest(&objects, rest, args.quota, &progress).await? {
         if let Some(place) = verdicts.get_mut(number) {
@@ -171,8 +168,7 @@ pub async fn judge(
     .await?;
     warn_of_repeated(&objects, &trial, &mut verdicts);
     for (manifest, verdict) in objects.iter().zip(verdicts) {
-        let skipped = || Verdict { state: State::Skipped, findings: Vec::new() };
-        let mut verdict = verdict.unwrap_or_else(skipped);
+        let mut verdict = verdict.unwrap_or_else(Verdict::skipped);
         if WEBHOOKS.contains(&manifest.kind()) {
             verdict.note("webhooks are not asked: what they would change or refuse is not known");
         }
@@ -193,19 +189,11 @@ impl Report {
     }
 }
 
-/// The kinds that policies of the set take their parameters from.
+/// The kinds that policies of the set take their parameters from: version and kind.
 fn parameter_kinds(objects: &[Manifest]) -> HashSet<(&str, &str)> {
     let policies = objects.iter().filter(|manifest| POLICIES.contains(&manifest.kind()));
-    let text = |manifest: &'_ Manifest, field: &str| -> Option<_> {
-        manifest.object.pointer(field)?.as_str().map(str::to_owned)
-    };
-    let wanted: HashSet<(String, String)> = policies
-        .filter_map(|policy| {
-            Some((text(policy, "/spec/paramKind/apiVersion")?, text(policy, "/spec/paramKind/kind")?))
-        })
-        .collect();
-    let is_wanted = |kind: &(&str, &str)| wanted.contains(&(kind.0.to_owned(), kind.1.to_owned()));
-    objects.iter().map(|manifest| (manifest.api_version(), manifest.kind())).filter(is_wanted).collect()
+    let kinds = policies.filter_map(|policy| policy.object.pointer("/spec/paramKind"));
+    kinds.filter_map(|kind| Some((kind.get("apiVersion")?.as_str()?, kind.get("kind")?.as_str()?))).collect()
 }
 
 impl Trial {
@@ -216,13 +204,7 @@ impl Trial {
         objects: &[Manifest],
         report: &mut Report,
     ) -> anyhow::Result<()> {
-        let own: HashSet<&str> =
-            objects.iter().filter(|manifest| manifest.kind() == DEFINITION).map(Manifest::name).collect();
-        for schema in schemas.objects.iter().filter(|schema| !own.contains(schema.name())) {
-            if schema.kind() != DEFINITION {
-                // A directory of definitions may hold other things, too.
-                continue;
-            }
+        for schema in definitions_beside(&schemas.objects, objects) {
             let verdict = self.definition(schema).await?;
             if verdict.state == State::Invalid {
                 report.tell(schema, verdict);
@@ -233,7 +215,7 @@ impl Trial {
 
     /// One that others need: it is there from now on.
     async fn needed(&mut self, manifest: &Manifest) -> anyhow::Result<Verdict> {
-        if manifest.kind() != DEFINITION {
+        if !manifest.is_definition() {
             let verdict = self.put(manifest, &manifest.object, DryRun::No).await?;
             if manifest.kind() == QUOTA && verdict.state == State::Valid {
                 self.counted(manifest).await?;
@@ -252,9 +234,8 @@ impl Trial {
 
     /// Waits until it is known how much of a quota is used: before, nothing is charged to it.
     async fn counted(&self, quota: &Manifest) -> anyhow::Result<()> {
-        let namespace = if quota.namespace().is_empty() { &self.namespace } else { quota.namespace() };
-        let path =
-            format!("/api/v1/namespaces/{}/resourcequotas/{}", segment(namespace), segment(quota.name()));
+        let namespace = segment(quota.namespace_or(&self.namespace));
+        let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{}", segment(quota.name()));
         let is_counted = |said: &Said| {
             let keys = |field: &str| said.json.pointer(field).and_then(Value::as_object).map(Map::len);
             keys("/status/hard") == keys("/spec/hard") && keys("/status/used") == keys("/spec/hard")
@@ -294,18 +275,6 @@ impl Trial {
         }
     }
 
-    /// Those that objects are in and that nobody makes.
-    async fn assume_namespaces(&self, objects: &[Manifest]) -> anyhow::Result<()> {
-        let named = objects.iter().map(Manifest::namespace).filter(|namespace| !namespace.is_empty());
-        let namespaces: BTreeSet<&str> = named.chain([self.namespace.as_str()]).collect();
-        for namespace in namespaces {
-            let object = json!({"apiVersion": "v1", "kind": NAMESPACE, "metadata": {"name": namespace}});
-            // One that is there, or that cannot be: what is in it is told so.
-            self.within.post("/api/v1/namespaces", &object).await?;
-        }
-        Ok(())
-    }
-
     /// All others, side by side; charged to quotas one after the other.
     async fn rest(
         self: &Arc<Self>,
@@ -342,22 +311,21 @@ impl Trial {
 
     /// Creates it, or applies it over what is there by that name.
     async fn put(&self, manifest: &Manifest, object: &Value, dry_run: DryRun) -> anyhow::Result<Verdict> {
-        let (api_version, kind) = (manifest.api_version(), manifest.kind());
-        if api_version.is_empty() || kind.is_empty() {
-            return Ok(Verdict::refused(NOT_AN_OBJECT));
-        }
-        let Some(resource) = self.within.resource(api_version, kind) else {
-            return Ok(self.unknown(api_version, kind));
+        let collection = match self.within.collection_of(manifest, &self.namespace) {
+            Ok(collection) => collection,
+            Err(Homeless::NotAnObject) => return Ok(Verdict::refused(NOT_AN_OBJECT)),
+            Err(Homeless::NoKind) => return Ok(self.unknown(manifest.api_version(), manifest.kind())),
         };
-        let path = collection(&resource, self.namespace_of(&resource, manifest));
-        let said = self.send(&path, manifest.name(), object, dry_run, "Strict").await?;
+        let strict = Write { manager: MANAGER, validation: Validation::Strict, dry_run };
+        let said = self.send(&collection, manifest.name(), object, strict).await?;
         let mut verdict = Verdict::of(&said);
         // Beyond fields that there are not, others may be wrong as well.
         if said.status == StatusCode::BAD_REQUEST && said.is_strict() {
             for (_, complaint) in &mut verdict.findings {
                 suggest::complete(&self.within, manifest, complaint);
             }
-            let said = self.send(&path, manifest.name(), object, DryRun::All, "Ignore").await?;
+            let lenient = Write { validation: Validation::Ignore, dry_run: DryRun::All, ..strict };
+            let said = self.send(&collection, manifest.name(), object, lenient).await?;
             verdict.findings.extend(Verdict::of(&said).findings);
         }
         Ok(verdict)
@@ -365,26 +333,17 @@ impl Trial {
 
     async fn send(
         &self,
-        path: &str,
+        collection: &str,
         name: &str,
         object: &Value,
-        dry_run: DryRun,
-        validation: &str,
+        write: Write<'_>,
     ) -> anyhow::Result<Said> {
-        let dry_run = if dry_run == DryRun::All { "&dryRun=All" } else { "" };
-        let query = format!("fieldManager={MANAGER}&fieldValidation={validation}{dry_run}");
-        let said = self.within.post_for_verdict(&format!("{path}?{query}"), object).await?;
+        let said = self.within.post_for_verdict(&format!("{collection}?{}", write.query()), object).await?;
         let exists = said.json.get("reason").is_some_and(|reason| reason == "AlreadyExists");
-        if !exists || name.is_empty() {
-            return Ok(said);
-        }
-        self.within.apply(&format!("{path}/{}?force=true&{query}", segment(name)), object).await
-    }
-
-    fn namespace_of<'a>(&'a self, resource: &Resource, manifest: &'a Manifest) -> &'a str {
-        match (resource.scope, manifest.namespace()) {
-            (Scope::Namespaced, "") => &self.namespace,
-            (_, namespace) => namespace,
+        if exists && !name.is_empty() {
+            self.within.force(collection, name, object, write).await
+        } else {
+            Ok(said)
         }
     }
 
@@ -394,17 +353,11 @@ impl Trial {
             return Verdict::refused(format!("its CustomResourceDefinition is not valid ({place})"));
         }
         if self.ignore_missing {
-            return Verdict { state: State::Skipped, findings: Vec::new() };
+            return Verdict::skipped();
         }
         let near = did_you_mean(suggest::kind(&self.within, api_version, kind));
         Verdict::refused(format!("there is no schema for {kind} in {api_version}{near}"))
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DryRun {
-    No,
-    All,
 }
 
 /// Of two objects of one name the server keeps the second.
@@ -415,10 +368,7 @@ fn warn_of_repeated(objects: &[Manifest], trial: &Trial, verdicts: &mut [Option<
             continue;
         }
         let group = manifest.api_version().rsplit_once('/').map_or("", |(group, _)| group);
-        let namespace = match manifest.namespace() {
-            "" => trial.namespace.as_str(),
-            namespace => namespace,
-        };
+        let namespace = manifest.namespace_or(&trial.namespace);
         let before = known.insert((group, manifest.kind(), namespace, manifest.name()), manifest);
         if let (Some(before), Some(verdict)) = (before, verdict) {
             verdict.warn("metadata.name", format!("it is written twice: also at {}", before.place()));
