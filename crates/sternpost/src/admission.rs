@@ -1,21 +1,15 @@
 //! `--admission-control-config-file`: what admission plugins are told, in kube-apiserver's form.
 
-use std::{
-    collections::HashSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::HashSet, path::Path};
 
-use anyhow::anyhow;
 use serde_json::Value;
 use sternpost_meta::{
     field::{Errors, Path as Field},
     shape::{Shape, check_kind},
-    status::Cause,
 };
 use sternpost_verbs::admission::{Chain, LimitedResources, PodSecurityConfiguration, check_available};
-use sternpost_yaml::node;
 
-use crate::config_file::{parse, read};
+use crate::config_file::{Source, parse, read};
 
 const KIND: &str = "AdmissionConfiguration";
 const API_VERSIONS: [&str; 3] =
@@ -94,39 +88,13 @@ const NOT_CONFIGURABLE: [&str; 4] = [
     "ValidatingAdmissionWebhook",
 ];
 
-/// Where a configuration stands: in a file, or within the main one.
-struct Source<'a> {
-    path: PathBuf,
-    text: &'a str,
-    /// What its fields begin with.
-    within: String,
-}
-
-impl Source<'_> {
-    /// One line for each problem.
-    fn refuse(&self, errors: Errors) -> anyhow::Error {
-        let root = node::read_node(self.text).ok().flatten();
-        let line = |cause: Cause| {
-            let field = match (self.within.as_str(), cause.field.as_str()) {
-                ("", field) | (field, "") => field.to_owned(),
-                (within, field) => format!("{within}.{field}"),
-            };
-            let (line, column) = root.as_ref().map_or((1, 1), |root| root.place_of(&field));
-            let separator = if field.is_empty() { "" } else { ": " };
-            format!("{}:{line}:{column}: {field}{separator}{}", self.path.display(), cause.message)
-        };
-        let lines: Vec<String> = errors.into_causes().into_iter().map(line).collect();
-        anyhow!("{}", lines.join("\n"))
-    }
-}
-
 /// The chain with what the file says. What it says of plugins that are off is not looked at, and of
 /// several entries of one name the first counts, as upstream.
 pub fn configure(mut chain: Chain, path: &Path) -> anyhow::Result<Chain> {
     let text = read(path)?;
     let main = Source { path: path.to_owned(), text: &text, within: String::new() };
     let file = parse(path, &text)?;
-    check(&file, &API_VERSIONS, KIND, &FILE).map_err(|errors| main.refuse(errors))?;
+    check(&file, &API_VERSIONS, KIND, &FILE).map_err(|errors| main.refuse(errors.into_causes()))?;
     let mut seen = HashSet::new();
     let plugins = file.get("plugins").and_then(Value::as_array);
     for (at, plugin) in plugins.into_iter().flatten().enumerate() {
@@ -136,7 +104,7 @@ pub fn configure(mut chain: Chain, path: &Path) -> anyhow::Result<Chain> {
         if let Err(problem) = check_available(name) {
             let mut errors = Errors::default();
             errors.invalid(Field::new("name"), name, &problem.to_string());
-            return Err(entry.refuse(errors));
+            return Err(entry.refuse(errors.into_causes()));
         }
         if !seen.insert(name) || !chain.is_on(name) {
             continue;
@@ -156,7 +124,7 @@ pub fn configure(mut chain: Chain, path: &Path) -> anyhow::Result<Chain> {
                 (Source { path, text: &own_text, within: String::new() }, configuration)
             }
         };
-        chain = tell(chain, name, &configuration).map_err(|errors| source.refuse(errors))?;
+        chain = tell(chain, name, &configuration).map_err(|errors| source.refuse(errors.into_causes()))?;
     }
     Ok(chain)
 }

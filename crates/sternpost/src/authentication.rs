@@ -8,12 +8,14 @@ use clap::{ArgAction, Args};
 use sternpost_auth::{
     authenticate::Authenticator,
     key::Algorithm,
-    oidc::settings::{Anonymous, LegacyFlags, Settings, SettingsError},
+    oidc::settings::{Anonymous, LegacyFlags, Settings},
     request_header::{FrontProxies, HeaderNames},
 };
-use sternpost_yaml::node;
 
-use crate::{config_file, credentials};
+use crate::{
+    config_file::{self, Source},
+    credentials,
+};
 
 /// The flags, which are kube-apiserver's.
 #[derive(Debug, Clone, Args)]
@@ -161,22 +163,8 @@ pub fn front_proxies(args: &AuthenticationArgs) -> anyhow::Result<Option<FrontPr
 fn settings(path: &Path, own: &[String]) -> anyhow::Result<Settings> {
     let text = config_file::read(path)?;
     let file = config_file::parse(path, &text)?;
-    Settings::read(&file, own).map_err(|error| placed(path, &text, &error))
-}
-
-/// One line for each problem, with the line of the file.
-fn placed(path: &Path, text: &str, error: &SettingsError) -> anyhow::Error {
-    let root = node::read_node(text).ok().flatten();
-    let lines: Vec<String> = error
-        .0
-        .iter()
-        .map(|cause| {
-            let line = root.as_ref().map_or(1, |root| root.place_of(&cause.field).0);
-            let field = if cause.field.is_empty() { String::new() } else { format!("{}: ", cause.field) };
-            format!("{}:{line}: {field}{}", path.display(), cause.message)
-        })
-        .collect();
-    anyhow!("{}", lines.join("\n"))
+    let source = Source { path: path.to_owned(), text: &text, within: String::new() };
+    Settings::read(&file, own).map_err(|error| source.refuse(error.0))
 }
 
 fn parse_claim(text: &str) -> Result<(String, String), String> {
@@ -201,14 +189,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn problems_are_told_with_their_line() {
+    fn problems_are_told_with_their_place() {
         let text = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- issuer:\n    url: http://a.example\n    audiences: [c]\n  claimMappings:\n    username:\n      claim: sub\n";
         let file = sternpost_yaml::from_str(text).unwrap();
         let error = Settings::read(&file, &[]).unwrap_err();
+        let source = Source { path: "f.yaml".into(), text, within: String::new() };
         assert_eq!(
-            placed(Path::new("f.yaml"), text, &error).to_string(),
-            "f.yaml:5: jwt[0].issuer.url: Invalid value: \"http://a.example\": URL scheme must be https\n\
-             f.yaml:8: jwt[0].claimMappings.username.prefix: Required value: prefix is required when claim is set. It can be set to an empty string to disable prefixing"
+            source.refuse(error.0).to_string(),
+            "f.yaml:5:5: jwt[0].issuer.url: Invalid value: \"http://a.example\": URL scheme must be https\n\
+             f.yaml:8:5: jwt[0].claimMappings.username.prefix: Required value: prefix is required when claim is set. It can be set to an empty string to disable prefixing"
         );
     }
 

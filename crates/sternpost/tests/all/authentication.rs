@@ -309,7 +309,7 @@ async fn anonymous_callers_reach_the_paths_that_the_file_names() {
 }
 
 #[test]
-fn settings_that_cannot_be_used_are_told_with_file_and_line() {
+fn settings_that_cannot_be_used_are_told_with_their_place() {
     let dir = Scratch::new("authentication-refused");
     let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n";
     let file = |name: &str, text: &str| dir.write(name, &format!("{head}{text}"));
@@ -317,7 +317,7 @@ fn settings_that_cannot_be_used_are_told_with_file_and_line() {
     for (flags, expected) in [
         (
             vec![file("b.yaml", "jwt:\n- issuer:\n    bogus: 1\n")],
-            "b.yaml:5: jwt[0].issuer.bogus: Forbidden: unknown field",
+            "b.yaml:5:5: jwt[0].issuer.bogus: Forbidden: unknown field",
         ),
         (vec![file("c.yaml", "jwt: {\n")], "c.yaml:"),
         (vec![dir.path("absent.yaml")], "absent.yaml"),
