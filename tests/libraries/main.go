@@ -23,6 +23,7 @@ var suites = map[string]func(question json.RawMessage) (any, error){
 	"times":     moment,
 
 	"certificates": certificates,
+	"encryption":   encryption,
 	"gnostic_v2":   gnosticV2,
 	"gnostic_v3":   gnosticV3,
 	"tokens":       tokens,

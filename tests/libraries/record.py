@@ -126,11 +126,22 @@ def gnostic(answers, check, name):
     return len(different)
 
 
+def encrypted(answers, check, name):
+    """What is stored of a value is recorded once, and opened from then on: it is never the same twice."""
+    path = CRATES / "encryption/tests/recorded.jsonl"
+    before = recording.read_lines(path)
+    given = lambda case: ("stored",) if "stored" in case else ("value",)
+    asked = [{key: case[key] for key in ("config", "resource", "context", *given(case)) if key in case} for case in before]
+    cases = [{**question, **answer} for question, answer in zip(asked, answers(name, asked))]
+    return recording.settle(path, cases, check, write=compact)
+
+
 FILES = {
     "wire": {"gnostic_v2": gnostic, "gnostic_v3": gnostic},
     "apply": {"fields": apply, "typed": apply, "sequences": apply},
     "yaml": {**dict.fromkeys(["scalars", "tags", "keys", "aliases", "structure", "differences"], read), "written": written},
     "meta": {"quantity": merged(CRATES / "meta/tests/quantity.jsonl", ["text", "left", "right"]), "selectors": selectors},
+    "encryption": {"encryption": encrypted},
     "golang": {"times": merged(CRATES / "golang/tests/times.jsonl", ["form", "text"])},
 }
 
