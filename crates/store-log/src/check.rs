@@ -24,6 +24,7 @@ use crate::{
     frames::{Frames, Salvaged as Frame},
     load::{self, Files},
     open::{self, Old, OldFile},
+    sealing::{Cover, Plain},
     store::{DEFAULT_ALLOCATION, OpenError, mask},
 };
 
@@ -72,7 +73,7 @@ pub fn check_on(disk: &dyn Disk, path: &Path) -> Result<Findings, OpenError> {
         Old::Nothing if files.snapshots.is_empty() && files.logs.is_empty() => {
             Err(OpenError::Io { path: path.to_owned(), source: io::ErrorKind::NotFound.into() })
         }
-        Old::Nothing | Old::Mark => match load::load(disk, path, &files) {
+        Old::Nothing | Old::Mark => match load::load(disk, path, &files, &Plain) {
             Ok(loaded) => Ok(Findings::of_whole(path, loaded.state, &loaded.mvcc)),
             Err(problem @ (OpenError::Io { .. } | OpenError::InUse { .. })) => Err(problem),
             Err(problem) => salvage(disk, path, &files, problem).map_err(failed),
@@ -188,7 +189,7 @@ impl Salvage {
                 self.add(version, doubtful);
             }
         }
-        Ok(load::read_snapshot(disk, path, number).is_ok())
+        Ok(load::read_snapshot(disk, path, number, &Plain).is_ok())
     }
 
     fn logs(&mut self, disk: &dyn Disk, logs: &[u64], doubtful: bool) -> io::Result<()> {
@@ -366,7 +367,14 @@ impl Findings {
             None => known.plus(RESERVATION).unwrap_or(Revision::LAST),
         };
         let state = State { revision: known, compacted: known, reserved };
-        open::make_of(disk, path, entries().cloned(), state, mask(&Clock::system()), DEFAULT_ALLOCATION)
+        open::make_of(
+            disk,
+            path,
+            entries().cloned(),
+            state,
+            &Cover::plain(mask(&Clock::system())),
+            DEFAULT_ALLOCATION,
+        )
     }
 }
 

@@ -1,7 +1,11 @@
 //! Files as bytes, as `FORMAT.md` has them: a header, then frames of records.
 
+use std::iter;
+
 use bytes::Bytes;
 use sternpost_store::{Event, Revision, load::Version, watch::Batch};
+
+use crate::sealing::Cover;
 
 pub const FORMAT_VERSION: u32 = 2;
 const FORMAT_NAME: &[u8; 15] = b"sternpost-store";
@@ -252,9 +256,33 @@ pub fn decode_header(bytes: &[u8; HEADER], file: FileId) -> Result<Header, Heade
     }
 }
 
-/// Makes a frame in the buffer. `length` is that of the file, at least. `None` if it would be longer
-/// than a frame can be.
+/// Makes a frame in the buffer. `length` is that of the file, at least. Fails if it would be longer
+/// than a frame can be, or a value cannot be sealed.
 pub fn encode_frame<'a>(
+    buffer: &mut Vec<u8>,
+    place: (FileId, u64),
+    cover: &Cover,
+    state: (&State, u64),
+    records: impl Iterator<Item = Record<'a>> + Clone,
+) -> Result<(), String> {
+    let too_long = || "a frame would be too long".to_owned();
+    if !cover.sealing.seals() {
+        return encode_records(buffer, place, cover.mask, state, records).ok_or_else(too_long);
+    }
+    let seal = |record: Record<'_>| match record.kind {
+        RecordKind::Delete => Ok(None),
+        RecordKind::Put | RecordKind::Base => cover.sealing.seal(record.key, record.value),
+    };
+    let sealed = records.clone().map(seal).collect::<Result<Vec<_>, _>>()?;
+    let records = iter::zip(records, &sealed).map(|(record, sealed)| match sealed {
+        Some(value) => Record { value, ..record },
+        None => record,
+    });
+    encode_records(buffer, place, cover.mask, state, records).ok_or_else(too_long)
+}
+
+/// `None` if it would be longer than a frame can be.
+fn encode_records<'a>(
     buffer: &mut Vec<u8>,
     (file, sequence): (FileId, u64),
     mask: Mask,
@@ -459,7 +487,8 @@ mod tests {
         });
         let mut buffer = vec![1, 2, 3];
         let mask = Mask::new([0, 17, 255, 3, 0, 5, 6, 7]);
-        encode_frame(&mut buffer, (FileId::log(4), 11), mask, (&state(), 4096), records).unwrap();
+        encode_frame(&mut buffer, (FileId::log(4), 11), &Cover::plain(mask), (&state(), 4096), records)
+            .unwrap();
         (buffer, versions)
     }
 

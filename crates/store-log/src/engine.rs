@@ -8,10 +8,11 @@ use std::{
 use sternpost_store::{Revision, watch::Batch};
 
 use crate::{
-    codec::{self, FileId, HEADER, Header, Mask, Record, State},
+    codec::{self, FileId, HEADER, Header, Record, State},
     disk::{Disk, File, WriteError},
     frames::{Frames, Next},
     load::{Loaded, LogEnd},
+    sealing::Cover,
     store::OpenError,
 };
 
@@ -38,7 +39,7 @@ pub struct Engine {
     floor: Revision,
     /// Of all logs since the snapshot that the next start will read.
     pub logged: u64,
-    mask: Mask,
+    cover: Cover,
     /// By how much a log grows.
     allocation: u64,
     buffer: Vec<u8>,
@@ -58,7 +59,7 @@ impl Engine {
         disk: Arc<dyn Disk>,
         path: &Path,
         loaded: &Loaded,
-        mask: Mask,
+        cover: Cover,
         allocation: u64,
     ) -> Result<Self, OpenError> {
         let name = FileId::log(loaded.end.number).name();
@@ -67,7 +68,7 @@ impl Engine {
         let Loaded { state, end, log_bytes: logged, .. } = *loaded;
         let floor = state.reserved;
         let buffer = Vec::new();
-        let mut engine = Self { disk, file, end, state, floor, logged, mask, allocation, buffer };
+        let mut engine = Self { disk, file, end, state, floor, logged, cover, allocation, buffer };
         let reserved = state.reserved.plus(RESERVATION).unwrap_or(Revision::LAST);
         engine.append(State { reserved, ..state }, &[]).map_err(|error| OpenError::write(&path, error))?;
         Ok(engine)
@@ -77,8 +78,8 @@ impl Engine {
         &self.disk
     }
 
-    pub fn mask(&self) -> Mask {
-        self.mask
+    pub fn cover(&self) -> &Cover {
+        &self.cover
     }
 
     /// Adds batches and, if `compacted` is given, shortens the history up to there. Durable when it
@@ -118,9 +119,8 @@ impl Engine {
         let LogEnd { number, offset, sequence, length, .. } = self.end;
         let place = (FileId::log(number), sequence);
         let records = batches.iter().flat_map(|batch| Record::of_batch(batch));
-        if codec::encode_frame(&mut self.buffer, place, self.mask, (&state, length), records).is_none() {
-            return Err(WriteError::Final { reason: "a frame would be too long".to_owned() });
-        }
+        codec::encode_frame(&mut self.buffer, place, &self.cover, (&state, length), records)
+            .map_err(|reason| WriteError::Final { reason })?;
         let size = self.buffer.len() as u64;
         self.allocate(offset.saturating_add(size))?;
         if let Err(error) = self.file.write(offset, &self.buffer) {

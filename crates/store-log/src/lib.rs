@@ -30,8 +30,10 @@ mod engine;
 mod frames;
 mod load;
 mod open;
+mod sealing;
 mod snapshot;
 mod store;
 mod writer;
 
+pub use sealing::{MAX_SEALING, Opened, Plain, Sealing};
 pub use store::{LogStore, OpenError, Options};

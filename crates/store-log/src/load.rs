@@ -11,6 +11,7 @@ use crate::{
     codec::{FileId, FileKind, HEADER, Header, HeaderError, RecordKind, State},
     disk::Disk,
     frames::{Frames, Next, Tail},
+    sealing::{self, Sealing, Unopened},
     store::OpenError,
 };
 
@@ -32,6 +33,8 @@ pub struct Loaded {
     pub snapshot_bytes: u64,
     /// Of all logs since the snapshot.
     pub log_bytes: u64,
+    /// Whether any value would be written otherwise now.
+    pub stale: bool,
 }
 
 /// The end of the newest log.
@@ -64,12 +67,13 @@ impl Files {
 }
 
 /// Reads the newest snapshot and all logs since. Refuses what is not understood.
-pub fn load(disk: &dyn Disk, path: &Path, files: &Files) -> Result<Loaded, OpenError> {
+pub fn load(disk: &dyn Disk, path: &Path, files: &Files, sealing: &dyn Sealing) -> Result<Loaded, OpenError> {
     let Some(&snapshot) = files.snapshots.last() else {
         let reason = "there are logs, but no snapshot".into();
         return Err(OpenError::Corrupt { path: path.to_owned(), reason });
     };
-    let (mut loader, mut state, mut sequence, snapshot_bytes) = read_snapshot(disk, path, snapshot)?;
+    let Snapshot { mut loader, mut state, mut sequence, length: snapshot_bytes, mut stale } =
+        read_snapshot(disk, path, snapshot, sealing)?;
     let logs: Vec<u64> = files.logs.iter().copied().filter(|log| *log >= snapshot).collect();
     let mut log_bytes = 0;
     let mut end = None;
@@ -79,8 +83,14 @@ pub fn load(disk: &dyn Disk, path: &Path, files: &Files) -> Result<Loaded, OpenE
         if Some(*number) != snapshot.checked_add(index as u64) {
             return Err(corrupt("the log before it is missing"));
         }
-        let reached =
-            read_log(disk, path, log, sequence, logs.get(index + 1).is_none(), |newer, records| {
+        let reached = read_log(
+            disk,
+            path,
+            (log, sequence),
+            logs.get(index + 1).is_none(),
+            sealing,
+            |newer, records, old| {
+                stale |= old;
                 for (kind, version) in records.drain(..) {
                     if kind == RecordKind::Base || version.revision > newer.revision {
                         return Err("a record is of another frame");
@@ -97,7 +107,8 @@ pub fn load(disk: &dyn Disk, path: &Path, files: &Files) -> Result<Loaded, OpenE
                 }
                 state = State { compacted: state.compacted, ..newer };
                 Ok(())
-            })?;
+            },
+        )?;
         sequence = reached.sequence;
         log_bytes += reached.offset - HEADER as u64;
         end = Some(reached);
@@ -109,14 +120,25 @@ pub fn load(disk: &dyn Disk, path: &Path, files: &Files) -> Result<Loaded, OpenE
         return Err(corrupt("the newest change is missing"));
     }
     let mvcc = loader.finish(state.reserved);
-    Ok(Loaded { mvcc, state, end, snapshot, snapshot_bytes, log_bytes })
+    Ok(Loaded { mvcc, state, end, snapshot, snapshot_bytes, log_bytes, stale })
+}
+
+/// A snapshot that was read.
+pub struct Snapshot {
+    loader: Loader,
+    state: State,
+    /// Of the first frame of its log.
+    sequence: u64,
+    length: u64,
+    stale: bool,
 }
 
 pub fn read_snapshot(
     disk: &dyn Disk,
     path: &Path,
     number: u64,
-) -> Result<(Loader, State, u64, u64), OpenError> {
+    sealing: &dyn Sealing,
+) -> Result<Snapshot, OpenError> {
     let id = FileId::snapshot(number);
     let corrupt = |reason: &'static str| corrupt(path, id, reason);
     let failed = |source| OpenError::Io { path: path.join(id.name()), source };
@@ -130,13 +152,14 @@ pub fn read_snapshot(
     let mut loader = Loader::new(contents.settled, contents.state.compacted);
     // History comes first in the file, and is loaded last.
     let mut history: Vec<Version> = vec![];
-    let (mut offset, mut found, mut records) = (HEADER as u64, 0, vec![]);
+    let (mut offset, mut found, mut records, mut stale) = (HEADER as u64, 0, vec![], false);
     for sequence in 0..contents.frames {
         offset = match frames.next(offset, sequence, &mut records).map_err(failed)? {
             Next::Frame { end, .. } => end,
             Next::End => return Err(corrupt("records are missing")),
             Next::Damaged(reason) => return Err(corrupt(reason)),
         };
+        stale |= sealing::open(sealing, &mut records).map_err(|unopened| sealed(path, id, unopened))?;
         for (kind, version) in records.drain(..) {
             found += 1;
             match kind {
@@ -154,16 +177,17 @@ pub fn read_snapshot(
         }
         loader.change(version).map_err(corrupt)?;
     }
-    Ok((loader, contents.state, header.sequence, header.length))
+    let Header { sequence, length, .. } = header;
+    Ok(Snapshot { loader, state: contents.state, sequence, length, stale })
 }
 
 fn read_log(
     disk: &dyn Disk,
     path: &Path,
-    id: FileId,
-    first: u64,
+    (id, first): (FileId, u64),
     is_last: bool,
-    mut each: impl FnMut(State, &mut Vec<(RecordKind, Version)>) -> Result<(), &'static str>,
+    sealing: &dyn Sealing,
+    mut each: impl FnMut(State, &mut Vec<(RecordKind, Version)>, bool) -> Result<(), &'static str>,
 ) -> Result<LogEnd, OpenError> {
     let corrupt = |reason: &'static str| corrupt(path, id, reason);
     let failed = |source| OpenError::Io { path: path.join(id.name()), source };
@@ -178,7 +202,9 @@ fn read_log(
     loop {
         match frames.next(offset, sequence, &mut records).map_err(failed)? {
             Next::Frame { state, length, end } => {
-                each(state, &mut records).map_err(corrupt)?;
+                let stale =
+                    sealing::open(sealing, &mut records).map_err(|unopened| sealed(path, id, unopened))?;
+                each(state, &mut records, stale).map_err(corrupt)?;
                 (offset, least) = (end, least.max(length));
                 sequence += 1;
             }
@@ -213,6 +239,11 @@ fn header(frames: &mut Frames<'_>, path: &Path, id: FileId) -> Result<Header, Op
         Ok(None) if frames.length() == 0 => Err(OpenError::Foreign { path, reason: "it is empty" }),
         Ok(None) => Err(OpenError::Foreign { path, reason: "it does not begin as one" }),
     }
+}
+
+fn sealed(path: &Path, file: FileId, unopened: Unopened) -> OpenError {
+    let Unopened { key, reason } = unopened;
+    OpenError::Sealed { path: path.join(file.name()), key, reason }
 }
 
 fn corrupt(path: &Path, file: FileId, reason: &'static str) -> OpenError {

@@ -14,10 +14,11 @@ use sternpost_store::{
 use sternpost_store_redb as redb;
 
 use crate::{
-    codec::{FRAME_HEADER, FileId, HEADER, Mask, State},
+    codec::{FRAME_HEADER, FileId, HEADER, State},
     disk::{Disk, File},
     engine::{self, Place},
     load::{self, Files, Loaded},
+    sealing::Cover,
     snapshot::{self, SnapshotError},
     store::OpenError,
 };
@@ -38,29 +39,29 @@ pub enum Old {
 }
 
 /// Reads the store in a directory; makes one first if there is none.
-pub fn open(disk: &dyn Disk, path: &Path, mask: Mask, allocation: u64) -> Result<Loaded, OpenError> {
+pub fn open(disk: &dyn Disk, path: &Path, cover: &Cover, allocation: u64) -> Result<Loaded, OpenError> {
     let failed = |source| OpenError::Io { path: path.to_owned(), source };
     let files = Files::list(disk, path)?;
     match old(disk).map_err(failed)? {
         Old::Database => {
             refuse_both(disk, path, &files)?;
             let (state, mvcc) = load_old(disk, path)?;
-            make(disk, path, mvcc, state, mask, allocation)?;
+            make(disk, path, mvcc, state, cover, allocation)?;
         }
         Old::Nothing if files.snapshots.is_empty() && !is_used(disk, &files).map_err(failed)? => {
             let first = Revision::FIRST;
             let state = State { revision: first, compacted: first, reserved: first };
-            make(disk, path, Mvcc::default(), state, mask, allocation)?;
+            make(disk, path, Mvcc::default(), state, cover, allocation)?;
         }
         Old::Nothing => {
-            let loaded = load::load(disk, path, &files)?;
+            let loaded = load::load(disk, path, &files, &*cover.sealing)?;
             // The making of it was interrupted before the last step.
             mark(disk).map_err(failed)?;
             return Ok(loaded);
         }
         Old::Mark => {}
     }
-    load::load(disk, path, &Files::list(disk, path)?)
+    load::load(disk, path, &Files::list(disk, path)?, &*cover.sealing)
 }
 
 /// Removes what is of no use to a store that was opened.
@@ -78,14 +79,14 @@ pub fn make(
     path: &Path,
     mvcc: Mvcc,
     state: State,
-    mask: Mask,
+    cover: &Cover,
     allocation: u64,
 ) -> Result<(), OpenError> {
     let place = Place { number: 1, sequence: 0, state };
     let failed = |error| OpenError::write(path, error);
     engine::create(disk, place.number, place.sequence, allocation).map_err(failed)?;
     let hub = Hub::new(mvcc, DEFAULT_WATCH_QUEUE);
-    match snapshot::write(disk, &hub, place, mask, &AtomicBool::new(false)) {
+    match snapshot::write(disk, &hub, place, cover, &AtomicBool::new(false)) {
         Ok(_) => {}
         Err(SnapshotError::Write(error)) => return Err(failed(error)),
         Err(SnapshotError::Stopped) => return Err(failed_io(path, io::Error::other("it was stopped"))),
@@ -100,7 +101,7 @@ pub fn make_of(
     path: &Path,
     entries: impl Iterator<Item = Entry>,
     state: State,
-    mask: Mask,
+    cover: &Cover,
     allocation: u64,
 ) -> Result<(), OpenError> {
     let files = Files::list(disk, path)?;
@@ -110,7 +111,7 @@ pub fn make_of(
     }
     let mut mvcc = Mvcc::starting_at(state.compacted, state.reserved);
     entries.for_each(|entry| mvcc.load(entry));
-    make(disk, path, mvcc, state, mask, allocation)
+    make(disk, path, mvcc, state, cover, allocation)
 }
 
 pub fn old(disk: &dyn Disk) -> io::Result<Old> {

@@ -17,9 +17,10 @@ use std::{
 use sternpost_store::{Entry, hub::Hub, mvcc::Mvcc, watch::Batch};
 
 use crate::{
-    codec::{self, Contents, FileId, FileKind, HEADER, Header, Mask, Record, RecordKind, State},
+    codec::{self, Contents, FileId, FileKind, HEADER, Header, Record, RecordKind, State},
     disk::{Disk, File, WriteError},
     engine::{self, Engine, Place},
+    sealing::Cover,
 };
 
 /// A snapshot that is being written.
@@ -58,14 +59,14 @@ pub fn write(
     disk: &dyn Disk,
     hub: &Hub,
     place: Place,
-    mask: Mask,
+    cover: &Cover,
     ended: &AtomicBool,
 ) -> Result<u64, SnapshotError> {
     let failed = |error: io::Error| SnapshotError::Write(engine::without(disk, UNFINISHED, &error));
     let file = disk.create(UNFINISHED).map_err(failed)?;
     let id = FileId::snapshot(place.number);
     let (offset, buffer) = (HEADER as u64, Vec::new());
-    let mut output = Output { disk, file, id, mask, buffer, offset, synced: 0, frames: 0, records: 0 };
+    let mut output = Output { disk, file, id, cover, buffer, offset, synced: 0, frames: 0, records: 0 };
     let contents = output.contents(hub, place.state, ended).inspect_err(|error| {
         if let SnapshotError::Stopped = error {
             // If it stays it is replaced by the next one.
@@ -102,7 +103,7 @@ struct Output<'a> {
     disk: &'a dyn Disk,
     file: Box<dyn File>,
     id: FileId,
-    mask: Mask,
+    cover: &'a Cover,
     /// Frames that are still to be written.
     buffer: Vec<u8>,
     /// Where they go.
@@ -159,9 +160,8 @@ impl Output<'_> {
         records: impl Iterator<Item = Record<'b>> + Clone,
     ) -> Result<(), SnapshotError> {
         let count = records.clone().count() as u64;
-        if codec::encode_frame(frame, (self.id, self.frames), self.mask, (state, 0), records).is_none() {
-            return Err(WriteError::Final { reason: "a frame would be too long".to_owned() }.into());
-        }
+        codec::encode_frame(frame, (self.id, self.frames), self.cover, (state, 0), records)
+            .map_err(|reason| WriteError::Final { reason })?;
         self.buffer.extend_from_slice(frame);
         self.frames += 1;
         self.records += count;
@@ -237,6 +237,11 @@ impl Snapshots {
         Self { least, due: last.max(least), running: None }
     }
 
+    /// The next one is due now.
+    pub fn at_once(least: u64) -> Self {
+        Self { least, due: 0, running: None }
+    }
+
     /// Begins one if it is due, and notes what came of the one before. `wake` is called when one has
     /// ended, so that this is soon called again. Fails if the store cannot go on.
     pub fn maintain(
@@ -278,10 +283,10 @@ impl Snapshots {
         };
         let ended = Arc::new(AtomicBool::new(false));
         let (sender, outcome) = mpsc::sync_channel(1);
-        let (disk, hub, mask) = (Arc::clone(engine.disk()), Arc::clone(hub), engine.mask());
+        let (disk, hub, cover) = (Arc::clone(engine.disk()), Arc::clone(hub), engine.cover().clone());
         let flag = Arc::clone(&ended);
         let thread = std::thread::Builder::new().name("store-snapshot".to_owned()).spawn(move || {
-            let outcome = write(&*disk, &hub, place, mask, &flag);
+            let outcome = write(&*disk, &hub, place, &cover, &flag);
             drop((disk, hub));
             // Nobody waits for it if the store has ended.
             let _ = sender.send(outcome);
@@ -326,12 +331,16 @@ mod tests {
 
     use super::*;
     use crate::{
+        codec::Mask,
         directory::Directory,
         load::{self, Files},
         open,
+        sealing::Plain,
     };
 
-    const MASK: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+    fn cover() -> Cover {
+        Cover::plain(Mask::new([1, 2, 3, 4, 5, 6, 7, 8]))
+    }
 
     /// Does what the writer does, without a thread.
     #[derive(Debug)]
@@ -431,8 +440,8 @@ mod tests {
             let directory = Directory::lock(root.path()).unwrap();
             let writer = Arc::new(Mutex::new(None));
             let disk: Arc<dyn Disk> = Arc::new(Busy { directory, writer: Arc::clone(&writer) });
-            let loaded = open::open(&*disk, path, Mask::new(MASK), 4096).unwrap();
-            let engine = Engine::open(Arc::clone(&disk), path, &loaded, Mask::new(MASK), 4096).unwrap();
+            let loaded = open::open(&*disk, path, &cover(), 4096).unwrap();
+            let engine = Engine::open(Arc::clone(&disk), path, &loaded, cover(), 4096).unwrap();
             let hub = Hub::new(loaded.mvcc, sternpost_store::hub::DEFAULT_WATCH_QUEUE);
             let (model, rng) = (Model::default(), Rng::new(seed));
             let mut it = Writer { engine, hub: Arc::clone(&hub), model, rng };
@@ -441,7 +450,7 @@ mod tests {
             }
             let place = it.engine.rotate().unwrap();
             *writer.lock().unwrap() = Some(it);
-            write(&*disk, &hub, place, Mask::new(MASK), &AtomicBool::new(false)).unwrap();
+            write(&*disk, &hub, place, &cover(), &AtomicBool::new(false)).unwrap();
             let mut it = writer.lock().unwrap().take().unwrap();
             for _ in 0..it.rng.below(4) {
                 it.commit();
@@ -449,7 +458,7 @@ mod tests {
 
             let files = Files::list(&*disk, path).unwrap();
             assert_eq!((files.snapshots.as_slice(), files.logs.as_slice()), (&[2][..], &[2][..]));
-            let loaded = load::load(&*disk, path, &files).unwrap();
+            let loaded = load::load(&*disk, path, &files, &Plain).unwrap();
             assert_eq!(loaded.mvcc.compacted(), it.model.compacted);
             assert_eq!(loaded.mvcc.current(), it.model.current());
             let all = KeyRange::all();

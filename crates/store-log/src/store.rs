@@ -26,6 +26,7 @@ use crate::{
     engine::Engine,
     load::Loaded,
     open,
+    sealing::{Cover, Plain, Sealing},
     snapshot::Snapshots,
     writer::{self, Command, QUEUE, Refusing, TICK, Writer},
 };
@@ -62,6 +63,8 @@ pub struct Options {
     /// Bytes of log after which a snapshot is written at the earliest. Later if the last snapshot is
     /// larger than this: then when the log is as large.
     pub snapshot_after: u64,
+    /// What stands on the disk of values.
+    pub sealing: Arc<dyn Sealing>,
 }
 
 /// Why a store could not be opened. What is not understood was not changed.
@@ -79,6 +82,8 @@ pub enum OpenError {
     UnknownVersion { path: PathBuf, found: u32 },
     #[error("`{}` is corrupt: {reason}", path.display())]
     Corrupt { path: PathBuf, reason: Cow<'static, str> },
+    #[error("cannot read the value of `{key}` in `{}`: {reason}", path.display())]
+    Sealed { path: PathBuf, key: String, reason: String },
     #[error("cannot use `{}`", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error("cannot open `{}`", path.display())]
@@ -119,6 +124,7 @@ impl Default for Options {
             tick: TICK,
             allocation: DEFAULT_ALLOCATION,
             snapshot_after: DEFAULT_SNAPSHOT_AFTER,
+            sealing: Arc::new(Plain),
         }
     }
 }
@@ -136,9 +142,9 @@ impl LogStore {
     }
 
     fn open_in(disk: Arc<dyn Disk>, path: &Path, options: Options) -> Result<Self, OpenError> {
-        let mask = mask(&options.clock);
-        let loaded = open::open(&*disk, path, mask, options.allocation)?;
-        let engine = Engine::open(Arc::clone(&disk), path, &loaded, mask, options.allocation)?;
+        let cover = Cover { mask: mask(&options.clock), sealing: Arc::clone(&options.sealing) };
+        let loaded = open::open(&*disk, path, &cover, options.allocation)?;
+        let engine = Engine::open(Arc::clone(&disk), path, &loaded, cover, options.allocation)?;
         open::tidy(&*disk, &loaded);
         // The writer has it alone, and gives it back when it ends.
         drop(disk);
@@ -155,7 +161,11 @@ impl LogStore {
         let ticker = queue.downgrade();
         let writer = Writer {
             engine,
-            snapshots: Snapshots::new(snapshot_after, loaded.snapshot_bytes),
+            snapshots: match loaded.stale {
+                // With that everything is sealed as it should be.
+                true => Snapshots::at_once(snapshot_after),
+                false => Snapshots::new(snapshot_after, loaded.snapshot_bytes),
+            },
             hub: Arc::clone(&hub),
             retention,
             clock,

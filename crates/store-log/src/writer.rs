@@ -20,6 +20,7 @@ use crate::{
     codec::MAX_FRAME,
     disk::WriteError,
     engine::{Engine, RESERVATION},
+    sealing::MAX_SEALING,
     snapshot::Snapshots,
 };
 
@@ -35,7 +36,9 @@ const MAX_GROUP_BYTES: usize = 16 << 20;
 const _: () = assert!((MAX_GROUP as u64) < RESERVATION / 2);
 
 // A group is one frame, rows of its records and all.
-const _: () = assert!(MAX_GROUP_BYTES + MAX_TRANSACTION_BYTES + 64 * MAX_GROUP * MAX_OPERATIONS <= MAX_FRAME);
+const _: () = assert!(
+    MAX_GROUP_BYTES + MAX_TRANSACTION_BYTES + (64 + MAX_SEALING) * MAX_GROUP * MAX_OPERATIONS <= MAX_FRAME
+);
 
 /// How often a store that nobody writes to forgets history that has expired.
 pub const TICK: Duration = Duration::from_secs(15);

@@ -14,6 +14,7 @@ mod crash;
 mod directory;
 mod faults;
 mod import;
+mod sealing;
 mod snapshots;
 mod support;
 mod torn;
