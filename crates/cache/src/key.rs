@@ -24,6 +24,11 @@ pub fn object_key(id: &ResourceId, namespace: &str, name: &str) -> Bytes {
     Bytes::from([&*id.group, &*id.resource, namespace, name].join("/"))
 }
 
+/// The group and the resource that an object with this key is of.
+pub fn resource_of(key: &[u8]) -> Option<(&str, &str)> {
+    split(key).map(|(group, resource, _)| (group, resource))
+}
+
 /// Group, resource, and where `NAMESPACE/NAME` begins.
 pub(crate) fn split(key: &[u8]) -> Option<(&str, &str, usize)> {
     let mut parts = std::str::from_utf8(key).ok()?.splitn(3, '/');

@@ -31,7 +31,7 @@ mod waiters;
 pub use cache::{Cache, Feeder, StartError};
 pub use encoding::{encode, encode_in, fields_size, read_as, value_of, version_of, write_fields};
 pub use event::{Event, EventKind};
-pub use key::{ResourceId, object_key};
+pub use key::{ResourceId, object_key, resource_of};
 pub use labels::{Labelled, MAX_INDEXED_LABELS};
 pub use object::{Indexer, Object};
 pub use pairs::Pairs;

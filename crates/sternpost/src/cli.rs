@@ -185,6 +185,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub admission_control_config_file: Option<PathBuf>,
 
+    /// Which objects are encrypted in the data directory, and with what: an EncryptionConfiguration (YAML) of
+    /// apiserver.config.k8s.io/v1
+    #[arg(long, value_name = "FILE")]
+    pub encryption_provider_config: Option<PathBuf>,
+
     /// Web pages that may use the API: comma-separated regular expressions of their origins, such as
     /// '^https://example\.com$'; each must pin both ends of the host
     #[arg(long, value_name = "REGEX,...", value_parser = parse_origins)]

@@ -47,6 +47,7 @@ fn named_by(args: &ServeArgs) -> impl Iterator<Item = (&Path, Holds)> {
         &args.kubeconfig,
         &args.tls_private_key_file,
         &args.token_auth_file,
+        &args.encryption_provider_config,
         &args.service_accounts.signing_key_file,
         &args.aggregation.proxy_client_key_file,
     ];

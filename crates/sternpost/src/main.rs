@@ -37,6 +37,7 @@ mod credentials;
 mod data_dir;
 mod diff;
 mod discover;
+mod encryption;
 mod envtest;
 mod error;
 mod explain;

@@ -1,6 +1,6 @@
 //! Where objects are kept: builds the store, the cache and the registry.
 
-use std::{io::Write, path::Path, sync::Arc};
+use std::{io::Write, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
 use sternpost_cache::Cache;
@@ -20,6 +20,7 @@ use sternpost_verbs::{
 
 use crate::{
     cli::{AuthorizationMode, ObjectSizeLimit},
+    encryption::AtRest,
     error::Hinted,
     services::{Routing, Services},
     webhooks::Webhooks,
@@ -47,14 +48,19 @@ pub struct Settings {
     pub egress: Egress,
 }
 
-/// Opens the store in `dir`, or one in memory, and everything above it. A store
+/// Where objects outlive the process.
+pub struct Kept {
+    pub dir: PathBuf,
+    pub at_rest: AtRest,
+}
+
+/// Opens the store in a directory, or one in memory, and everything above it. A store
 /// that fails ends the process: what is not durable must not be answered.
-pub async fn open(dir: Option<&Path>, settings: Settings, tasks: &Tasks) -> anyhow::Result<Objects> {
+pub async fn open(kept: Option<Kept>, settings: Settings, tasks: &Tasks) -> anyhow::Result<Objects> {
     let Settings { clock, port, admission, authorization, object_size, routing, egress } = settings;
-    let (store, refusing): (Arc<dyn Store>, Box<Refusing>) = match dir {
-        Some(dir) => {
-            let dir = dir.to_owned();
-            let options = Options { clock: clock.clone(), ..Options::default() };
+    let (store, refusing): (Arc<dyn Store>, Box<Refusing>) = match kept {
+        Some(Kept { dir, at_rest }) => {
+            let options = Options { clock: clock.clone(), sealing: Arc::new(at_rest), ..Options::default() };
             let open = move || LogStore::open(&dir, options);
             let store = tokio::task::spawn_blocking(open).await.context("the store did not open")?;
             let store = store.map_err(with_hint)?;
@@ -109,6 +115,12 @@ fn with_hint(error: OpenError) -> anyhow::Error {
             let hint =
                 "`sternpost check DATA-DIR` tells what is whole, and saves it with --salvage-to".into();
             Hinted { message, hint }.into()
+        }
+        OpenError::Sealed { .. } => {
+            let hint = "--encryption-provider-config names a file with the key that it was encrypted with, \
+                        in any place among its providers"
+                .into();
+            Hinted { message: error.to_string(), hint }.into()
         }
         other => other.into(),
     }

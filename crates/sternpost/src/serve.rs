@@ -46,7 +46,7 @@ use crate::{
     controllers,
     credentials::{self, Credentials, TokenRule},
     data_dir::{self, DataDir},
-    envtest,
+    encryption, envtest,
     error::Hinted,
     file_modes, flow, health,
     issuer_keys::KeyFetcher,
@@ -172,6 +172,8 @@ pub async fn serve(
         admission = admission::configure(admission, path)?;
     }
 
+    let at_rest = args.encryption_provider_config.as_deref().map(encryption::configure).transpose()?;
+
     let dir = match (&args.data_dir, args.in_memory) {
         (_, true) => None,
         (Some(path), false) => Some(path.clone()),
@@ -225,7 +227,8 @@ pub async fn serve(
         routing: args.aggregation.routing(),
         egress: egress.clone(),
     };
-    let Objects { verbs, refusing, store } = objects::open(objects.as_deref(), settings, &tasks).await?;
+    let kept = objects.map(|dir| objects::Kept { dir, at_rest: at_rest.unwrap_or_default() });
+    let Objects { verbs, refusing, store } = objects::open(kept, settings, &tasks).await?;
 
     if let Some(clients) = &tls.clients {
         authenticator.set_clients(clients.clone());

@@ -24,6 +24,7 @@ mod controllers;
 mod conversion;
 mod diff;
 mod egress;
+mod encryption;
 mod envtest;
 mod explain;
 mod export;
