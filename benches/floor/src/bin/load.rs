@@ -112,6 +112,7 @@ enum Operation {
     Select,
     Update,
     Merge,
+    Json,
     Deploy,
     Apply,
     Strategic,
@@ -121,6 +122,9 @@ enum Operation {
     /// A POST of anything.
     Write,
     Watch,
+    /// Watches, and the writes they tell of, by a connection of HTTP/1.1: one at a time, when all watchers
+    /// have the one before. What one delivery costs is the same every time then.
+    Deliver,
     /// A watch of what nobody writes: held until there is another line.
     Idle,
 }
@@ -134,27 +138,36 @@ async fn run(options: Options) -> anyhow::Result<()> {
     let options = Arc::new(options);
     let next = Arc::new(AtomicUsize::new(0));
     let mut clients = Vec::new();
-    let tls = TlsConnector::from(Arc::new(tls(&options)));
+    let tls = connector(&options);
     for _ in 0..options.connections {
         clients.extend(connect(&options, &tls).await?);
     }
     let mut open = VecDeque::new();
-    if matches!(options.operation, Operation::Watch | Operation::Idle) {
+    if matches!(options.operation, Operation::Watch | Operation::Deliver | Operation::Idle) {
         for client in &mut clients {
             open.push_back(client.send(&options, &Exchange::of(&options, 0, "")).await?);
         }
     }
+    let writing = Options { operation: Operation::Create, http2: false, ..(*options).clone() };
+    let writer = match options.operation {
+        Operation::Deliver => connect(&writing, &connector(&writing)).await?.pop(),
+        _ => None,
+    };
     say("ready")?;
     wait()?;
     let begun = Instant::now();
     match options.operation {
         Operation::Idle => wait()?,
         Operation::Watch => {
-            let mut watchers = JoinSet::new();
+            let (count, mut watchers) = (options.count, JoinSet::new());
             for answer in open {
-                watchers.spawn(watch(answer, options.count));
+                watchers.spawn(async move { Watcher::of(answer).read_until(count).await });
             }
             finish(watchers).await?;
+        }
+        Operation::Deliver => {
+            let writer = writer.context("nobody writes")?;
+            deliver(open.into_iter().map(Watcher::of).collect(), writer, &writing).await?;
         }
         _ => {
             let mut workers = JoinSet::new();
@@ -252,18 +265,43 @@ fn continuation(list: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(rest.get(..end)?).into_owned())
 }
 
-/// Reads until so many events have come.
-async fn watch(answer: Response<Incoming>, count: usize) -> anyhow::Result<()> {
-    let mut body = answer.into_body();
-    let (mut seen, mut rest) = (0, Vec::new());
-    while seen < count {
-        let frame = body.frame().await.context("a watch ended early")??;
-        let Ok(data) = frame.into_data() else { continue };
-        rest.extend_from_slice(&data);
-        seen += rest.windows(EVENT.len()).filter(|window| *window == EVENT).count();
-        rest.drain(..rest.len().saturating_sub(EVENT.len() - 1));
+/// One object after another, each when all watchers know of the one before.
+async fn deliver(mut watchers: Vec<Watcher>, mut writer: Client, writing: &Options) -> anyhow::Result<()> {
+    for number in 0..writing.count {
+        let exchange = Exchange::of(writing, writing.first.saturating_add(number), "");
+        let (status, text) = writer.exchange(writing, &exchange).await?;
+        ensure!(status == exchange.expected, "{}: {status}: {text}", exchange.path);
+        for watcher in &mut watchers {
+            watcher.read_until(number + 1).await?;
+        }
     }
     Ok(())
+}
+
+/// The answer to a watch, as far as it was read.
+struct Watcher {
+    body: Incoming,
+    events: usize,
+    /// What may be the beginning of an event.
+    rest: Vec<u8>,
+}
+
+impl Watcher {
+    fn of(answer: Response<Incoming>) -> Self {
+        Self { body: answer.into_body(), events: 0, rest: Vec::new() }
+    }
+
+    /// Until so many events have come.
+    async fn read_until(&mut self, events: usize) -> anyhow::Result<()> {
+        while self.events < events {
+            let frame = self.body.frame().await.context("a watch ended early")??;
+            let Ok(data) = frame.into_data() else { continue };
+            self.rest.extend_from_slice(&data);
+            self.events += self.rest.windows(EVENT.len()).filter(|window| *window == EVENT).count();
+            self.rest.drain(..self.rest.len().saturating_sub(EVENT.len() - 1));
+        }
+        Ok(())
+    }
 }
 
 struct Exchange {
@@ -303,6 +341,12 @@ impl Exchange {
                 "merge-patch+json",
                 format!(r#"{{"data":{{"value":"{}"}}}}"#, "z".repeat(1000)),
             ),
+            Operation::Json => write(
+                "PATCH",
+                map(),
+                "json-patch+json",
+                format!(r#"[{{"op":"replace","path":"/data/value","value":"{}"}}]"#, "z".repeat(1000)),
+            ),
             Operation::Deploy => created(write(
                 "PATCH",
                 deployment() + "?fieldManager=bench&force=true",
@@ -328,7 +372,7 @@ impl Exchange {
                 "json",
                 definition(namespace, number),
             )),
-            Operation::Watch | Operation::Idle => read(format!("{maps}?watch=1")),
+            Operation::Watch | Operation::Deliver | Operation::Idle => read(format!("{maps}?watch=1")),
         }
     }
 }
@@ -425,14 +469,14 @@ async fn connect(options: &Options, tls: &TlsConnector) -> anyhow::Result<Vec<Cl
     Ok((0..options.streams).map(|_| Client::Http2(sender.clone())).collect())
 }
 
-fn tls(options: &Options) -> ClientConfig {
+fn connector(options: &Options) -> TlsConnector {
     let mut config = ClientConfig::builder()
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Unverified))
         .with_no_client_auth();
     let protocol: &[u8] = if options.http2 { b"h2" } else { b"http/1.1" };
     config.alpn_protocols = vec![protocol.to_vec()];
-    config
+    TlsConnector::from(Arc::new(config))
 }
 
 /// The servers are ones of this machine, started by whoever measures.
