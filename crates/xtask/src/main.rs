@@ -59,9 +59,10 @@ test of the whole server, or friendly and hostile clients on a release that it b
 generate writes the lists of kinds and of admission plugins from their files. To be run when
 such a file is added; a test sees to it.
 
-profile counts what a get, a create, an apply … costs by stage: instructions and allocations
-with callgrind, system calls with strace, on a build with the names of functions. --check
-fails on what costs more than benches/budgets.tsv allows.
+profile counts what a get, a create, an apply, a delivery, a build … costs by stage, on a build
+with the names of functions: instructions and allocations with callgrind, bytes copied with
+DHAT, system calls with strace; and measures CPU and context switches by thread. --check
+fails on what is counted above benches/budgets.tsv.
 
 complexity counts, with callgrind, the instructions of a write for every list and map of
 every kind, of patches, selectors, definitions, CEL functions and expressions, with n, 2n
