@@ -76,6 +76,9 @@ pub enum CommitError {
     /// The outcome is not known: the transaction may have happened, wholly.
     #[error("outcome of the commit is unknown: {reason}")]
     Uncertain { reason: String },
+    /// The store does not take such a transaction, and will not later; nothing was written.
+    #[error("store refuses the transaction: {reason}")]
+    Refused { reason: String },
     /// Nothing was written; trying again later may help.
     #[error("store is not available: {reason}")]
     Unavailable { reason: String },
