@@ -1,0 +1,32 @@
+//! The store contract on etcd: version 3.5.13 or newer, one member or several.
+//!
+//! Entry point: [`EtcdStore::new`], which connects in the background. `members` chooses the member that is talked
+//! to and moves on from one that fails; `store` makes reads and transactions of calls; `watch` keeps a watch going
+//! across connections; `grpc` carries the messages of `messages`.
+//!
+//! Invariants:
+//! - a transaction is sent a second time only if no member can have seen it the first time; else its outcome is
+//!   [uncertain](sternpost_store::CommitError::Uncertain), and the caller's to find out;
+//! - every read goes through etcd's leader, and a revision that is older than one seen before stops the store:
+//!   somebody has put an old state back;
+//! - a watch asks again for the last revision it has seen, so that etcd refuses it if anything behind is forgotten;
+//! - nothing outside of the prefix is read or written.
+//!
+//! Work runs on the runtime that the store is made with, so its futures may be awaited on any. The crate does
+//! not know objects, nor which keys Kubernetes uses.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in the machine's time"))]
+
+mod batches;
+mod convert;
+mod endpoint;
+pub mod grpc;
+mod members;
+pub mod messages;
+mod store;
+mod watch;
+
+pub use bytes::Bytes;
+pub use endpoint::{Endpoint, InvalidEndpoint};
+pub use members::{Access, User};
+pub use store::{DEFAULT_PATIENCE, EtcdStore, Options};

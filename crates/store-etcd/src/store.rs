@@ -1,0 +1,552 @@
+//! Reads and transactions.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use sternpost_clock::machine;
+use sternpost_store::{
+    BoxFuture, CommitError, Committed, GetAnswer, KeyRange, Page, ReadError, Revision, Stopped, Store,
+    Transaction, Watch, read::MAX_PAGE,
+};
+use tokio::{
+    runtime::Handle,
+    sync::{oneshot, watch},
+    task::JoinSet,
+};
+
+use crate::{
+    Access, Bytes,
+    convert::{Malformed, Prefix, number, of_header, revision},
+    grpc::{CallError, End, Status, code},
+    members::Members,
+    messages::{
+        COMPACT, CompactionRequest, CompactionResponse, RANGE, RangeRequest, RangeResponse, ResponseHeader,
+        TXN, TxnResponse, WATCH, WatchAsk, WatchCreateRequest, WatchRequest, WatchResponse,
+    },
+    watch::EtcdWatch,
+};
+
+/// How long a read is tried, at whichever member, and how long a transaction may take. etcd itself gives up after
+/// seven seconds by default, and then says so.
+pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
+/// Before something is tried again.
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
+
+/// The most entries that are asked for at once.
+const PAGE: usize = if MAX_PAGE < 1000 { MAX_PAGE } else { 1000 };
+
+/// A key that is looked at and never written, as kube-apiserver does to learn whether etcd answers.
+const PROBED: &[u8] = b"health";
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub access: Access,
+    /// What stands before all keys. Should end in a separator.
+    pub prefix: Bytes,
+    /// How long whoever asks for something waits for it; [`DEFAULT_PATIENCE`] unless there is a reason.
+    pub patience: Duration,
+}
+
+/// A store in etcd.
+pub struct EtcdStore {
+    shared: Arc<Shared>,
+    runtime: Handle,
+    running: Mutex<Running>,
+}
+
+/// The tasks of a store. All end with it.
+#[derive(Default)]
+struct Running {
+    /// What somebody waits for, each bounded in time.
+    calls: JoinSet<()>,
+    /// Watches, and what keeps the store connected.
+    others: JoinSet<()>,
+}
+
+/// What the tasks share.
+pub(crate) struct Shared {
+    pub members: Members,
+    pub prefix: Prefix,
+    patience: Duration,
+    /// The newest revision that any answer was made at.
+    newest: AtomicU64,
+    stopped: watch::Sender<Option<Stopped>>,
+}
+
+impl EtcdStore {
+    /// Begins to connect; what is asked meanwhile waits.
+    pub fn new(options: Options, runtime: Handle) -> Self {
+        let Options { access, prefix, patience } = options;
+        let shared = Arc::new(Shared {
+            members: Members::default(),
+            prefix: Prefix::new(prefix),
+            patience,
+            newest: AtomicU64::new(0),
+            stopped: watch::Sender::new(None),
+        });
+        let mut running = Running::default();
+        let keeping = shared.clone();
+        running.others.spawn_on(
+            async move { keeping.members.keep(access, keeping.prefix.key(PROBED)).await },
+            &runtime,
+        );
+        Self { shared, runtime, running: Mutex::new(running) }
+    }
+
+    /// What `work` comes to, on the store's own runtime.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Stopped> {
+        let (answer, answered) = oneshot::channel();
+        {
+            // Under the lock, so that whoever closes the store waits for all that were let in.
+            let mut running = self.running();
+            self.shared.check()?;
+            while running.calls.try_join_next().is_some() {}
+            let work = async move {
+                // Whoever asked may have gone.
+                let _ = answer.send(work.await);
+            };
+            running.calls.spawn_on(work, &self.runtime);
+        }
+        answered.await.map_err(|_| self.shared.reason())
+    }
+
+    /// The same for what need not be finished when the store is closed.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, ReadError>> + Send + 'static,
+    ) -> Result<T, ReadError> {
+        let mut stopped = self.shared.stopped.subscribe();
+        let work = async move {
+            tokio::select! {
+                answer = work => answer,
+                stopped = async { stopped.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()) } => {
+                    Err(stopped.unwrap_or(Stopped::Closed).into())
+                }
+            }
+        };
+        self.run(work).await?
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for EtcdStore {
+    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        let shared = self.shared.clone();
+        Box::pin(self.read(async move { shared.current_revision().await }))
+    }
+
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
+        let shared = self.shared.clone();
+        Box::pin(self.read(async move {
+            let request = RangeRequest {
+                key: shared.prefix.key(&key),
+                revision: at.map_or(0, number),
+                ..RangeRequest::default()
+            };
+            let answer = shared.range(&request).await?;
+            let entry = answer.kvs.first().map(|found| shared.prefix.entry(found)).transpose();
+            Ok(GetAnswer { entry: entry.map_err(unreadable)?, revision: answered_at(at, &answer)? })
+        }))
+    }
+
+    fn range(
+        &self,
+        range: KeyRange,
+        at: Option<Revision>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, ReadError>> {
+        let shared = self.shared.clone();
+        Box::pin(self.read(async move { shared.page(&range, at, limit).await }))
+    }
+
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
+        let shared = self.shared.clone();
+        Box::pin(async move { self.run(async move { shared.commit(&transaction).await }).await? })
+    }
+
+    fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
+        let shared = self.shared.clone();
+        Box::pin(async move {
+            let checking = shared.clone();
+            self.read(async move { checking.check_retained(after).await }).await?;
+            let mut running = self.running();
+            shared.check()?;
+            while running.others.try_join_next().is_some() {}
+            let (watch, work) = EtcdWatch::new(shared, range, after);
+            let task = running.others.spawn_on(work, &self.runtime);
+            Ok(Box::new(watch.owning(task)) as Watch)
+        })
+    }
+
+    fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        let shared = self.shared.clone();
+        Box::pin(self.read(async move { shared.compact(to).await }))
+    }
+
+    fn stopped(&self) -> BoxFuture<'static, Stopped> {
+        let mut stopped = self.shared.stopped.subscribe();
+        Box::pin(async move {
+            let failed = |stopped: &Option<Stopped>| matches!(stopped, Some(Stopped::Failed { .. }));
+            if let Ok(stopped) = stopped.wait_for(failed).await
+                && let Some(stopped) = stopped.clone()
+            {
+                return stopped;
+            }
+            std::future::pending().await
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let mut running = {
+                let mut running = self.running();
+                self.shared.stop(Stopped::Closed);
+                std::mem::take(&mut *running)
+            };
+            while running.calls.join_next().await.is_some() {}
+            // The others are aborted: nobody waits for them.
+        })
+    }
+}
+
+impl fmt::Debug for EtcdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdStore").field("prefix", &self.shared.prefix).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub fn reason(&self) -> Stopped {
+        self.stopped.borrow().clone().unwrap_or(Stopped::Closed)
+    }
+
+    fn check(&self) -> Result<(), Stopped> {
+        match &*self.stopped.borrow() {
+            Some(stopped) => Err(stopped.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// The first reason stays.
+    fn stop(&self, stopped: Stopped) {
+        self.stopped.send_if_modified(|reason| {
+            let is_first = reason.is_none();
+            reason.get_or_insert(stopped);
+            is_first
+        });
+    }
+
+    /// How long one member has for a read: another may do better.
+    fn once(&self, due: machine::Instant) -> Duration {
+        machine::left(due).min(self.patience / 2)
+    }
+
+    pub async fn current_revision(&self) -> Result<Revision, ReadError> {
+        let answer = self.range(&self.probe(None)).await?;
+        of_header(answer.header).map_err(unreadable)
+    }
+
+    /// What costs etcd least of all reads.
+    fn probe(&self, at: Option<Revision>) -> RangeRequest {
+        RangeRequest {
+            key: self.prefix.key(PROBED),
+            revision: at.map_or(0, number),
+            count_only: true,
+            ..RangeRequest::default()
+        }
+    }
+
+    async fn page(&self, range: &KeyRange, at: Option<Revision>, limit: usize) -> Result<Page, ReadError> {
+        if range.is_empty() {
+            let answer = self.range(&self.probe(at)).await?;
+            return Ok(Page { entries: Vec::new(), revision: answered_at(at, &answer)?, more: false });
+        }
+        let bounds = self.prefix.bounds(range);
+        let mut limit = limit.min(PAGE);
+        loop {
+            let request = RangeRequest {
+                key: bounds.key.clone(),
+                range_end: bounds.range_end.clone(),
+                limit: i64::try_from(limit.max(1)).unwrap_or(i64::MAX),
+                revision: at.map_or(0, number),
+                count_only: limit == 0,
+            };
+            let answer = match self.read(RANGE, &request, |answer: &RangeResponse| answer.header).await {
+                // What is there is larger than most: fewer at once.
+                Err(CallError::TooLarge(_)) if limit > 1 => {
+                    limit /= 2;
+                    continue;
+                }
+                answer => self.understood(at, answer).await?,
+            };
+            let entries = answer.kvs.iter().map(|found| self.prefix.entry(found)).collect::<Result<_, _>>();
+            return Ok(Page {
+                entries: entries.map_err(unreadable)?,
+                revision: answered_at(at, &answer)?,
+                more: if limit == 0 { answer.count > 0 } else { answer.more },
+            });
+        }
+    }
+
+    async fn range(&self, request: &RangeRequest) -> Result<RangeResponse, ReadError> {
+        let answer = self.read(RANGE, request, |answer: &RangeResponse| answer.header).await;
+        self.understood(revision(request.revision).ok(), answer).await
+    }
+
+    async fn compact(&self, to: Revision) -> Result<(), ReadError> {
+        let request = CompactionRequest { revision: number(to) };
+        let answer = self.read(COMPACT, &request, |_: &CompactionResponse| None).await;
+        match self.understood(Some(to), answer).await {
+            // So it was compacted before.
+            Ok(_) | Err(ReadError::Compacted { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a watch may begin behind this revision.
+    async fn check_retained(&self, after: Revision) -> Result<(), ReadError> {
+        self.range(&self.probe(Some(after))).await.map(|_| ())
+    }
+
+    /// A call that may be made again, at any member. Its answer shows the newest state.
+    async fn read<Answer: prost::Message + Default>(
+        &self,
+        path: &'static str,
+        request: &impl prost::Message,
+        header: impl Fn(&Answer) -> Option<ResponseHeader>,
+    ) -> Result<Answer, CallError> {
+        let due = machine::within(self.patience);
+        loop {
+            let connection = self.members.connection(due).await.map_err(CallError::NotSent)?;
+            let before = self.newest.load(Ordering::SeqCst);
+            let error = match connection.client.call(path, request, self.once(due)).await {
+                Ok(answer) => {
+                    self.saw(before, header(&answer))?;
+                    return Ok(answer);
+                }
+                Err(error) => error,
+            };
+            let is_the_members = match &error {
+                CallError::NotSent(_) | CallError::Broken(_) => true,
+                CallError::TooLarge(_) => false,
+                CallError::Status(status) => {
+                    matches!(status.code, code::UNAVAILABLE | code::UNAUTHENTICATED)
+                }
+            };
+            if !is_the_members {
+                return Err(error);
+            }
+            self.members.retire(&connection);
+            if machine::left(due) < PAUSE {
+                return Err(error);
+            }
+            machine::sleep(PAUSE).await;
+        }
+    }
+
+    /// Takes note of the state that an answer shows, which cannot be older than what was seen when it was asked for.
+    fn saw(&self, before: u64, header: Option<ResponseHeader>) -> Result<(), CallError> {
+        let Some(header) = header else { return Ok(()) };
+        let revision = u64::try_from(header.revision).unwrap_or_default();
+        if revision < before {
+            let reason = format!(
+                "etcd is at revision {revision} and was at {before}: an older state was put back. Start again to go on from it"
+            );
+            self.stop(Stopped::Failed { reason: reason.clone().into() });
+            return Err(CallError::Broken(reason));
+        }
+        self.newest.fetch_max(revision, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// An answer, or what its refusal means.
+    async fn understood<Answer>(
+        &self,
+        at: Option<Revision>,
+        answer: Result<Answer, CallError>,
+    ) -> Result<Answer, ReadError> {
+        let error = match answer {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        self.check()?;
+        if let CallError::Status(status) = &error
+            && status.code == code::OUT_OF_RANGE
+            && at.is_some()
+        {
+            if status.message.contains("has been compacted") {
+                return Err(ReadError::Compacted { oldest: self.oldest().await? });
+            }
+            if status.message.contains("is a future revision") {
+                let current = Box::pin(self.current_revision()).await?;
+                return Err(ReadError::Future { current });
+            }
+        }
+        Err(ReadError::Unavailable { reason: error.to_string() })
+    }
+
+    /// The oldest revision that is left. Reads are refused without it; a watch that begins too early is told.
+    pub async fn oldest(&self) -> Result<Revision, ReadError> {
+        let due = machine::within(self.patience);
+        loop {
+            let connection = self.members.connection(due).await;
+            let connection = connection.map_err(|reason| ReadError::Unavailable { reason })?;
+            let ask = async {
+                let mut stream = connection.client.begin(WATCH).await?;
+                let create = WatchCreateRequest {
+                    key: self.prefix.key(PROBED),
+                    start_revision: 1,
+                    ..WatchCreateRequest::default()
+                };
+                let create = WatchRequest { request: Some(WatchAsk::Create(create)) };
+                stream.send(&create, End::Open)?;
+                while let Some(answer) = stream.next::<WatchResponse>().await? {
+                    if answer.compact_revision > 0 {
+                        return Ok(answer.compact_revision);
+                    }
+                }
+                Err(CallError::Broken("the watch has ended".to_owned()))
+            };
+            let error = match machine::timeout(self.once(due), ask).await {
+                Ok(Ok(oldest)) => return revision(oldest).map_err(unreadable),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "etcd does not say what is compacted".to_owned(),
+            };
+            self.members.retire(&connection);
+            if machine::left(due) < PAUSE {
+                return Err(ReadError::Unavailable { reason: error });
+            }
+            machine::sleep(PAUSE).await;
+        }
+    }
+
+    async fn commit(&self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        transaction.check()?;
+        if transaction.compares.is_empty() && transaction.writes.is_empty() {
+            // etcd would answer this from whatever the member has.
+            let revision = self.current_revision().await?;
+            return Ok(Committed { revision, changed: false, previous: Vec::new() });
+        }
+        let request = self.prefix.txn(transaction);
+        let due = machine::within(self.patience);
+        loop {
+            let connection = self.members.connection(due).await;
+            let connection = connection.map_err(|reason| CommitError::Unavailable { reason })?;
+            let left = machine::left(due);
+            if left < PAUSE {
+                let reason = format!("no member took the transaction in {:?}", self.patience);
+                return Err(CommitError::Unavailable { reason });
+            }
+            let before = self.newest.load(Ordering::SeqCst);
+            let error = match connection.client.call::<TxnResponse>(TXN, &request, left).await {
+                Ok(answer) => {
+                    let saw = self.saw(before, answer.header);
+                    saw.map_err(|error| CommitError::Uncertain { reason: error.to_string() })?;
+                    let committed = self.prefix.committed(transaction, &answer);
+                    return committed.unwrap_or_else(|error: Malformed| {
+                        Err(CommitError::Uncertain { reason: error.to_string() })
+                    });
+                }
+                Err(error) => error,
+            };
+            match outcome(&error) {
+                Outcome::NotSeen => self.members.retire(&connection),
+                Outcome::Refused => return Err(CommitError::Refused { reason: error.to_string() }),
+                Outcome::NotNow => return Err(CommitError::Unavailable { reason: error.to_string() }),
+                Outcome::Unknown => {
+                    self.members.retire(&connection);
+                    return Err(CommitError::Uncertain { reason: error.to_string() });
+                }
+            }
+            machine::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// What became of a transaction that was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// No member has acted on it: another may be asked.
+    NotSeen,
+    /// It was not done, and never will be.
+    Refused,
+    /// It was not done.
+    NotNow,
+    Unknown,
+}
+
+fn outcome(error: &CallError) -> Outcome {
+    match error {
+        CallError::NotSent(_) => Outcome::NotSeen,
+        CallError::Broken(_) | CallError::TooLarge(_) => Outcome::Unknown,
+        CallError::Status(Status { code, message }) => match *code {
+            // Before anything else is looked at: the call asks for a leader, and a valid token.
+            code::UNAVAILABLE if message == "etcdserver: no leader" => Outcome::NotSeen,
+            code::UNAUTHENTICATED => Outcome::NotSeen,
+            code::INVALID_ARGUMENT | code::UNIMPLEMENTED | code::PERMISSION_DENIED => Outcome::Refused,
+            code::RESOURCE_EXHAUSTED if message.contains("message larger than max") => Outcome::Refused,
+            // No space, or too many requests.
+            code::RESOURCE_EXHAUSTED | code::FAILED_PRECONDITION => Outcome::NotNow,
+            _ => Outcome::Unknown,
+        },
+    }
+}
+
+fn unreadable(error: Malformed) -> ReadError {
+    ReadError::Unavailable { reason: error.to_string() }
+}
+
+/// The revision that an answer is true at.
+fn answered_at(at: Option<Revision>, answer: &RangeResponse) -> Result<Revision, ReadError> {
+    match at {
+        Some(at) => Ok(at),
+        None => of_header(answer.header).map_err(unreadable),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_is_sent_again_only_if_no_member_can_have_done_it() {
+        let status = |code, message: &str| CallError::Status(Status { code, message: message.to_owned() });
+        for (error, expected) in [
+            (CallError::NotSent("connection refused".to_owned()), Outcome::NotSeen),
+            (CallError::Broken("reset".to_owned()), Outcome::Unknown),
+            (CallError::TooLarge(1), Outcome::Unknown),
+            (status(code::UNAVAILABLE, "etcdserver: no leader"), Outcome::NotSeen),
+            (status(code::UNAVAILABLE, "etcdserver: leader changed"), Outcome::Unknown),
+            (status(code::UNAVAILABLE, "etcdserver: request timed out"), Outcome::Unknown),
+            (status(code::UNAVAILABLE, "etcdserver: server stopped"), Outcome::Unknown),
+            (status(code::UNAUTHENTICATED, "etcdserver: invalid auth token"), Outcome::NotSeen),
+            (status(code::INVALID_ARGUMENT, "etcdserver: request is too large"), Outcome::Refused),
+            (status(code::PERMISSION_DENIED, "etcdserver: permission denied"), Outcome::Refused),
+            (status(code::RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"), Outcome::NotNow),
+            (status(code::RESOURCE_EXHAUSTED, "etcdserver: too many requests"), Outcome::NotNow),
+            (status(code::RESOURCE_EXHAUSTED, "grpc: received message larger than max"), Outcome::Refused),
+            (status(code::UNKNOWN, "raft proposal dropped"), Outcome::Unknown),
+            (status(4, "context deadline exceeded"), Outcome::Unknown),
+        ] {
+            assert_eq!(outcome(&error), expected, "{error}");
+        }
+    }
+}

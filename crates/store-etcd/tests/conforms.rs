@@ -1,0 +1,179 @@
+//! The contract on a real etcd, and what only a real one does: `STERNPOST_ETCD` is the path of its server.
+
+// Helpers outside `#[test]` functions fail the test the same way.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
+
+mod etcd;
+
+use std::{
+    fs,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use etcd::Etcd;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{PrivateKeyDer, pem::PemObject},
+};
+use sternpost_store::{
+    Bytes, CommitError, KeyRange, ReadError, Revision, Store, Transaction, Write,
+    conformance::{self, drain},
+};
+use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, EtcdStore, Options, User};
+use tokio::runtime::{Handle, Runtime};
+
+/// The slow part is each member's start.
+const SEEDS: std::ops::Range<u64> = 0..4;
+
+#[test]
+fn conforms() {
+    let Some(program) = etcd::program() else { return };
+    let runtime = runtime();
+    for prefix in ["", "/registry/"] {
+        // Those before the last are not used any more.
+        let last = Mutex::new(None);
+        let make = || {
+            let etcd = Etcd::start(&program, &[]);
+            let options =
+                Options { access: etcd.access(), prefix: prefix.into(), patience: DEFAULT_PATIENCE };
+            *last.lock().unwrap() = Some(etcd);
+            Arc::new(EtcdStore::new(options, runtime.handle().clone())) as Arc<dyn Store>
+        };
+        conformance::run(&make, if prefix.is_empty() { 0..0 } else { SEEDS });
+    }
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+fn open(access: Access) -> EtcdStore {
+    open_for(access, DEFAULT_PATIENCE)
+}
+
+fn open_for(access: Access, patience: Duration) -> EtcdStore {
+    EtcdStore::new(Options { access, prefix: "/registry/".into(), patience }, Handle::current())
+}
+
+async fn put(store: &dyn Store, key: &'static str, value: Bytes) -> Result<Revision, CommitError> {
+    store.commit(Transaction::write([Write::put(key, value)])).await.map(|committed| committed.revision)
+}
+
+#[test]
+fn a_watch_and_its_store_outlive_a_member() {
+    let Some(program) = etcd::program() else { return };
+    runtime().block_on(async {
+        let mut etcd = Etcd::start(&program, &[]);
+        let store = open(etcd.access());
+        let mut watch = store.watch(KeyRange::all(), Revision::FIRST).await.unwrap();
+        let mut written = vec![put(&store, "a", Bytes::from("1")).await.unwrap()];
+        for _ in 0..3 {
+            etcd.restart();
+            written.push(loop {
+                match put(&store, "a", Bytes::from("2")).await {
+                    Ok(revision) => break revision,
+                    // The connection was found broken while this was under way. It was not: it had broken before.
+                    Err(CommitError::Uncertain { .. }) => {}
+                    Err(other) => panic!("{other}"),
+                }
+            });
+        }
+        let seen: Vec<Revision> = drain(&mut watch).await.iter().map(|(revision, _)| *revision).collect();
+        assert_eq!(seen, written);
+    });
+}
+
+#[test]
+fn what_etcd_refuses_is_not_written() {
+    let Some(program) = etcd::program() else { return };
+    runtime().block_on(async {
+        let etcd = Etcd::start(&program, &["--quota-backend-bytes", "8388608"]);
+        let store = open(etcd.access());
+        let size = |megabytes: usize| Bytes::from(vec![b'x'; megabytes << 20]);
+        // etcd's own limit, and that of its gRPC.
+        for megabytes in [2, 7] {
+            let large = put(&store, "large", size(megabytes)).await;
+            assert!(matches!(large, Err(CommitError::Refused { .. })), "{large:?}");
+        }
+        let full = loop {
+            match put(&store, "a", size(1)).await {
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        let CommitError::Unavailable { reason } = full else { panic!("{full:?}") };
+        assert!(reason.contains("database space exceeded"), "{reason}");
+        assert_eq!(store.get(Bytes::from("large"), None).await.unwrap().entry, None);
+    });
+}
+
+#[test]
+fn users_have_a_password() {
+    let Some(program) = etcd::program() else { return };
+    runtime().block_on(async {
+        let etcd = Etcd::start(&program, &[]);
+        etcd.post("/v3/auth/user/add", r#"{"name":"root","password":"secret"}"#);
+        etcd.post("/v3/auth/user/grant", r#"{"user":"root","role":"root"}"#);
+        etcd.post("/v3/auth/enable", "{}");
+        let user = |password: &str| Some(User { name: "root".to_owned(), password: password.to_owned() });
+        let store = open(Access { user: user("secret"), ..etcd.access() });
+        put(&store, "a", Bytes::from("1")).await.unwrap();
+        let mut watch = store.watch(KeyRange::all(), Revision::FIRST).await.unwrap();
+        assert_eq!(drain(&mut watch).await.len(), 1);
+        for user in [user("wrong"), None] {
+            let store = open_for(Access { user, ..etcd.access() }, Duration::from_secs(1));
+            let refused = store.current_revision().await;
+            assert!(matches!(refused, Err(ReadError::Unavailable { .. })), "{refused:?}");
+        }
+    });
+}
+
+#[test]
+fn tls_is_spoken_with_certificates_on_both_sides() {
+    let Some(program) = etcd::program() else { return };
+    runtime().block_on(async {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let issue = || {
+            let key = KeyPair::generate().unwrap();
+            let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+            (params.signed_by(&key, &authority).unwrap(), key)
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: String| {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let (certificate, key) = issue();
+        let flags = [
+            "--cert-file".to_owned(),
+            file("cert.pem", certificate.pem()),
+            "--key-file".to_owned(),
+            file("key.pem", key.serialize_pem()),
+            "--client-cert-auth".to_owned(),
+            "--trusted-ca-file".to_owned(),
+            file("ca.pem", authority.pem()),
+        ];
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let etcd = Etcd::start(&program, &flags);
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let (certificate, key) = issue();
+        let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap();
+        let known = tls.clone().with_client_auth_cert(vec![certificate.der().clone()], key).unwrap();
+        let store = open(Access { tls: Some(known), ..etcd.access() });
+        put(&store, "a", Bytes::from("1")).await.unwrap();
+        let stranger = Access { tls: Some(tls.with_no_client_auth()), ..etcd.access() };
+        let refused = open_for(stranger, Duration::from_secs(1)).current_revision().await;
+        assert!(matches!(refused, Err(ReadError::Unavailable { .. })), "{refused:?}");
+    });
+}

@@ -1,0 +1,119 @@
+//! An etcd of one member, in a process of its own.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use sternpost_clock::machine;
+use sternpost_store_etcd::{Access, Endpoint};
+use tempfile::TempDir;
+
+const START: Duration = Duration::from_secs(20);
+
+/// The server to test with; says so if there is none.
+#[allow(clippy::disallowed_methods, reason = "a test's configuration")]
+pub fn program() -> Option<PathBuf> {
+    let program = std::env::var_os("STERNPOST_ETCD").map(PathBuf::from);
+    if program.is_none() {
+        eprintln!("SKIPPED: STERNPOST_ETCD is not set to the path of an etcd");
+    }
+    program
+}
+
+/// Ends with the value.
+pub struct Etcd {
+    process: Child,
+    port: u16,
+    directory: TempDir,
+    program: PathBuf,
+    flags: Vec<String>,
+}
+
+impl Etcd {
+    pub fn start(program: &Path, flags: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let port = free_port();
+        let process = spawn(program, directory.path(), port, &flags);
+        let mut etcd = Self { process, port, directory, program: program.to_owned(), flags };
+        etcd.wait();
+        etcd
+    }
+
+    /// What etcd has for those who do not speak gRPC.
+    pub fn post(&self, path: &str, body: &str) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let length = body.len();
+        write!(stream, "POST {path} HTTP/1.1\r\nhost: etcd\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}")
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    }
+
+    pub fn access(&self) -> Access {
+        Access { endpoints: vec![self.endpoint()], tls: None, user: None }
+    }
+
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint::parse(&format!("{}://127.0.0.1:{}", scheme(&self.flags), self.port)).unwrap()
+    }
+
+    /// As by a crash; what it had is there when it is started again.
+    pub fn kill(&mut self) {
+        let _ = self.process.kill();
+        self.process.wait().unwrap();
+    }
+
+    pub fn restart(&mut self) {
+        self.kill();
+        self.process = spawn(&self.program, self.directory.path(), self.port, &self.flags);
+        self.wait();
+    }
+
+    fn wait(&mut self) {
+        let due = machine::within(START);
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(machine::left(due) > Duration::ZERO, "etcd does not listen");
+            assert!(self.process.try_wait().unwrap().is_none(), "etcd has ended");
+            machine::block(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn spawn(program: &Path, directory: &Path, port: u16, flags: &[String]) -> Child {
+    let client = format!("{}://127.0.0.1:{port}", scheme(flags));
+    let peer = format!("http://127.0.0.1:{}", free_port());
+    Command::new(program)
+        .arg("--data-dir")
+        .arg(directory)
+        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+        .args(["--initial-cluster", &format!("default={peer}")])
+        .args(["--heartbeat-interval", "10", "--election-timeout", "100", "--log-level", "error"])
+        .arg("--unsafe-no-fsync")
+        .args(flags)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn scheme(flags: &[String]) -> &'static str {
+    if flags.iter().any(|flag| flag == "--cert-file") { "https" } else { "http" }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
