@@ -30,6 +30,10 @@ const MAX_RECENT: usize = 4096;
 /// would only make the first of them wait.
 const MAX_GROUP: usize = 1024;
 
+/// How often loading begins again because history was compacted meanwhile. That happens minutes apart: whoever
+/// needs longer than that so often has more objects than can be loaded.
+const MAX_LOADS: usize = 5;
+
 pub struct Cache {
     /// Persistent: with every definition another one comes, whatever the number of those that are there.
     resources: ArcSwap<HashTrieMapSync<ResourceId, Arc<ResourceCache>>>,
@@ -43,6 +47,9 @@ pub struct Cache {
     unannounced: Mutex<Vec<Arc<ResourceCache>>>,
     /// Wakes the feeder when there are some.
     announcing: Notify,
+    /// Wakes the feeder when somebody waits for a revision: the store is asked how far it is, for what took that
+    /// revision may be none of the cache's keys.
+    asking: Notify,
     /// What lists are sent from.
     encodings: Arc<Encodings>,
 }
@@ -99,21 +106,17 @@ impl Cache {
         store: Arc<dyn Store>,
         indexer: Box<dyn Indexer>,
     ) -> Result<(Arc<Cache>, Feeder), StartError> {
-        // From the oldest state that is left, everything since is replayed.
-        let oldest = match store.range(KeyRange::all(), Some(Revision::FIRST), 1).await {
-            Ok(_) => Revision::FIRST,
-            Err(ReadError::Compacted { oldest }) => oldest,
-            Err(error) => return Err(error.into()),
-        };
         let encodings = Arc::new(Encodings::default());
+        let (oldest, resources) = load_oldest(&*store, &*indexer, &encodings).await?;
         let cache = Arc::new(Cache {
-            resources: ArcSwap::from_pointee(load(&*store, oldest, &*indexer, &encodings).await?),
+            resources: ArcSwap::from_pointee(resources),
             oldest,
             revision: watch::Sender::new(oldest.get()),
             indexer,
             recent: Mutex::new(Recent { changes: VecDeque::new(), oldest: oldest.get() }),
             unannounced: Mutex::default(),
             announcing: Notify::new(),
+            asking: Notify::new(),
             encodings,
         });
         let watch = match store.follow(oldest, cache.clone()) {
@@ -126,6 +129,7 @@ impl Cache {
         let mut feeder =
             Feeder { cache: cache.clone(), store: store.clone(), watch, due: DueQueue::default() };
         let current = store.current_revision().await?;
+        feeder.ask();
         while cache.revision().get() < current.get() {
             if feeder.step().await.is_err() {
                 return Err(ReadError::Compacted { oldest: current }.into());
@@ -177,6 +181,7 @@ impl Cache {
         if *self.revision.borrow() >= revision.get() {
             return true;
         }
+        self.asking.notify_one();
         let mut seen = self.revision.subscribe();
         let reached = seen.wait_for(|seen| *seen >= revision.get());
         matches!(machine::timeout(patience, reached).await, Ok(Ok(_)))
@@ -235,9 +240,7 @@ impl Cache {
                 cache.announce(machine::now());
             }
         }
-        if !group.is_empty() {
-            self.revision.send_replace(last);
-        }
+        self.progressed(last);
         if self.encodings.sweep(machine::now()) {
             self.resources.load().values().for_each(|resource| resource.sweep());
         }
@@ -246,6 +249,17 @@ impl Cache {
             self.unannounced.lock().unwrap_or_else(PoisonError::into_inner).extend(watched);
             self.announcing.notify_one();
         }
+    }
+}
+
+impl Cache {
+    /// Everything up to this revision is in the cache.
+    fn progressed(&self, to: u64) {
+        self.revision.send_if_modified(|revision| {
+            let is_newer = to > *revision;
+            *revision = to.max(*revision);
+            is_newer
+        });
     }
 }
 
@@ -276,23 +290,29 @@ impl Feeder {
                 self.announce();
                 return Ok(());
             }
+            () = self.cache.asking.notified() => {
+                self.ask();
+                return Ok(());
+            }
             delivery = next(&mut self.watch) => delivery,
         };
         match delivery {
             Ok(Delivery::Changes(changes)) => {
                 // Whatever else is there goes with it: one snapshot, one wake-up for all.
                 let mut group = vec![changes];
+                let mut progress = 0;
                 while group.len() < MAX_GROUP
                     && let Some(delivery) = self.watch.as_mut().and_then(|watch| watch.ready())
                 {
                     match delivery {
                         Delivery::Changes(changes) => group.push(changes),
-                        Delivery::Progress(_) => {}
+                        Delivery::Progress(revision) => progress = revision.get(),
                     }
                 }
                 self.cache.apply(&group);
+                self.cache.progressed(progress);
             }
-            Ok(Delivery::Progress(_)) => {}
+            Ok(Delivery::Progress(revision)) => self.cache.progressed(revision.get()),
             // Nothing is lost: the watch is taken up where it ended.
             Err(WatchError::Lagged { .. }) => {
                 let after = self.cache.revision();
@@ -302,10 +322,19 @@ impl Feeder {
                     other => WatchError::Unavailable { reason: other.to_string() },
                 })?;
                 self.watch = Some(watch);
+                // What was asked of the one that ended is not answered any more.
+                self.ask();
             }
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Asks a store that is watched how far it is.
+    fn ask(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.request_progress();
+        }
     }
 
     /// Tells those who wait for something that changed, unless it is too soon.
@@ -336,6 +365,24 @@ async fn next(watch: &mut Option<Watch>) -> Result<Delivery, WatchError> {
         Some(watch) => watch.next().await,
         None => std::future::pending().await,
     }
+}
+
+/// The oldest state that is left; everything since is replayed on it. On a store that others compact it may be
+/// forgotten while it is read, and then the next is taken.
+async fn load_oldest(
+    store: &dyn Store,
+    indexer: &dyn Indexer,
+    encodings: &Arc<Encodings>,
+) -> Result<(Revision, HashTrieMapSync<ResourceId, Arc<ResourceCache>>), ReadError> {
+    let mut oldest = Revision::FIRST;
+    for _ in 0..MAX_LOADS {
+        match load(store, oldest, indexer, encodings).await {
+            Ok(resources) => return Ok((oldest, resources)),
+            Err(ReadError::Compacted { oldest: left }) => oldest = left,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(ReadError::Compacted { oldest })
 }
 
 async fn load(

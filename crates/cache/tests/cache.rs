@@ -11,7 +11,7 @@ use sternpost_cache::{
     ResourceCache, ResourceId, encode, object_key, value_of,
 };
 use sternpost_store::{Revision, Store, Transaction, Write, memory::MemoryStore};
-use sternpost_testkit::store::DifficultStore;
+use sternpost_testkit::store::{DifficultStore, OTHERS};
 
 /// `data.x` can be selected by.
 struct Data;
@@ -78,6 +78,20 @@ async fn a_store_that_does_not_hand_over_its_changes_is_watched() {
     assert_eq!(cache.events_after(Revision::FIRST).unwrap().len(), 3);
     let restarted = Fixture::on(fixture.store.clone()).await;
     assert_eq!(objects(&restarted.resource(), None, None), ["a/y=1"]);
+}
+
+#[tokio::test]
+async fn revisions_that_others_took_are_reached() {
+    let fixture = Fixture::on(Arc::new(DifficultStore::shared())).await;
+    fixture.put("a", "x", "1").await;
+    // Waits until it is reached, though no change that the cache is told of has it.
+    let others = fixture.commit(Write::put(OTHERS, "1")).await;
+    assert!(fixture.cache.revision() >= others);
+    fixture.put("a", "y", "1").await;
+    let last = fixture.commit(Write::put(OTHERS, "2")).await;
+    let restarted = Fixture::on(fixture.store.clone()).await;
+    assert!(restarted.cache.revision() >= last);
+    assert_eq!(objects(&restarted.resource(), None, None), ["a/x=1", "a/y=1"]);
 }
 
 /// `NAMESPACE/NAME=DATA` of each object.

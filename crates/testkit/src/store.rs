@@ -17,11 +17,21 @@ pub struct DifficultStore {
     before_commit: Option<BeforeCommit>,
     /// Whether its changes have to be watched, as if they were made elsewhere too.
     is_watched: bool,
+    /// Whether keys from [`OTHERS`] on are not for those who watch.
+    is_shared: bool,
 }
+
+/// Keys from this one on are others', in a store that is shared.
+pub const OTHERS: &str = "~";
 
 impl DifficultStore {
     pub fn watched() -> Self {
-        Self { store: MemoryStore::default(), before_commit: None, is_watched: true }
+        Self { store: MemoryStore::default(), before_commit: None, is_watched: true, is_shared: false }
+    }
+
+    /// As [`watched`](Self::watched), and others have keys in it that take revisions and are not shown.
+    pub fn shared() -> Self {
+        Self { is_shared: true, ..Self::watched() }
     }
 
     /// In which something happens before each commit.
@@ -29,7 +39,7 @@ impl DifficultStore {
         happens: impl for<'a> Fn(&'a MemoryStore, &Transaction) -> BoxFuture<'a, ()> + Send + Sync + 'static,
     ) -> Self {
         let before_commit = Some(Box::new(happens) as BeforeCommit);
-        Self { store: MemoryStore::default(), before_commit, is_watched: false }
+        Self { store: MemoryStore::default(), before_commit, is_watched: false, is_shared: false }
     }
 }
 
@@ -67,7 +77,10 @@ impl Store for DifficultStore {
     }
 
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
-        self.store.watch(range, after)
+        match self.is_shared {
+            true => self.store.watch(KeyRange::between(range.start().clone(), OTHERS), after),
+            false => self.store.watch(range, after),
+        }
     }
 
     fn follow(&self, after: Revision, follower: Arc<dyn Follower>) -> Option<Result<(), ReadError>> {
