@@ -2,7 +2,7 @@
 //! written item by item, and the frames of a watch.
 
 use serde_json::Value;
-use sternpost_meta::gvk::GroupVersionKind;
+use sternpost_meta::gvk::{GroupVersion, GroupVersionKind};
 
 use super::{
     CATALOGUE, DecodeError, EncodeError, MAGIC,
@@ -18,7 +18,11 @@ pub struct WatchEvent<'b> {
     pub object: &'b [u8],
 }
 
-pub(super) fn decode(bytes: &[u8], expected: Option<&GroupVersionKind>) -> Result<Value, DecodeError> {
+pub(super) fn decode(
+    bytes: &[u8],
+    expected: Option<&GroupVersionKind>,
+    form: Option<&GroupVersionKind>,
+) -> Result<Value, DecodeError> {
     let envelope = open(bytes)?;
     let kind = match (envelope.kind, expected) {
         ("", Some(expected)) => &*expected.kind,
@@ -31,7 +35,7 @@ pub(super) fn decode(bytes: &[u8], expected: Option<&GroupVersionKind>) -> Resul
     if kind.is_empty() {
         return Err(DecodeError::Unnamed("kind"));
     }
-    let Some(descriptor) = CATALOGUE.by_kind(&api_version, kind) else {
+    let Some(descriptor) = descriptor(&api_version, kind, form) else {
         if api_version.is_empty() {
             return Err(DecodeError::Unnamed("apiVersion"));
         }
@@ -47,8 +51,18 @@ pub(super) fn decode(bytes: &[u8], expected: Option<&GroupVersionKind>) -> Resul
     Ok(object)
 }
 
-pub(super) fn encode(object: &Value) -> Result<Vec<u8>, EncodeError> {
-    let Named { api_version, kind, descriptor } = Named::of(object)?;
+/// The message of a kind; that of `form` for another version of it that has none.
+fn descriptor(api_version: &str, kind: &str, form: Option<&GroupVersionKind>) -> Option<&'static Descriptor> {
+    let same_kind = |form: &&GroupVersionKind| {
+        let (group, _) = GroupVersion::split(api_version);
+        (group, kind) == (&*form.group, &*form.kind)
+    };
+    let other = || CATALOGUE.by_kind(&form.filter(same_kind)?.group_version().to_string(), kind);
+    CATALOGUE.by_kind(api_version, kind).or_else(other)
+}
+
+pub(super) fn encode(object: &Value, form: Option<&GroupVersionKind>) -> Result<Vec<u8>, EncodeError> {
+    let Named { api_version, kind, descriptor } = Named::of(object, form)?;
     let mut message = Vec::new();
     encode::message(descriptor, object, &mut message)?;
     let mut out = Vec::with_capacity(message.len() + api_version.len() + kind.len() + 32);
@@ -66,7 +80,7 @@ struct Named<'v> {
 }
 
 impl<'v> Named<'v> {
-    fn of(object: &'v Value) -> Result<Self, EncodeError> {
+    fn of(object: &'v Value, form: Option<&GroupVersionKind>) -> Result<Self, EncodeError> {
         let Value::Object(members) = object else { return Err(EncodeError::NotAnObject) };
         let name = |member: &'static str| match members.get(member) {
             Some(Value::String(name)) => Ok(name.as_str()),
@@ -74,7 +88,7 @@ impl<'v> Named<'v> {
             Some(_) => Err(EncodeError::Unnamed(member)),
         };
         let (api_version, kind) = (name("apiVersion")?, name("kind")?);
-        let Some(descriptor) = CATALOGUE.by_kind(api_version, kind) else {
+        let Some(descriptor) = descriptor(api_version, kind, form) else {
             return Err(match (api_version, kind) {
                 (_, "") => EncodeError::Unnamed("kind"),
                 ("", _) => EncodeError::Unnamed("apiVersion"),
@@ -101,7 +115,7 @@ impl ListWriter {
 
     /// `list` is the list without its items.
     pub fn new(list: &Value) -> Result<Self, EncodeError> {
-        let Named { api_version, kind, descriptor } = Named::of(list)?;
+        let Named { api_version, kind, descriptor } = Named::of(list, None)?;
         // Behind everything else, as in all lists: what is before them is the message of an empty list.
         let items = descriptor.fields.last().filter(|field| &*field.name == "items");
         let items = items.ok_or_else(|| EncodeError::UnknownMessage(descriptor.name.to_string()))?;

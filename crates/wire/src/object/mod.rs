@@ -57,13 +57,24 @@ const YEARS: RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 /// Reads an object in its envelope. `kind` and `apiVersion` are those of the
 /// envelope; what is absent there is taken from `expected`.
 pub fn decode(bytes: &[u8], expected: Option<&GroupVersionKind>) -> Result<Value, DecodeError> {
-    envelope::decode(bytes, expected)
+    envelope::decode(bytes, expected, None)
+}
+
+/// As [`decode()`], for what is stored: an object in another version of `form`'s kind that has no message of its own
+/// has the fields of `form`.
+pub fn decode_stored(bytes: &[u8], form: &GroupVersionKind) -> Result<Value, DecodeError> {
+    envelope::decode(bytes, None, Some(form))
 }
 
 /// Writes an object, whose `apiVersion` and `kind` must name a built-in kind,
 /// with its envelope.
 pub fn encode(object: &Value) -> Result<Vec<u8>, EncodeError> {
-    envelope::encode(object)
+    envelope::encode(object, None)
+}
+
+/// As [`encode()`], for what [`decode_stored`] reads.
+pub fn encode_stored(object: &Value, form: &GroupVersionKind) -> Result<Vec<u8>, EncodeError> {
+    envelope::encode(object, Some(form))
 }
 
 /// Reads a message without envelope by its full name
