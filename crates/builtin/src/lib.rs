@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use sternpost_meta::{
     gvk::{GroupVersion, GroupVersionKind},
-    resource::Group,
+    resource::{Group, Resource},
 };
 use sternpost_schema::{Schema, read, topology::Topologies, write::Dialect};
 
@@ -53,6 +53,24 @@ pub fn groups() -> &'static [Group] {
 /// the aggregator's own has none.
 pub fn priorities() -> &'static [(GroupVersion, Option<(u32, u32)>)] {
     &KINDS.priorities
+}
+
+/// Every kind that is stored, as upstream's etcd has it, with a resource that it is served as.
+pub fn stored_kinds() -> impl Iterator<Item = (GroupVersionKind, &'static Resource)> {
+    let resources =
+        KINDS.groups.iter().flat_map(|group| &group.versions).flat_map(|version| &version.resources);
+    resources.filter_map(|resource| {
+        let key = (resource.gv.clone(), resource.plural.clone());
+        if KINDS.unstored.contains(&key) {
+            return None;
+        }
+        let stored = KINDS.stored_as.iter().find(|(found, _)| *found == key);
+        let elsewhere = stored.and_then(|(_, name)| match *name.split('/').collect::<Vec<_>>() {
+            [group, version, kind] => Some(GroupVersionKind::new(group, version, kind)),
+            _ => None,
+        });
+        Some((elsewhere.unwrap_or_else(|| resource.gvk()), &**resource))
+    })
 }
 
 /// Every group-version that upstream knows, served or not.
