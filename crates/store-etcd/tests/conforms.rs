@@ -11,14 +11,15 @@ use std::{
     time::Duration,
 };
 
-use etcd::Etcd;
+use etcd::{Cluster, Etcd};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{PrivateKeyDer, pem::PemObject},
 };
+use sternpost_clock::machine;
 use sternpost_store::{
-    Bytes, CommitError, KeyRange, ReadError, Revision, Store, Transaction, Write,
+    Bytes, CommitError, Event, KeyRange, ReadError, Revision, Store, Transaction, Write,
     conformance::{self, drain},
 };
 use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, EtcdStore, Options, User};
@@ -82,6 +83,57 @@ fn a_watch_and_its_store_outlive_a_member() {
         }
         let seen: Vec<Revision> = drain(&mut watch).await.iter().map(|(revision, _)| *revision).collect();
         assert_eq!(seen, written);
+    });
+}
+
+/// Each in turn is killed, whether it is the leader or the one in use or neither, while a writer counts and a
+/// watcher looks on. Every write whose answer came is seen; one whose outcome is uncertain may be; nothing else is.
+#[test]
+fn writes_and_watches_are_whole_while_members_are_killed() {
+    const ROUNDS: usize = 6;
+    let Some(program) = etcd::program() else { return };
+    runtime().block_on(async {
+        let mut cluster = Cluster::start(&program, 3);
+        let store = Arc::new(open(cluster.access()));
+        let first = store.current_revision().await.unwrap();
+        let mut watch = store.watch(KeyRange::all(), first).await.unwrap();
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let writing = tokio::spawn({
+            let store = store.clone();
+            async move {
+                let (mut known, mut uncertain) = (Vec::new(), Vec::new());
+                for number in 0.. {
+                    if *stopped.borrow() {
+                        break;
+                    }
+                    let key = format!("{number:06}");
+                    match store.commit(Transaction::create(key.clone(), "1")).await {
+                        Ok(committed) => known.push((committed.revision, key)),
+                        Err(CommitError::Uncertain { .. }) => uncertain.push(key),
+                        Err(CommitError::Unavailable { .. }) => {}
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+                (known, uncertain)
+            }
+        });
+        for round in 0..ROUNDS {
+            machine::sleep(Duration::from_millis(300)).await;
+            cluster.member(round % 3).kill();
+            machine::sleep(Duration::from_millis(700)).await;
+            cluster.member(round % 3).restart();
+        }
+        stop.send(true).unwrap();
+        let (known, uncertain) = writing.await.unwrap();
+        assert!(known.len() > 10 * ROUNDS, "{} writes are too few to tell", known.len());
+        let events = drain(&mut watch).await;
+        let key = |event: &Event| String::from_utf8(event.key().to_vec()).unwrap();
+        let seen: Vec<_> = events.iter().map(|(revision, event)| (*revision, key(event))).collect();
+        assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0), "in order, once");
+        let certain: Vec<_> = seen.iter().filter(|(_, key)| !uncertain.contains(key)).cloned().collect();
+        assert_eq!(certain, known, "{} uncertain", uncertain.len());
+        let listed = conformance::list(store.as_ref(), &KeyRange::all(), None, 100).await.entries;
+        assert_eq!(listed.len(), seen.len());
     });
 }
 

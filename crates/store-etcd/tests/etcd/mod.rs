@@ -24,6 +24,47 @@ pub fn program() -> Option<PathBuf> {
     program
 }
 
+/// Members of one cluster, each with whether it runs. They end with the value.
+pub struct Cluster {
+    members: Vec<Etcd>,
+}
+
+impl Cluster {
+    pub fn start(program: &Path, size: usize) -> Self {
+        let ports: Vec<(u16, u16)> = (0..size).map(|_| (free_port(), free_port())).collect();
+        let peer = |(index, (_, peer)): (usize, &(u16, u16))| format!("m{index}=http://127.0.0.1:{peer}");
+        let initial = ports.iter().enumerate().map(peer).collect::<Vec<_>>().join(",");
+        let member = |(index, (port, peer)): (usize, &(u16, u16))| {
+            let peer = format!("http://127.0.0.1:{peer}");
+            let flags = [
+                "--name",
+                &format!("m{index}"),
+                "--listen-peer-urls",
+                &peer,
+                "--initial-advertise-peer-urls",
+                &peer,
+                "--initial-cluster",
+                &initial,
+            ];
+            let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            let directory = tempfile::tempdir().unwrap();
+            let process = spawn(program, directory.path(), *port, &flags);
+            Etcd { process, port: *port, directory, program: program.to_owned(), flags }
+        };
+        let mut members: Vec<Etcd> = ports.iter().enumerate().map(member).collect();
+        members.iter_mut().for_each(Etcd::wait);
+        Self { members }
+    }
+
+    pub fn access(&self) -> Access {
+        Access { endpoints: self.members.iter().map(Etcd::endpoint).collect(), tls: None, user: None }
+    }
+
+    pub fn member(&mut self, index: usize) -> &mut Etcd {
+        &mut self.members[index]
+    }
+}
+
 /// Ends with the value.
 pub struct Etcd {
     process: Child,
