@@ -4,7 +4,7 @@
 //! an [`ir::Schema`]; OpenAPI v2 and v3 are two ways of writing it down.
 //! [`read`] turns JSON into it, [`mod@write`] turns it into JSON; what a document
 //! says is kept, whether or not this crate has a use for it. [`topology`] is what
-//! merging needs to know of it.
+//! merging needs to know of it, [`names`] how fields are found in it.
 //!
 //! Invariants: a reference names a definition without any document prefix
 //! (`io.k8s.api.core.v1.PodSpec`); a node never carries an empty `required`,
@@ -16,6 +16,7 @@
 
 pub mod extension;
 pub mod ir;
+pub mod names;
 pub mod read;
 pub mod topology;
 pub mod write;

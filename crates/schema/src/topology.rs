@@ -18,6 +18,7 @@ use crate::{
         LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, PATCH_MERGE_KEY, PATCH_STRATEGY, PRESERVE_UNKNOWN_FIELDS,
     },
     ir::{Additional, Schema, Type as SchemaType},
+    names,
 };
 
 /// A string in JSON that is not compared as one.
@@ -87,9 +88,10 @@ pub struct Map {
     atomic: bool,
 }
 
-/// Sorted by name. Not a map: most have few fields, and a map keeps room for eleven.
+/// Sorted by the fingerprints of their names, which stand first. Not a map: most have few fields, and a map keeps
+/// room for eleven.
 #[derive(Debug, Default)]
-pub struct Fields(Box<[(Arc<str>, Field)]>);
+pub struct Fields(Box<[(u64, Arc<str>, Field)]>);
 
 /// What few fields have is behind a pointer: there is a topology for every custom resource.
 #[derive(Debug)]
@@ -132,23 +134,25 @@ impl Fields {
     }
 
     pub fn get_key_value(&self, name: &str) -> Option<(&Arc<str>, &Field)> {
-        let index = self.0.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
-        self.0.get(index).map(|(name, field)| (name, field))
+        let found = names::find(&self.0, name, |(known, ..)| *known, |(_, known, _)| **known == *name);
+        found.map(|(_, name, field)| (name, field))
     }
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// In no order that means anything.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.0.iter().map(|(name, _)| name)
+        self.0.iter().map(|(_, name, _)| name)
     }
 }
 
 impl FromIterator<(Arc<str>, Field)> for Fields {
     fn from_iter<T: IntoIterator<Item = (Arc<str>, Field)>>(fields: T) -> Self {
-        let mut sorted: Vec<_> = fields.into_iter().collect();
-        sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let fingerprinted = |(name, field): (Arc<str>, Field)| (names::fingerprint(&name), name, field);
+        let mut sorted: Vec<_> = fields.into_iter().map(fingerprinted).collect();
+        sorted.sort_by_key(|(fingerprint, ..)| *fingerprint);
         Self(sorted.into())
     }
 }

@@ -293,7 +293,11 @@ impl Served {
             at = below;
         }
         match at.node() {
-            Node::Map(map) => map.fields.names().cloned().collect(),
+            Node::Map(map) => {
+                let mut names: Vec<Arc<str>> = map.fields.names().cloned().collect();
+                names.sort_unstable();
+                names
+            }
             _ => Vec::new(),
         }
     }

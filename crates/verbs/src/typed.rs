@@ -6,7 +6,6 @@
 //! that are always shown are there, empty ones that are not are gone.
 
 use std::{
-    cmp::Ordering,
     collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, OnceLock, PoisonError, RwLock},
@@ -19,6 +18,7 @@ use sternpost_golang::json::syntax as json_syntax;
 use sternpost_golang::strconv::go_quote;
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::{cancel::checkpoint, quantity};
+use sternpost_schema::names;
 
 mod converter;
 
@@ -304,29 +304,23 @@ struct Type {
     go_name: Box<str>,
     /// In Go's order.
     fields: Vec<Field>,
-    /// Places in `fields`, in the order of [`lookup_order`].
-    by_name: Vec<usize>,
+    /// Places in `fields`, by the fingerprints of their names.
+    by_name: Vec<(u64, usize)>,
     /// Places in `fields`.
     always_shown: Vec<usize>,
 }
 
 impl Type {
     fn field(&self, name: &str) -> Option<&Field> {
-        let field_at = |index: &usize| self.fields.get(*index);
-        let order =
-            |index: &usize| field_at(index).map_or(Ordering::Less, |field| lookup_order(&field.name, name));
-        let at = self.by_name.binary_search_by(order).ok()?;
-        self.by_name.get(at).and_then(field_at)
+        let is_named =
+            |(_, index): &(u64, usize)| self.fields.get(*index).is_some_and(|field| *field.name == *name);
+        let (_, index) = names::find(&self.by_name, name, |(fingerprint, _)| *fingerprint, is_named)?;
+        self.fields.get(*index)
     }
 
     fn always_shown(&self) -> impl Iterator<Item = &Field> {
         self.always_shown.iter().filter_map(|index| self.fields.get(*index))
     }
-}
-
-/// By length first: most names are told apart without a look at their letters.
-fn lookup_order(a: &str, b: &str) -> Ordering {
-    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
 }
 
 #[derive(Debug)]
@@ -424,9 +418,9 @@ fn compile(name: &str, making: &mut HashMap<Arc<str>, &'static Type>) -> Option<
             fields.push(Field::new(&field.json_name, shape, field.optional, field.shown));
         }
     }
-    let name_at = |index: &usize| fields.get(*index).map_or("", |field| &*field.name);
-    let mut by_name: Vec<usize> = (0..fields.len()).collect();
-    by_name.sort_by(|a, b| lookup_order(name_at(a), name_at(b)));
+    let places = fields.iter().enumerate();
+    let mut by_name: Vec<_> = places.map(|(index, field)| (names::fingerprint(&field.name), index)).collect();
+    by_name.sort_unstable();
     let is_always_shown = |field: &Field| field.shown == Shown::Always;
     let always_shown =
         (0..fields.len()).filter(|index| fields.get(*index).is_some_and(is_always_shown)).collect();
