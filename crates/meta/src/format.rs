@@ -367,7 +367,8 @@ fn is_lower_alphanumeric(byte: u8) -> bool {
 }
 
 fn at_most(value: &str, most: usize, unit: &str) -> Problems {
-    one_unless(value.len() <= most, &format!("must be no more than {most} {unit}"))
+    // Most are: no text is made for them.
+    if value.len() <= most { Problems::new() } else { vec![format!("must be no more than {most} {unit}")] }
 }
 
 fn one_unless(fits: bool, problem: &str) -> Problems {
