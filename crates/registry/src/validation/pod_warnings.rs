@@ -295,9 +295,15 @@ fn warn_ports(spec: &Value, path: &Path<'_>, warnings: &mut Vec<String>) {
     /// A port seen before: where, on which address and port of the host.
     type PortKey = (String, String, i64);
     let mut by_port: HashMap<(i64, String), Vec<PortKey>> = HashMap::new();
+    let mut ports = 0;
+    each_container(spec, path, &mut |container, _| ports += container.items("ports").len());
     each_container(spec, path, &mut |container, path| {
         let path = path.child("ports");
         for (index, port) in container.items("ports").iter().enumerate() {
+            // The only one, as in most pods, has no other to clash with.
+            if ports == 1 && port.text("hostIP").is_empty() {
+                return;
+            }
             let place = path.index(index).to_string();
             let number = port.int("containerPort").unwrap_or_default();
             let host_port = port.int("hostPort").unwrap_or_default();
