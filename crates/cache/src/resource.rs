@@ -399,7 +399,7 @@ impl Window {
 
 impl Snapshot {
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Object>> {
-        self.objects.get(format!("{namespace}/{name}").as_bytes()).map(|found| &found.0)
+        self.objects.get([namespace, name].join("/").as_bytes()).map(|found| &found.0)
     }
 
     pub fn len(&self) -> usize {
