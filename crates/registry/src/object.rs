@@ -15,6 +15,9 @@ pub trait Fields {
     /// The field, or `null`. Works on anything: a field of a non-object is `null`.
     fn field(&self, name: &str) -> &Value;
 
+    /// Several fields, each as [`Fields::field`] has it: one walk costs less than a search for each.
+    fn pick<'a, const N: usize>(&'a self, names: [&str; N]) -> [&'a Value; N];
+
     /// The field if it is set, as a pointer would be.
     fn get_field(&self, name: &str) -> Option<&Value> {
         Some(self.field(name)).filter(|value| !value.is_null())
@@ -58,6 +61,17 @@ impl Fields for Value {
             _ => &NULL,
         }
     }
+
+    fn pick<'a, const N: usize>(&'a self, names: [&str; N]) -> [&'a Value; N] {
+        let mut picked = [&NULL; N];
+        for (name, value) in self.as_object().into_iter().flatten() {
+            checkpoint();
+            if let Some((_, place)) = names.iter().zip(&mut picked).find(|(wanted, _)| *wanted == name) {
+                *place = value;
+            }
+        }
+        picked
+    }
 }
 
 /// Changing.
@@ -92,12 +106,15 @@ impl FieldsMut for Value {
         if !self.is_object() {
             *self = Value::Object(Map::new());
         }
-        // An object by now, so indexing inserts instead of panicking.
-        let field = &mut self[name];
-        if !field.is_object() {
-            *field = Value::Object(Map::new());
+        // Most often it is there, and its name need not be copied.
+        if !self.field(name).is_object() {
+            self.set(name, Map::new());
         }
-        field
+        // An object by now, which has the field.
+        match self.get_mut(name) {
+            Some(field) => field,
+            None => unreachable!("a field that was just set"),
+        }
     }
 
     fn items_mut(&mut self, name: &str) -> &mut [Value] {
@@ -106,7 +123,13 @@ impl FieldsMut for Value {
 
     fn set(&mut self, name: &str, value: impl Into<Value>) {
         if let Some(map) = self.as_object_mut() {
-            map.insert(name.into(), value.into());
+            match map.get_mut(name) {
+                // So its name is not copied once more.
+                Some(field) => *field = value.into(),
+                None => {
+                    map.insert(name.into(), value.into());
+                }
+            }
         }
     }
 
@@ -132,6 +155,8 @@ mod tests {
         assert_eq!((object.items("l").len(), object.items("m").len()), (1, 0));
         assert_eq!(object.entries("m").count(), 1);
         assert_eq!(object.field("m").field("zz").field("y"), &Value::Null);
+        assert_eq!(object.pick(["s", "zz", "a", "n"]), ["s", "zz", "a", "n"].map(|name| object.field(name)));
+        assert_eq!(object.field("s").pick(["x"]), [&Value::Null]);
     }
 
     #[test]

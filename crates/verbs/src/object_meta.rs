@@ -174,9 +174,10 @@ pub fn validate_changes(new: &Value, old: &Value, errors: &mut Errors) {
             errors.forbidden(root.child("finalizers"), &detail);
         }
     }
-    for field in ["name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        if new.field(field) != old.field(field) {
-            errors.invalid(root.child(field), new.field(field), "field is immutable");
+    const KEPT: [&str; 5] = ["name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"];
+    for ((field, new), old) in KEPT.into_iter().zip(new.pick(KEPT)).zip(old.pick(KEPT)) {
+        if new != old {
+            errors.invalid(root.child(field), new, "field is immutable");
         }
     }
 }

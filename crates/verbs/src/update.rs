@@ -413,22 +413,26 @@ fn check_metadata(
 
 /// What no writer may change is taken from the stored object.
 fn keep_identity(object: &mut Value, old: &Value) {
+    const IDENTITY: [&str; 6] =
+        ["name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion"];
     let old = old.field("metadata");
     let metadata = object.object_mut("metadata");
-    for field in ["name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion"] {
-        match old.get_field(field) {
-            // So it is for who has read what it writes.
-            Some(value) if metadata.field(field) == value => {}
-            // What else it is called is found when it is compared.
-            Some(value)
-                if !matches!(field, "name" | "namespace" | "uid") || metadata.text(field).is_empty() =>
-            {
-                metadata.set(field, value.clone());
-            }
-            Some(_) => {}
-            None => {
+    // What else it is called is found when it is compared.
+    let is_named = |field: &str, written: &Value| {
+        matches!(field, "name" | "namespace" | "uid") && written.as_str().is_some_and(|text| !text.is_empty())
+    };
+    let fields = IDENTITY.into_iter().zip(old.pick(IDENTITY)).zip(metadata.pick(IDENTITY));
+    // Few, for who has read what it writes.
+    let changes: Vec<(&str, &Value)> = fields
+        .filter(|((field, kept), written)| kept.is_null() || (kept != written && !is_named(field, written)))
+        .map(|(change, _)| change)
+        .collect();
+    for (field, kept) in changes {
+        match kept {
+            Value::Null => {
                 metadata.remove(field);
             }
+            kept => metadata.set(field, kept.clone()),
         }
     }
     metadata.remove("selfLink");
