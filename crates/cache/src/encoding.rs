@@ -323,18 +323,41 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
 }
 
 fn write_text(out: &mut Vec<u8>, text: &str) {
-    /// What the compiler looks at together.
-    const STEP: usize = 16;
-    let is_plain = |byte: &u8| (*byte >= b' ') & (*byte != b'"') & (*byte != b'\\');
-    let (steps, rest) = text.as_bytes().as_chunks::<STEP>();
-    let all_plain = |step: &[u8; STEP]| step.iter().fold(true, |plain, byte| plain & is_plain(byte));
-    if steps.iter().all(all_plain) && rest.iter().all(is_plain) {
+    if is_plain(text.as_bytes()) {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');
     } else {
         by_serde(out, text);
     }
+}
+
+/// Whether nothing in a text is to be escaped.
+fn is_plain(text: &[u8]) -> bool {
+    /// What the compiler looks at together.
+    const STEP: usize = 16;
+    let is_plain = |byte: &u8| (*byte >= b' ') & (*byte != b'"') & (*byte != b'\\');
+    let (steps, rest) = text.as_chunks::<STEP>();
+    if !steps.iter().all(|step| step.iter().fold(true, |plain, byte| plain & is_plain(byte))) {
+        return false;
+    }
+    // What is left is most of a name: the last eight bytes of a text are looked at together, some of them twice.
+    let (words, rest) = rest.as_chunks::<8>();
+    words.iter().all(is_plain_word)
+        && match text.last_chunk::<8>() {
+            Some(last) => rest.is_empty() || is_plain_word(last),
+            None => rest.iter().all(is_plain),
+        }
+}
+
+/// The same of eight bytes at once: a byte that is taken below itself borrows from its highest bit.
+fn is_plain_word(word: &[u8; 8]) -> bool {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGHEST: u64 = ONES << 7;
+    let word = u64::from_le_bytes(*word);
+    let has_below = |word: u64, least: u8| word.wrapping_sub(ONES * u64::from(least)) & !word & HIGHEST;
+    let has = |byte: u8| has_below(word ^ (ONES * u64::from(byte)), 1);
+    has_below(word, b' ') | has(b'"') | has(b'\\') == 0
 }
 
 fn by_serde<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
