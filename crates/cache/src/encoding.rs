@@ -20,7 +20,7 @@ use serde::{
 use serde_json::{Map, Value};
 use sternpost_store::Revision;
 
-use crate::pairs::Pairs;
+use crate::{pairs::Pairs, reader};
 
 const OFFSET_BYTES: usize = 4;
 
@@ -133,7 +133,7 @@ fn decimal(revision: Revision, digits: &mut [u8; MAX_DIGITS]) -> &[u8] {
 
 /// The object as JSON, without kind, apiVersion and resource version.
 pub fn value_of(stored: &[u8]) -> Option<Value> {
-    read(stored)
+    reader::fields(text_of(stored)?).or_else(|| read(stored))
 }
 
 /// The object as JSON text, without the opening brace.
@@ -351,7 +351,7 @@ fn is_plain(text: &[u8]) -> bool {
 }
 
 /// The same of eight bytes at once: a byte that is taken below itself borrows from its highest bit.
-fn is_plain_word(word: &[u8; 8]) -> bool {
+pub(crate) fn is_plain_word(word: &[u8; 8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
     const HIGHEST: u64 = ONES << 7;
     let word = u64::from_le_bytes(*word);

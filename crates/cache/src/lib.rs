@@ -24,6 +24,7 @@ mod key;
 mod labels;
 mod object;
 mod pairs;
+mod reader;
 mod resource;
 mod runs;
 mod waiters;
