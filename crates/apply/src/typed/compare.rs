@@ -4,7 +4,10 @@ use serde_json::{Map, Value};
 use sternpost_meta::cancel::checkpoint;
 use sternpost_schema::topology::{Node, Relation, Type};
 
-use super::{Fields, MAX_DEPTH, Misfit, Shape, as_items, is_empty_or_null, item_elements, shape, too_deep};
+use super::{
+    Fields, MAX_DEPTH, Misfit, Shape, are_in_step, as_items, is_empty_or_null, item_element, item_elements,
+    shape, too_deep,
+};
 use crate::{path::Element, set::Set, value};
 
 /// The paths that one object has and another has not, or has differently.
@@ -168,6 +171,11 @@ fn list(
     new: &[Value],
     depth: usize,
 ) -> Result<Comparison, Misfit> {
+    if are_in_step(relation, old, new)
+        && let Ok(out) = in_step(kind, relation, old, new, depth)
+    {
+        return Ok(out);
+    }
     let sorted = |items| -> Result<Vec<_>, Misfit> {
         let mut elements: Vec<_> = item_elements(kind, relation, items)?.into_iter().zip(items).collect();
         elements.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -206,6 +214,26 @@ fn list(
             }
         }
     }
+}
+
+/// As [`list`], of lists that [`are_in_step`]. Elements are made only of items that changed.
+fn in_step(
+    kind: &Type,
+    relation: &Relation,
+    old: &[Value],
+    new: &[Value],
+    depth: usize,
+) -> Result<Comparison, Misfit> {
+    let mut out = Comparison::default();
+    for (index, (before, after)) in old.iter().zip(new).enumerate() {
+        let change = place(kind, Some(before), Some(after), depth + 1)?;
+        if change.here != Change::None || !change.below.is_same() {
+            let element =
+                item_element(kind, relation, after).map_err(|error| Misfit::at(&[], &error.at(index)))?;
+            out.push(change, || element);
+        }
+    }
+    Ok(out)
 }
 
 /// Items of one key that only one side has; several of them are one value.

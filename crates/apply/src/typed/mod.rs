@@ -160,6 +160,25 @@ fn item_elements(kind: &Type, relation: &Relation, items: &[Value]) -> Result<Ve
     items.iter().enumerate().map(element).collect()
 }
 
+/// Lists longer than this are always sorted: in shorter ones every item is compared with every other.
+const MOST_IN_STEP: usize = 8;
+
+/// Whether each item has the keys of the one at its place in the other list, and of no other: so it is in most
+/// lists that are written again. Only where all keys are there and plain.
+fn are_in_step(relation: &Relation, old: &[Value], new: &[Value]) -> bool {
+    let Relation::Map(keys) = relation else { return false };
+    if old.len() != new.len() || old.len() > MOST_IN_STEP {
+        return false;
+    }
+    let is_plain = |value: &Value| value.is_string() || value.is_i64();
+    let same = |a: &Value, b: &Value| keys.iter().all(|name| a.get(&**name) == b.get(&**name));
+    let is_keyed = |item: &Value| keys.iter().all(|name| item.get(&**name).is_some_and(is_plain));
+    old.iter().zip(new).enumerate().all(|(index, (before, after))| {
+        let mut earlier = old.iter().take(index);
+        is_keyed(before) && same(before, after) && !earlier.any(|earlier| same(earlier, before))
+    })
+}
+
 /// Why an item of an associative list cannot be told from others.
 #[derive(Debug)]
 enum ItemError {
