@@ -76,18 +76,18 @@ impl ApplyError {
 /// fields that others own.
 pub fn apply(
     live: Option<&Value>,
-    config: Value,
+    config: &Value,
     writer: &Writer<'_>,
     force: bool,
     versions: &dyn Versions,
 ) -> Result<Applied, ApplyError> {
     let cache = &mut Cache::new(versions);
-    if managed_fields(&config).is_some_and(|fields| !fields.is_null()) {
+    if managed_fields(config).is_some_and(|fields| !fields.is_null()) {
         return Err(ApplyError::ManagedFields("metadata.managedFields must be nil".into()));
     }
     let kind = cache.topology(writer.api_version).unwrap_or_else(Type::deduced);
-    typed::validate(&kind, &config, Duplicates::Forbidden)
-        .map_err(|misfit| ApplyError::Typed(misfit_message(&config, writer, &misfit)))?;
+    typed::validate(&kind, config, Duplicates::Forbidden)
+        .map_err(|misfit| ApplyError::Typed(misfit_message(config, writer, &misfit)))?;
     let stored = live.and_then(managed_fields);
     let managers = managers::decode_stored(stored.cloned())
         .map_err(|error| ApplyError::ManagedFields(format!("failed to decode managed fields: {error}")))?;
@@ -95,7 +95,7 @@ pub fn apply(
         Some(live) if managers.is_empty() => before_first_apply(live, writer, cache)?,
         _ => managers,
     };
-    let annotation = (writer.manager == last_applied::MANAGER).then(|| last_applied::annotation(&config));
+    let annotation = (writer.manager == last_applied::MANAGER).then(|| last_applied::annotation(config));
 
     let outcome = overlay(live, config, managers, writer, &kind, cache)?;
     if !force {
@@ -144,7 +144,7 @@ struct Taken {
 
 fn overlay(
     live: Option<&Value>,
-    config: Value,
+    config: &Value,
     mut managers: Vec<Entry>,
     writer: &Writer<'_>,
     kind: &Type,
@@ -153,12 +153,12 @@ fn overlay(
     managers::reconcile(&mut managers, cache);
     let mut own = writer.entry(Operation::Apply);
     let last = managers.iter().position(|known| known.is(&own)).map(|at| managers.swap_remove(at));
-    let set = writer.reset.filter(typed::field_set(kind, &config).map_err(Failure::from)?);
+    let set = writer.reset.filter(typed::field_set(kind, config).map_err(Failure::from)?);
     let fields = strip(set.clone()).to_fields_v1();
 
     let merged = match live {
         Some(live) => typed::merge(kind, without_managed_fields(live), config).map_err(Failure::from)?,
-        None => config,
+        None => config.clone(),
     };
     let merged = match &last {
         // Nothing was left out, as most often.

@@ -209,9 +209,7 @@ impl Verbs {
         let now = self.now();
         let manager = self.manager(served, writer, &api_version, &now);
         let applied = self
-            .converting(served, |versions| {
-                sternpost_apply::apply(live, config.clone(), &manager, force, versions)
-            })
+            .converting(served, |versions| sternpost_apply::apply(live, config, &manager, force, versions))
             .await
             .map_err(|error| apply_status(&error))?;
         let object = served.decode_applied(applied.object).map_err(|error| Status::bad_request(error.0))?;

@@ -144,7 +144,7 @@ fn apply(value: &CelValue<'_>, kind: Result<&Type, &String>, object: &Value) -> 
             config.insert(field.into(), own.clone());
         }
     }
-    merge(kind, object.clone(), config).map_err(|misfit| format!("error applying patch: {misfit}"))
+    merge(kind, object.clone(), &config).map_err(|misfit| format!("error applying patch: {misfit}"))
 }
 
 fn patch(value: &CelValue<'_>, object: &Value) -> Result<Mutated, String> {

@@ -1,68 +1,82 @@
 //! One object laid over another.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
 use serde_json::Value;
 use sternpost_meta::cancel::checkpoint;
 use sternpost_schema::topology::{Node, Relation, Type};
 
-use super::{Fields, MAX_DEPTH, Misfit, Shape, is_empty_or_null, item_elements, shape, too_deep};
+use super::{
+    Fields, MAX_DEPTH, Misfit, Shape, are_in_step, is_empty_or_null, item_elements, shape, too_deep,
+};
 use crate::path::Element;
 
 /// `over` wins where both set a leaf; maps are united, associative lists
 /// merged item by item.
-pub fn merge(kind: &Type, under: Value, over: Value) -> Result<Value, Misfit> {
-    place(kind, under, over, 0)
+pub fn merge(kind: &Type, mut under: Value, over: &Value) -> Result<Value, Misfit> {
+    place(kind, &mut under, over, 0)?;
+    Ok(under)
 }
 
-fn place(kind: &Type, under: Value, over: Value, depth: usize) -> Result<Value, Misfit> {
+fn place(kind: &Type, under: &mut Value, over: &Value, depth: usize) -> Result<(), Misfit> {
     checkpoint();
     if depth >= MAX_DEPTH {
         return Err(too_deep());
     }
-    if is_empty_or_null(&under) {
-        return Ok(over);
+    if is_empty_or_null(under) {
+        *under = over.clone();
+        return Ok(());
     }
     if let Node::Deduced = kind.node() {
-        return match (under, over) {
-            (Value::Object(under), Value::Object(over)) => map(Fields::DEDUCED, under, over, depth),
+        match (under, over) {
+            (Value::Object(under), Value::Object(over)) => map(Fields::DEDUCED, under, over, depth)?,
             // Null does not undo a map.
-            (under @ Value::Object(_), Value::Null) => Ok(under),
-            (_, over) => Ok(over),
-        };
-    }
-    match (shape(kind, &over), under, over) {
-        (Shape::Map(fields), under @ Value::Object(_), Value::Null) if !fields.atomic => Ok(under),
-        (Shape::Map(fields), Value::Object(under), Value::Object(over)) if !fields.atomic => {
-            map(fields, under, over, depth)
+            (Value::Object(_), Value::Null) => {}
+            (under, over) => leaf(under, over),
         }
-        (Shape::List(_, Relation::Set | Relation::Map(_)), under @ Value::Array(_), Value::Null) => Ok(under),
+        return Ok(());
+    }
+    match (shape(kind, over), under, over) {
+        (Shape::Map(fields), Value::Object(_), Value::Null) if !fields.atomic => {}
+        (Shape::Map(fields), Value::Object(under), Value::Object(over)) if !fields.atomic => {
+            map(fields, under, over, depth)?;
+        }
+        (Shape::List(_, Relation::Set | Relation::Map(_)), Value::Array(_), Value::Null) => {}
         (
             Shape::List(items, relation @ (Relation::Set | Relation::Map(_))),
             Value::Array(under),
             Value::Array(over),
-        ) => list(items, relation, under, over, depth),
-        (_, _, over) => Ok(over),
+        ) => list(items, relation, under, over, depth)?,
+        (_, under, over) => leaf(under, over),
+    }
+    Ok(())
+}
+
+fn leaf(under: &mut Value, over: &Value) {
+    match (&*under, over) {
+        // Most of what is applied is there already.
+        (Value::String(under), Value::String(over)) if under == over => {}
+        (_, over) => *under = over.clone(),
     }
 }
 
 type Object = serde_json::Map<String, Value>;
 
-fn map(fields: Fields<'_>, mut under: Object, over: Object, depth: usize) -> Result<Value, Misfit> {
+fn map(fields: Fields<'_>, under: &mut Object, over: &Object, depth: usize) -> Result<(), Misfit> {
     for (name, over) in over {
-        match under.get_mut(&name) {
+        match under.get_mut(name) {
             Some(below) => {
-                let Some(child) = fields.child(&name) else {
-                    return Err(Misfit::at(&[Element::field(name)], "field not declared in schema"));
+                let Some(child) = fields.child(name) else {
+                    return Err(Misfit::at(&[Element::field(&**name)], "field not declared in schema"));
                 };
-                *below = place(child.kind, below.take(), over, depth + 1)?;
+                place(child.kind, below, over, depth + 1)?;
             }
             None => {
-                under.insert(name, over);
+                under.insert(name.clone(), over.clone());
             }
         }
     }
-    Ok(Value::Object(under))
+    Ok(())
 }
 
 /// Items of `under` alone stay where they are; shared ones take the order of
@@ -70,18 +84,21 @@ fn map(fields: Fields<'_>, mut under: Object, over: Object, depth: usize) -> Res
 fn list(
     kind: &Type,
     relation: &Relation,
-    under: Vec<Value>,
-    over: Vec<Value>,
+    under: &mut Vec<Value>,
+    over: &[Value],
     depth: usize,
-) -> Result<Value, Misfit> {
-    let under_elements = item_elements(kind, relation, &under)?;
-    let over_elements = item_elements(kind, relation, &over)?;
+) -> Result<(), Misfit> {
+    if are_in_step(relation, under, over) {
+        return under.iter_mut().zip(over).try_for_each(|(under, over)| place(kind, under, over, depth + 1));
+    }
+    let under_elements = item_elements(kind, relation, under)?;
+    let over_elements = item_elements(kind, relation, over)?;
     let places: BTreeMap<&Element, usize> =
         over_elements.iter().enumerate().map(|(place, element)| (element, place)).collect();
-    let mut applied: Vec<Applied> =
-        over.into_iter().map(|item| Applied { item, under: Under::None }).collect();
+    let mut applied: Vec<Applied<'_>> =
+        over.iter().map(|item| Applied { item, under: Under::None }).collect();
     let mut kept = Vec::with_capacity(under.len());
-    for (item, element) in under.into_iter().zip(&under_elements) {
+    for (item, element) in mem::take(under).into_iter().zip(&under_elements) {
         let place = places.get(element).copied();
         match place.and_then(|place| applied.get_mut(place)) {
             Some(shared) => {
@@ -116,7 +133,8 @@ fn list(
     for (_, one) in applied {
         out.push(one.merged(kind, depth)?);
     }
-    Ok(Value::Array(out))
+    *under = out;
+    Ok(())
 }
 
 /// An item of the lower list.
@@ -127,8 +145,8 @@ enum LowerItem {
 }
 
 /// An item of the upper list and what it is laid over.
-struct Applied {
-    item: Value,
+struct Applied<'a> {
+    item: &'a Value,
     under: Under,
 }
 
@@ -139,15 +157,15 @@ enum Under {
     Many,
 }
 
-impl Applied {
+impl Applied<'_> {
     fn is_shared(&self) -> bool {
         !matches!(self.under, Under::None)
     }
 
     fn merged(self, kind: &Type, depth: usize) -> Result<Value, Misfit> {
         match self.under {
-            Under::One(under) => place(kind, under, self.item, depth + 1),
-            Under::None | Under::Many => Ok(self.item),
+            Under::One(mut under) => place(kind, &mut under, self.item, depth + 1).map(|()| under),
+            Under::None | Under::Many => Ok(self.item.clone()),
         }
     }
 }

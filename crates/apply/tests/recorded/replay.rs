@@ -56,7 +56,7 @@ pub fn typed_case(request: &Value, answer: &Value) -> Differences {
     check("modified", json!(text(&comparison.modified)));
     check("removed", json!(text(&comparison.removed)));
     if duplicates.is_null() {
-        check("merged", typed::merge(&kind, a.clone(), b.clone()).unwrap());
+        check("merged", typed::merge(&kind, a.clone(), &b).unwrap());
     }
     if let Some(fields) = request.get("fields") {
         let members = set(fields);
@@ -122,7 +122,7 @@ pub fn sequence_case(request: &Value, answer: &Value) -> Differences {
         let mut object = step["object"].clone();
         let mut error = Value::Null;
         if step["op"] == "apply" {
-            match sternpost_apply::apply(live.as_ref(), object, &writer, step["force"] == true, &versions) {
+            match sternpost_apply::apply(live.as_ref(), &object, &writer, step["force"] == true, &versions) {
                 Ok(applied) => live = Some(applied.object),
                 Err(refused) => error = json!(refused.message()),
             }

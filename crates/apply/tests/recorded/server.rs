@@ -64,7 +64,7 @@ fn check(case: &Value, step: &Value, live: Option<&Value>, at: &str) {
         return;
     }
     if step["op"] == "apply" {
-        let applied = apply(live, step["body"].clone(), &writer, step["force"] == true, &kind);
+        let applied = apply(live, &step["body"], &writer, step["force"] == true, &kind);
         match (applied, step.get("error")) {
             (Ok(applied), None) => {
                 assert_eq!(managed_fields(&applied.object), managed_fields(after), "{at}");
@@ -104,10 +104,7 @@ fn check_scale(step: &Value, live: &Value, writer: &Writer<'_>, api_version: &st
     }
     let kind = Kind { definition: SCALE, api_version: scale::API_VERSION, custom: None };
     let written = if step["op"] == "apply" {
-        match (
-            apply(Some(&before), step["body"].clone(), writer, step["force"] == true, &kind),
-            step.get("error"),
-        ) {
+        match (apply(Some(&before), &step["body"], writer, step["force"] == true, &kind), step.get("error")) {
             (Ok(applied), None) => applied.object,
             (Err(refused), Some(error)) => {
                 assert_eq!(refused.message(), error["message"], "{at}");

@@ -164,14 +164,14 @@ proptest! {
         let _ = typed::validate(&versions.0, &live, Duplicates::Forbidden);
         let _ = typed::field_set(&versions.0, &live);
         let _ = typed::compare(&versions.0, &live, &other);
-        let _ = typed::merge(&versions.0, live.clone(), other.clone());
+        let _ = typed::merge(&versions.0, live.clone(), &other);
         let mut object = other.clone();
         update(Some(&live), &mut object, &writer("m", EPOCH), &versions);
         restore_times(&live, &mut object);
         let mut object = other.clone();
         update(None, &mut object, &writer("m", EPOCH), &versions);
-        let _ = apply(Some(&live), other.clone(), &writer("m", EPOCH), true, &versions);
-        let _ = apply(None, other.clone(), &writer("m", EPOCH), false, &versions);
+        let _ = apply(Some(&live), &other, &writer("m", EPOCH), true, &versions);
+        let _ = apply(None, &other, &writer("m", EPOCH), false, &versions);
         let _ = scale::to_scale(Some(&fields), &[("t.example/v1", ".spec.a")]);
         let _ = scale::to_parent(Some(&live), Some(&fields), "t.example/v1", &[("t.example/v1", ".spec.a")]);
     }
@@ -179,13 +179,13 @@ proptest! {
     #[test]
     fn merging_and_comparing_agree(a in object(), b in object()) {
         let kind = versions().0;
-        let merged = typed::merge(&kind, a.clone(), b.clone()).unwrap();
+        let merged = typed::merge(&kind, a.clone(), &b).unwrap();
         // Nothing of what is laid over is missing or different. Where it is
         // null or empty, what it is laid over may stay.
         let left = typed::compare(&kind, &merged, &b).unwrap();
         prop_assert!(left.added.is_empty(), "{}", text(&left.added));
         prop_assert!(typed::compare(&kind, &a, &a).unwrap().is_same());
-        prop_assert_eq!(typed::merge(&kind, a.clone(), a.clone()).unwrap(), a);
+        prop_assert_eq!(typed::merge(&kind, a.clone(), &a).unwrap(), a);
     }
 
     #[test]
@@ -193,8 +193,8 @@ proptest! {
         let versions = versions();
         let mut live = live;
         update(None, &mut live, &writer("creator", EPOCH), &versions);
-        let first = apply(Some(&live), config.clone(), &writer("a", EPOCH), true, &versions).unwrap();
-        let again = apply(Some(&first.object), config, &writer("a", LATER), false, &versions).unwrap();
+        let first = apply(Some(&live), &config, &writer("a", EPOCH), true, &versions).unwrap();
+        let again = apply(Some(&first.object), &config, &writer("a", LATER), false, &versions).unwrap();
         prop_assert!(!again.changed);
         prop_assert_eq!(again.object, first.object);
     }
@@ -205,7 +205,7 @@ proptest! {
         let mut live = live;
         update(None, &mut live, &writer("creator", EPOCH), &versions);
         let config_set = typed::field_set(&versions.0, &config).unwrap();
-        let applied = apply(Some(&live), config, &writer("a", EPOCH), true, &versions).unwrap().object;
+        let applied = apply(Some(&live), &config, &writer("a", EPOCH), true, &versions).unwrap().object;
         let entries = applied["metadata"]["managedFields"].as_array().unwrap();
         let owned: Vec<_> = entries.iter().zip(owners(&applied)).collect();
         let changed = typed::compare(&versions.0, &live, &applied).unwrap();
@@ -257,9 +257,9 @@ proptest! {
         let mut tracked = live.clone();
         tracked["o"] = json!({"n": 9});
         update(None, &mut tracked, &writer("creator", EPOCH), &versions);
-        let applied = apply(Some(&tracked), config, &writer("a", EPOCH), true, &versions).unwrap().object;
+        let applied = apply(Some(&tracked), &config, &writer("a", EPOCH), true, &versions).unwrap().object;
         let empty = json!({"apiVersion": "t.example/v1", "kind": "X", "metadata": {"name": "n"}});
-        let left = apply(Some(&applied), empty, &writer("a", EPOCH), false, &versions).unwrap().object;
+        let left = apply(Some(&applied), &empty, &writer("a", EPOCH), false, &versions).unwrap().object;
         for entry in left["metadata"]["managedFields"].as_array().into_iter().flatten() {
             prop_assert_eq!(&entry["manager"], "creator");
         }

@@ -146,11 +146,11 @@ fn updated(live: Option<&Value>, mut new: Value, writer: &Writer<'_>) -> Value {
 }
 
 fn applied(live: &Value, spec: Value, manager: &str) -> Value {
-    apply(Some(live), object(spec), &by(manager), true, &widget()).unwrap().object
+    apply(Some(live), &object(spec), &by(manager), true, &widget()).unwrap().object
 }
 
 fn refused(live: &Value, spec: Value, manager: &str) -> String {
-    apply(Some(live), object(spec), &by(manager), false, &widget()).unwrap_err().message()
+    apply(Some(live), &object(spec), &by(manager), false, &widget()).unwrap_err().message()
 }
 
 // Field sets
@@ -237,7 +237,7 @@ fn objects_may_be_nested_so_deep_and_no_deeper() {
             typed::validate(&deduced, &object, Duplicates::Forbidden).is_ok(),
             typed::field_set(&deduced, &object).is_ok(),
             typed::compare(&deduced, &object, &json!({})).is_ok(),
-            typed::merge(&deduced, object.clone(), object.clone()).is_ok(),
+            typed::merge(&deduced, object.clone(), &object).is_ok(),
         ];
         assert!(results.iter().all(|result| *result == results[0]), "{depth}: {results:?}");
         results[0]
@@ -283,7 +283,7 @@ fn what_does_not_fit_the_schema_is_named() {
             "errors:\n  .spec.foo: field not declared in schema\n  .spec.replicas: expected numeric (int or float), got bool",
         ),
     ] {
-        let error = apply(None, object(spec.clone()), &by("a"), false, &widget()).unwrap_err();
+        let error = apply(None, &object(spec.clone()), &by("a"), false, &widget()).unwrap_err();
         let text = format!("failed to create typed patch object (/n; t.example/v1, Kind=X): {expected}");
         assert_eq!(error, ApplyError::Typed(text), "{spec}");
     }
@@ -304,7 +304,7 @@ fn the_order_of_a_merged_list() {
         ("abc", "xy", "abcxy"),
     ] {
         let list = |text: &str| object(json!({"set": text.chars().map(String::from).collect::<Vec<_>>()}));
-        let merged = typed::merge(&widget().v1, list(live), list(config)).unwrap();
+        let merged = typed::merge(&widget().v1, list(live), &list(config)).unwrap();
         assert_eq!(merged, list(expected), "{live} {config}");
     }
 }
@@ -321,7 +321,7 @@ fn what_lies_over_wins_where_nothing_can_be_merged() {
         (json!({"any": {"a": 1}}), json!({"any": [1]}), json!({"any": [1]})),
         (json!({"set": ["a", "a"]}), json!({"set": ["a"]}), json!({"set": ["a"]})),
     ] {
-        let merged = typed::merge(&widget().v1, object(live), object(config.clone())).unwrap();
+        let merged = typed::merge(&widget().v1, object(live), &object(config.clone())).unwrap();
         assert_eq!(merged, object(expected), "{config}");
     }
 }
@@ -415,10 +415,10 @@ fn null_and_empty_values_are_owned() {
 #[test]
 fn an_apply_that_changes_nothing_sets_no_time() {
     let live = owned(json!({"replicas": 1}), [entry("a", "Apply", json!({"f:replicas": {}}))]);
-    let again = apply(Some(&live), object(json!({"replicas": 1})), &by("a"), false, &widget()).unwrap();
+    let again = apply(Some(&live), &object(json!({"replicas": 1})), &by("a"), false, &widget()).unwrap();
     assert!(!again.changed);
     assert_eq!(again.object, live);
-    let joined = apply(Some(&live), object(json!({"replicas": 1})), &by("new"), false, &widget()).unwrap();
+    let joined = apply(Some(&live), &object(json!({"replicas": 1})), &by("new"), false, &widget()).unwrap();
     assert!(joined.changed, "there is a new owner");
     let entries = joined.object["metadata"]["managedFields"].as_array().unwrap();
     assert_eq!(entries[0]["manager"], "new", "without a time it comes first");
@@ -442,7 +442,7 @@ fn what_was_there_before_the_first_apply_has_an_owner() {
 #[test]
 fn a_configuration_brings_no_managed_fields() {
     let config = owned(json!({}), [entry("a", "Apply", json!({}))]);
-    let error = apply(None, config, &by("a"), false, &widget()).unwrap_err();
+    let error = apply(None, &config, &by("a"), false, &widget()).unwrap_err();
     assert_eq!(error, ApplyError::ManagedFields("metadata.managedFields must be nil".into()));
 }
 
@@ -452,7 +452,7 @@ fn stored_managed_fields_that_cannot_be_read_refuse_an_apply_and_are_dropped_by_
         json!({"replicas": 1}),
         [json!({"manager": "a", "operation": "Merge", "apiVersion": V1, "fieldsType": "FieldsV1"})],
     );
-    let error = apply(Some(&live), object(json!({})), &by("a"), false, &widget()).unwrap_err();
+    let error = apply(Some(&live), &object(json!({})), &by("a"), false, &widget()).unwrap_err();
     assert_eq!(
         error,
         ApplyError::ManagedFields(
@@ -613,7 +613,7 @@ fn an_object_that_does_not_convert_refuses_an_apply_and_ends_tracking_by_an_upda
     let live = owned(json!({"replicas": 1, "any": "unconvertible"}), [of_v2]);
     let new = json!({"replicas": 2, "any": "unconvertible"});
     assert_eq!(owners(&updated(Some(&live), object(new.clone()), &by("u"))), json!({}));
-    let error = apply(Some(&live), object(new), &by("a"), false, &widget()).unwrap_err();
+    let error = apply(Some(&live), &object(new), &by("a"), false, &widget()).unwrap_err();
     assert_eq!(error, ApplyError::Conversion("does not convert".into()));
 }
 
@@ -681,7 +681,7 @@ fn what_an_endpoint_does_not_write_is_neither_owned_nor_in_conflict() {
     let result = updated(Some(&live), new.clone(), &writer);
     let expected = json!({"b/Update": {"f:map": {"f:a": {}}}, "u/Update": {"f:replicas": {}}});
     assert_eq!(owners(&result), expected);
-    let applied = apply(Some(&live), new, &writer, false, &widget()).unwrap().object;
+    let applied = apply(Some(&live), &new, &writer, false, &widget()).unwrap().object;
     assert_eq!(owners(&applied), json!({"b/Update": {"f:map": {"f:a": {}}}, "u/Apply": {"f:replicas": {}}}));
     assert!(applied["metadata"]["managedFields"][0]["fieldsV1"].get("f:status").is_none());
 }
@@ -692,7 +692,7 @@ fn an_endpoint_may_own_some_patterns_only() {
     let new = object(json!({"replicas": 2, "named": [{"name": "x", "a": "1", "b": "2"}], "set": ["q"]}));
     let live = object(json!({}));
     let result =
-        apply(Some(&live), new, &Writer { reset: &reset, ..by("u") }, true, &widget()).unwrap().object;
+        apply(Some(&live), &new, &Writer { reset: &reset, ..by("u") }, true, &widget()).unwrap().object;
     assert_eq!(
         owners(&result)["u/Apply"],
         json!({"f:named": {"k:{\"name\":\"x\"}": {".": {}, "f:a": {}}}, "f:set": {"v:\"q\"": {}}})
@@ -722,7 +722,7 @@ fn client_side(replicas: i64, last_applied: &Value) -> Value {
 fn kubectl_takes_what_it_last_applied_on_the_client() {
     let live = client_side(1, &object(json!({"replicas": 1})));
     let result =
-        apply(Some(&live), object(json!({"replicas": 2})), &by("kubectl"), false, &widget()).unwrap();
+        apply(Some(&live), &object(json!({"replicas": 2})), &by("kubectl"), false, &widget()).unwrap();
     assert_eq!(owners(&result.object), json!({"kubectl/Apply": {"f:replicas": {}}}));
     let annotation = result.object["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap();
     assert_eq!(annotation, format!("{}\n", object(json!({"replicas": 2}))));
@@ -743,7 +743,7 @@ fn the_annotation_goes_when_it_would_be_too_long() {
         let mut live = client_side(1, &object(json!({"replicas": 1})));
         let filler = 256 * 1024 - length - LAST_APPLIED.len() - "f".len() + spare;
         live["metadata"]["annotations"]["f"] = json!("y".repeat(filler));
-        let result = apply(Some(&live), config.clone(), &by("kubectl"), true, &widget()).unwrap();
+        let result = apply(Some(&live), &config, &by("kubectl"), true, &widget()).unwrap();
         result.object["metadata"]["annotations"].get(LAST_APPLIED).is_some()
     };
     assert!(rewritten(0));
