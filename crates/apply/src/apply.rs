@@ -154,15 +154,16 @@ fn overlay(
     let mut own = writer.entry(Operation::Apply);
     let last = managers.iter().position(|known| known.is(&own)).map(|at| managers.swap_remove(at));
     let set = writer.reset.filter(typed::field_set(kind, config).map_err(Failure::from)?);
-    let fields = strip(set.clone()).to_fields_v1();
+    let owned = strip(set.clone());
 
     let merged = match live {
         Some(live) => typed::merge(kind, without_managed_fields(live), config).map_err(Failure::from)?,
         None => config.clone(),
     };
+    let owns_the_same = last.as_ref().is_some_and(|last| fields_v1::are_of(&last.fields, &owned));
     let merged = match &last {
         // Nothing was left out, as most often.
-        Some(last) if last.api_version == writer.api_version && last.fields == fields => merged,
+        Some(last) if last.api_version == writer.api_version && owns_the_same => merged,
         Some(last) => prune(merged, last, &set, &managers, writer, cache)?,
         None => merged,
     };
@@ -172,12 +173,10 @@ fn overlay(
         Some(live) if !same && !managers.is_empty() => take(&mut managers, live, &merged, writer, cache)?,
         _ => Vec::new(),
     };
-    if !fields_v1::is_empty(&fields) {
-        own.fields = fields;
-        own.time = match (same, last) {
-            (true, last) => last.and_then(|last| last.time),
-            (false, _) => Some(writer.now.into()),
-        };
+    if !owned.is_empty() {
+        let (fields, time) = last.map_or((Value::Null, None), |last| (last.fields, last.time));
+        own.fields = if owns_the_same { fields } else { owned.to_fields_v1() };
+        own.time = if same { time } else { Some(writer.now.into()) };
         managers.push(own);
     }
     Ok(Outcome { object: (!same).then_some(merged), managers, taken })

@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::set::Set;
+use crate::{path::Element, set::Set};
 
 type Object = Map<String, Value>;
 
@@ -54,6 +54,34 @@ pub(crate) fn says(fields: &Value, canonical: &Value) -> bool {
             && fields.iter().zip(canonical).all(|((key, below), (other, expected))| {
                 key == other && (key == "." || says(below, expected))
             }))
+}
+
+/// Whether `fields` are those of the set: what [`Set::to_fields_v1`] writes. Where their orders are not the
+/// same it may say no.
+pub(crate) fn are_of(fields: &Value, set: &Set) -> bool {
+    fields
+        .as_object()
+        .is_some_and(|fields| fields.len() == set.nodes().len() && are_of_nodes(fields.iter(), set))
+}
+
+fn are_of_nodes<'a>(fields: impl Iterator<Item = (&'a String, &'a Value)>, set: &Set) -> bool {
+    fields.zip(set.nodes()).all(|((key, below), node)| {
+        let is_here = match &node.element {
+            Element::Field(name) => key.strip_prefix("f:") == Some(name),
+            element => *key == element.to_key(),
+        };
+        let Value::Object(below) = below else { return false };
+        let says = node.member && !node.children.is_empty();
+        let mut below_here = below.iter();
+        is_here
+            && below.len() == node.children.nodes().len() + usize::from(says)
+            && (!says || below_here.next().is_some_and(|(key, below)| key == "." && has_nothing(below)))
+            && are_of_nodes(below_here, &node.children)
+    })
+}
+
+fn has_nothing(below: &Value) -> bool {
+    below.as_object().is_some_and(Map::is_empty)
 }
 
 fn subtract_nodes(fields: &mut Object, set: &Set) {
