@@ -350,14 +350,19 @@ fn is_plain(text: &[u8]) -> bool {
         }
 }
 
-/// The same of eight bytes at once: a byte that is taken below itself borrows from its highest bit.
-pub(crate) fn is_plain_word(word: &[u8; 8]) -> bool {
+fn is_plain_word(word: &[u8; 8]) -> bool {
+    escaped(word) == 0
+}
+
+/// Of eight bytes at once, which are to be escaped: the lowest bit that is set is in the first of them. A byte
+/// that is taken below itself borrows from its highest bit.
+pub(crate) fn escaped(word: &[u8; 8]) -> u64 {
     const ONES: u64 = u64::MAX / 255;
     const HIGHEST: u64 = ONES << 7;
     let word = u64::from_le_bytes(*word);
-    let has_below = |word: u64, least: u8| word.wrapping_sub(ONES * u64::from(least)) & !word & HIGHEST;
-    let has = |byte: u8| has_below(word ^ (ONES * u64::from(byte)), 1);
-    has_below(word, b' ') | has(b'"') | has(b'\\') == 0
+    let below = |word: u64, least: u8| word.wrapping_sub(ONES * u64::from(least)) & !word & HIGHEST;
+    let is = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    below(word, b' ') | is(b'"') | is(b'\\')
 }
 
 fn by_serde<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::encoding::is_plain_word;
+use crate::encoding::escaped;
 
 /// How deeply objects may nest, as `serde_json` has it.
 const MAX_DEPTH: usize = 127;
@@ -91,11 +91,18 @@ impl<'a> Reader<'a> {
 
     /// As far as bytes stand for themselves in a string.
     fn skip_plain(&mut self) {
-        let rest = self.rest();
-        let (words, _) = rest.as_chunks();
-        let words = words.iter().take_while(|word| is_plain_word(word)).count() * 8;
+        let mut rest = self.rest();
+        while let Some((word, behind)) = rest.split_first_chunk() {
+            let escaped = escaped(word);
+            if escaped != 0 {
+                self.at += usize::try_from(escaped.trailing_zeros() / u8::BITS).unwrap_or_default();
+                return;
+            }
+            self.at += word.len();
+            rest = behind;
+        }
         let is_plain = |byte: &&u8| !matches!(byte, b'"' | b'\\' | 0..b' ');
-        self.at += words + rest.iter().skip(words).take_while(is_plain).count();
+        self.at += rest.iter().take_while(is_plain).count();
     }
 
     /// A number, of which the first byte has been read.
