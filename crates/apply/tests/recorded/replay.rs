@@ -56,7 +56,7 @@ pub fn typed_case(request: &Value, answer: &Value) -> Differences {
     check("modified", json!(text(&comparison.modified)));
     check("removed", json!(text(&comparison.removed)));
     if duplicates.is_null() {
-        check("merged", typed::merge(&kind, a.clone(), &b).unwrap());
+        check("merged", typed::merge(&kind, a.clone(), b).unwrap());
     }
     if let Some(fields) = request.get("fields") {
         let members = set(fields);
