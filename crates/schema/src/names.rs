@@ -1,6 +1,7 @@
 //! Finding a field of a type by its name, without comparing names that are not it.
 
-/// How long a name is, how it begins and how it ends, in one number. Names of one type hardly ever share it.
+/// How long a name is, how it begins and how it ends, in one number. Names of one type hardly ever share it, unless
+/// somebody has chosen them so.
 pub fn fingerprint(name: &str) -> u64 {
     let bytes = name.as_bytes();
     let ends = match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
@@ -14,16 +15,16 @@ pub fn fingerprint(name: &str) -> u64 {
     ends ^ length.wrapping_mul(1 << 59)
 }
 
-/// What is named so, of all that are sorted by the [`fingerprint`] of their names.
+/// What is named so, of all that are sorted by the [`fingerprint`] of their names, and those that share one by name.
 pub fn find<'a, T>(
     sorted: &'a [T],
     name: &str,
     fingerprint_of: impl Fn(&T) -> u64,
-    is_named: impl Fn(&T) -> bool,
+    name_of: impl Fn(&'a T) -> &'a str,
 ) -> Option<&'a T> {
     let wanted = fingerprint(name);
-    let at = sorted.partition_point(|one| fingerprint_of(one) < wanted);
-    sorted.get(at..)?.iter().take_while(|one| fingerprint_of(one) == wanted).find(|one| is_named(one))
+    let order = |one: &'a T| fingerprint_of(one).cmp(&wanted).then_with(|| name_of(one).cmp(name));
+    sorted.binary_search_by(order).ok().and_then(|at| sorted.get(at))
 }
 
 #[cfg(test)]
@@ -39,8 +40,7 @@ mod tests {
             names.into_iter().chain(twins).map(|name| (fingerprint(name), name)).collect();
         sorted.sort_unstable();
         let found = |name: &str| {
-            find(&sorted, name, |(fingerprint, _)| *fingerprint, |(_, known)| *known == name)
-                .map(|(_, name)| *name)
+            find(&sorted, name, |(fingerprint, _)| *fingerprint, |(_, known)| known).map(|(_, name)| *name)
         };
         for name in names.into_iter().chain(twins) {
             assert_eq!(found(name), Some(name));

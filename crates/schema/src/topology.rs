@@ -134,7 +134,7 @@ impl Fields {
     }
 
     pub fn get_key_value(&self, name: &str) -> Option<(&Arc<str>, &Field)> {
-        let found = names::find(&self.0, name, |(known, ..)| *known, |(_, known, _)| **known == *name);
+        let found = names::find(&self.0, name, |(known, ..)| *known, |(_, known, _)| known);
         found.map(|(_, name, field)| (name, field))
     }
 
@@ -152,7 +152,7 @@ impl FromIterator<(Arc<str>, Field)> for Fields {
     fn from_iter<T: IntoIterator<Item = (Arc<str>, Field)>>(fields: T) -> Self {
         let fingerprinted = |(name, field): (Arc<str>, Field)| (names::fingerprint(&name), name, field);
         let mut sorted: Vec<_> = fields.into_iter().map(fingerprinted).collect();
-        sorted.sort_by_key(|(fingerprint, ..)| *fingerprint);
+        sorted.sort_by(|(a, a_name, _), (b, b_name, _)| a.cmp(b).then_with(|| a_name.cmp(b_name)));
         Self(sorted.into())
     }
 }

@@ -312,9 +312,12 @@ struct Type {
 
 impl Type {
     fn field(&self, name: &str) -> Option<&Field> {
-        let is_named =
-            |(_, index): &(u64, usize)| self.fields.get(*index).is_some_and(|field| *field.name == *name);
-        let (_, index) = names::find(&self.by_name, name, |(fingerprint, _)| *fingerprint, is_named)?;
+        let (_, index) = names::find(
+            &self.by_name,
+            name,
+            |(fingerprint, _)| *fingerprint,
+            |(_, index)| self.fields.get(*index).map_or("", |field| &*field.name),
+        )?;
         self.fields.get(*index)
     }
 
@@ -420,7 +423,8 @@ fn compile(name: &str, making: &mut HashMap<Arc<str>, &'static Type>) -> Option<
     }
     let places = fields.iter().enumerate();
     let mut by_name: Vec<_> = places.map(|(index, field)| (names::fingerprint(&field.name), index)).collect();
-    by_name.sort_unstable();
+    let name_at = |index: usize| fields.get(index).map_or("", |field| &*field.name);
+    by_name.sort_by(|(a, at), (b, other)| a.cmp(b).then_with(|| name_at(*at).cmp(name_at(*other))));
     let is_always_shown = |field: &Field| field.shown == Shown::Always;
     let always_shown =
         (0..fields.len()).filter(|index| fields.get(*index).is_some_and(is_always_shown)).collect();
