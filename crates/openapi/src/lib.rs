@@ -11,7 +11,8 @@
 //!
 //! Documents that others wrote are JSON trees: [`convert`] turns one version into
 //! the other, [`filter`] restricts one to some paths, [`merge`] puts several into
-//! one, and [`references`] says what refers to what.
+//! one, [`references`] says what refers to what, and [`definitions`] turns kinds into
+//! definitions of custom resources.
 //!
 //! Equal documents give equal bytes and therefore equal hashes, on every
 //! replica and after every restart.
@@ -20,6 +21,7 @@
 
 pub mod convert;
 pub mod custom;
+pub mod definitions;
 pub mod document;
 pub mod explain;
 pub mod filter;

@@ -75,10 +75,18 @@ pub fn to_v3(document: &Value) -> Result<Converted, ConvertError> {
 
 /// Writes a v3 document as v2.
 pub fn to_v2(document: &Value) -> Result<Converted, ConvertError> {
-    let fields = checked(document, "openapi: 3.0.x", |fields| {
+    to_v2::convert(document, v3(document)?)
+}
+
+/// Whether a tree is a v3 document that is small enough to be walked.
+pub fn check_v3(document: &Value) -> Result<(), ConvertError> {
+    v3(document).map(drop)
+}
+
+fn v3(document: &Value) -> Result<&Map<String, Value>, ConvertError> {
+    checked(document, "openapi: 3.0.x", |fields| {
         said(fields, "openapi").is_some_and(|version| version == "3.0" || version.starts_with("3.0."))
-    })?;
-    to_v2::convert(document, fields)
+    })
 }
 
 fn checked<'a>(
