@@ -52,6 +52,8 @@ pub struct Options {
     pub helm: HelmOptions,
     pub plugins: PluginOptions,
     pub schema: SchemaOptions,
+    /// Whether a patch must match something.
+    pub strict: bool,
     /// Whether objects come with who wrote what: [`Written::why`].
     pub why: bool,
 }

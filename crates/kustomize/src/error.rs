@@ -42,6 +42,23 @@ impl Error {
         self.hint.as_deref()
     }
 
+    /// The place that the hint begins with, a file with line and column, and what it says of it.
+    pub fn place(&self) -> Option<(&str, u32, u32, &str)> {
+        let hint = self.hint()?;
+        let number = |text: &'_ str| -> Option<(u32, usize)> {
+            let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+            Some((text.get(..digits)?.parse().ok()?, digits))
+        };
+        hint.match_indices(':').find_map(|(at, _)| {
+            let (file, rest) = (hint.get(..at)?, hint.get(at + 1..)?);
+            let (line, digits) = number(rest)?;
+            let rest = rest.get(digits..)?.strip_prefix(':')?;
+            let (column, digits) = number(rest)?;
+            let rest = rest.get(digits..)?;
+            Some((file, line, column, if rest.is_empty() { rest } else { rest.strip_prefix(": ")? }))
+        })
+    }
+
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint.get_or_insert(hint.into());
         self
@@ -61,3 +78,22 @@ impl Error {
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_may_begin_with_a_place() {
+        for (hint, expected) in [
+            ("/a/k.yaml:3:14: there is no field", Some(("/a/k.yaml", 3, 14, "there is no field"))),
+            ("k.yaml:3:14", Some(("k.yaml", 3, 14, ""))),
+            ("c:/k.yaml:3:14: x: y", Some(("c:/k.yaml", 3, 14, "x: y"))),
+            ("name the directory", None),
+            ("a:1: b", None),
+            ("a:1:2b", None),
+        ] {
+            assert_eq!(Error::new("").with_hint(hint).place(), expected, "{hint}");
+        }
+    }
+}

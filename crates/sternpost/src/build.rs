@@ -101,6 +101,10 @@ pub struct BuildArgs {
     #[arg(long)]
     enable_managedby_label: bool,
 
+    /// Fail where the target of a patch matches no object, which kustomize passes over
+    #[arg(long)]
+    strict: bool,
+
     #[command(flatten, next_help_heading = "Explanation")]
     why: WhyArgs,
 
@@ -251,6 +255,7 @@ const SWITCHES: &[&str] = &[
     "--helm-debug",
     "--network",
     "--stack-trace",
+    "--strict",
 ];
 
 /// The command line with its switches written in one way, or what is wrong
@@ -291,7 +296,11 @@ pub fn usage_problem(error: &clap::Error, words: &[OsString]) -> Option<String> 
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
         | ErrorKind::InvalidSubcommand => None,
-        ErrorKind::UnknownArgument => Some(unknown_flag(flag)),
+        ErrorKind::UnknownArgument => {
+            let near = error.get(ContextKind::SuggestedArg);
+            let hint = near.map(|near| format!("\nhint: did you mean `{near}`?")).unwrap_or_default();
+            Some(unknown_flag(flag) + &hint)
+        }
         ErrorKind::InvalidValue | ErrorKind::NoEquals if value.is_empty() => {
             let last = words.last().and_then(|word| word.to_str()).unwrap_or_default();
             let mut letters = last.strip_prefix('-').unwrap_or_default().chars();
@@ -438,6 +447,7 @@ fn options(args: &BuildArgs) -> anyhow::Result<Options> {
             user_home: variable("HOME").map(PathBuf::from),
         },
         schema,
+        strict: args.strict,
         why: args.why.why.is_some(),
     })
 }

@@ -73,7 +73,12 @@ pub(crate) fn run<'a>(build: &mut Build<'a>, target: &Target<'a>, into: &mut Acc
         resources.drop_empty();
         configured(resources, "PatchStrategicMergeTransformer", "patchesStrategicMerge", None);
     }
+    let is_strict = build.options.strict;
+    let entry = |field: &str, at: usize| format!("{}: {field}[{at}]", target.configured_in);
     for (at, patch) in patches.iter().enumerate() {
+        if is_strict {
+            patch.must_match(&entry("patches", at), resources)?;
+        }
         patch.run(&schema, resources)?;
         resources.drop_empty();
         configured(resources, "PatchTransformer", "patches", Some(at));
@@ -104,6 +109,9 @@ pub(crate) fn run<'a>(build: &mut Build<'a>, target: &Target<'a>, into: &mut Acc
         configured(resources, "AnnotationsTransformer", "commonAnnotations", None);
     }
     for (at, patch) in json6902.iter().enumerate() {
+        if is_strict {
+            patch.must_match(&entry("patchesJson6902", at), resources)?;
+        }
         patch.run(&schema, resources)?;
         resources.drop_empty();
         configured(resources, "PatchJson6902Transformer", "patchesJson6902", Some(at));

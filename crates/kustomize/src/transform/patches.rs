@@ -110,6 +110,17 @@ impl Ready {
             .map_err(|error| error.within(trouble("PatchJson6902Transformer", &config(entry, "jsonOp"))))
     }
 
+    /// Refuses a patch whose target matches nothing. `entry` is what to call it.
+    pub(crate) fn must_match(&self, entry: &str, resources: &Resources) -> Result<()> {
+        let (Self::StrategicFor { target, .. } | Self::Json { target, .. }) = self else { return Ok(()) };
+        if !selected(resources, target)?.is_empty() {
+            return Ok(());
+        }
+        let words = serde_json::to_string(&selector_config(target)).unwrap_or_default();
+        let error = Error::new(format!("{entry}: no object matches the target {words}"));
+        Err(error.with_hint(like(resources, &target.kind, &target.name)))
+    }
+
     pub(crate) fn run(&self, schema: &Schema, resources: &mut Resources) -> Result<()> {
         match self {
             Self::Nothing => Ok(()),
@@ -315,11 +326,18 @@ fn unique(resources: &Resources, id: &ResId) -> Result<usize> {
 
 /// What a patch may be meant for that finds nothing.
 fn targets(resources: &Resources, id: &ResId) -> String {
-    let kind = &id.gvk.kind;
-    let names = || resources.iter().filter(|it| it.id().gvk.kind == *kind).map(|it| it.id().name.as_str());
-    match nearest(&id.name, names()).or_else(|| names().next()) {
-        Some(name) => format!("there is a {kind} `{name}`, in no such namespace or by no such name"),
-        None => format!("there is no {kind} among the resources"),
+    like(resources, &id.gvk.kind, &id.name)
+}
+
+/// What there is of a kind, any if there is none; the one with the nearest name.
+fn like(resources: &Resources, kind: &str, name: &str) -> String {
+    let is_kind = |it: &&Resource| kind.is_empty() || it.id().gvk.kind == *kind;
+    let names = || resources.iter().filter(is_kind).map(|it| it.id().name.as_str());
+    let found = nearest(name, names()).or_else(|| names().next());
+    match (found, kind) {
+        (Some(name), "") => format!("there is an object `{name}`"),
+        (Some(name), kind) => format!("there is a {kind} `{name}`, in no such namespace or by no such name"),
+        (None, kind) => format!("there is no {kind} among the resources"),
     }
 }
 
