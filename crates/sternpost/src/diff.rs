@@ -18,7 +18,10 @@ use sternpost_kustomize::legacy_rank;
 use sternpost_meta::gvk::GroupVersion;
 
 use crate::{
-    error, load::DEFAULT_NAMESPACE, manifests::Manifests, output as place_of_output, serve, terminal,
+    error,
+    load::DEFAULT_NAMESPACE,
+    manifests::{Manifest, Manifests},
+    output as place_of_output, serve, terminal,
 };
 
 mod compare;
@@ -60,7 +63,8 @@ pub struct DiffArgs {
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
     output: Format,
 
-    /// CustomResourceDefinitions to know beside those among the objects: files or directories; repeatable
+    /// Kinds to know beside those that the objects define: files or directories of CustomResourceDefinitions or OpenAPI
+    /// documents; repeatable
     #[arg(long, value_name = "PATH")]
     schema_file: Vec<PathBuf>,
 
@@ -193,13 +197,13 @@ fn found(args: &DiffArgs) -> anyhow::Result<Vec<Difference>> {
         let files = |path: &PathBuf| read(std::slice::from_ref(path));
         let Sides { pairs, mut documents, locals } = match (&args.left, &args.right) {
             (Side::Files(left), Side::Files(right)) => {
-                two_sets(args, &schemas, &files(left)?, &files(right)?).await?
+                two_sets(args, schemas, &files(left)?, &files(right)?).await?
             }
             (Side::Context(context), Side::Files(path)) => {
-                on_server(args, &schemas, context, &files(path)?).await?
+                on_server(args, schemas, context, &files(path)?).await?
             }
             (Side::Files(path), Side::Context(context)) => {
-                let mut sides = on_server(args, &schemas, context, &files(path)?).await?;
+                let mut sides = on_server(args, schemas, context, &files(path)?).await?;
                 for pair in &mut sides.pairs {
                     std::mem::swap(&mut pair.left, &mut pair.right);
                 }
@@ -231,18 +235,32 @@ fn found(args: &DiffArgs) -> anyhow::Result<Vec<Difference>> {
 fn read(paths: &[PathBuf]) -> anyhow::Result<Manifests> {
     let manifests = Manifests::read(paths);
     manifests.tell_warnings();
-    let unreadable: Vec<String> = manifests.unreadable.iter().map(ToString::to_string).collect();
-    error::refuse(&unreadable)?;
+    refuse_unreadable(&manifests)?;
     Ok(manifests)
+}
+
+fn refuse_unreadable(manifests: &Manifests) -> anyhow::Result<()> {
+    let unreadable: Vec<String> = manifests.unreadable.iter().map(ToString::to_string).collect();
+    error::refuse(&unreadable)
+}
+
+/// Has OpenAPI documents say what the objects' kinds are.
+fn define<'a>(
+    schemas: &mut Manifests,
+    objects: impl Iterator<Item = &'a Manifest> + Clone,
+) -> anyhow::Result<()> {
+    schemas.define(objects);
+    refuse_unreadable(schemas)
 }
 
 /// Each side in a server of its own; definitions of one are known to the other.
 async fn two_sets(
     args: &DiffArgs,
-    schemas: &Manifests,
+    mut schemas: Manifests,
     left: &Manifests,
     right: &Manifests,
 ) -> anyhow::Result<Sides> {
+    define(&mut schemas, left.objects.iter().chain(&right.objects))?;
     let mut problems = Vec::new();
     let one = async |own: &Manifests, other: &Manifests, problems: &mut Vec<String>| {
         let local = Local::start(&args.namespace).await?;
@@ -261,10 +279,11 @@ async fn two_sets(
 /// What is on a server, and what it would be with the objects applied.
 async fn on_server(
     args: &DiffArgs,
-    schemas: &Manifests,
+    mut schemas: Manifests,
     context: &str,
     manifests: &Manifests,
 ) -> anyhow::Result<Sides> {
+    define(&mut schemas, manifests.objects.iter())?;
     let remote = Remote::open(args.kubeconfig.as_deref(), context).await?;
     let local = Local::start(&args.namespace).await?;
     let unknown = manifests.objects.iter().chain(&schemas.objects).filter(|one| !remote.has_defined(one));

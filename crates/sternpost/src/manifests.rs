@@ -1,6 +1,7 @@
 //! Manifests: the objects of files, directories, standard input and kustomizations, each knowing where its fields
 //! are written.
 
+mod documents;
 mod place;
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
 };
 
 use serde_json::Value;
-use sternpost_kustomize::{Environment, Options, Restriction, Written};
+use sternpost_kustomize::{Environment, Error as KustomizeError, Options, Restriction, Written};
 use sternpost_yaml::{Document, Error as YamlError, Problem as YamlProblem, node::Node};
 
 use crate::{
@@ -83,7 +84,7 @@ pub struct Manifest {
 enum Origin {
     /// A document of a text, or an item of the list that the document is.
     Text { text: Arc<Text>, document: usize, item: Option<usize> },
-    /// What somebody else has, such as a server.
+    /// What somebody else has, such as a server or an OpenAPI document.
     Elsewhere(Arc<str>),
     /// What a kustomization makes.
     Built { written: Box<Written>, kustomization: Arc<str> },
@@ -298,10 +299,8 @@ impl Manifests {
             Ok(built) => built,
             Err(failed) => {
                 self.warnings.extend(failed.warnings);
-                let hint = failed.error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-                return self
-                    .unreadable
-                    .push(Unreadable::whole(shown(path), format!("{}{hint}", failed.error)));
+                let unreadable = Unreadable::kustomization(path, &options.directory, &failed.error);
+                return self.unreadable.push(unreadable);
             }
         };
         self.warnings.extend(built.warnings);
@@ -329,6 +328,26 @@ impl Unreadable {
         Self { place, message: message.to_owned() }
     }
 
+    /// Of a kustomization in this directory, whose files are called as the caller calls the directory.
+    fn kustomization(path: &Path, directory: &Path, error: &KustomizeError) -> Self {
+        let message = error.to_string();
+        let with = |what: &str| {
+            if what.is_empty() || message.contains(what) {
+                message.clone()
+            } else {
+                format!("{message}; {what}")
+            }
+        };
+        match error.place() {
+            Some((file, line, column, what)) => {
+                let below = Path::new(file).strip_prefix(directory).map(|below| shown(&path.join(below)));
+                let file = below.unwrap_or_else(|_| file.to_owned());
+                Self { place: Place { file, line, column }, message: with(what) }
+            }
+            None => Self::whole(shown(path), with(error.hint().unwrap_or_default())),
+        }
+    }
+
     fn yaml(file: &str, error: &YamlError) -> Self {
         let narrow = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
         let place = Place { file: file.to_owned(), line: narrow(error.line), column: narrow(error.column) };
@@ -349,6 +368,10 @@ impl Manifest {
     /// Of no file: places are all of it.
     pub fn elsewhere(object: Value, shown: &Arc<str>) -> Self {
         Self { object, origin: Origin::Elsewhere(shown.clone()) }
+    }
+
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.origin, Origin::Elsewhere(_))
     }
 
     pub fn api_version(&self) -> &str {

@@ -57,7 +57,8 @@ pub struct ValidateArgs {
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
     pub output: Format,
 
-    /// CustomResourceDefinitions to know beside those among the objects: files or directories; repeatable
+    /// Kinds to know beside those that the objects define: files or directories of CustomResourceDefinitions or OpenAPI
+    /// documents; repeatable
     #[arg(long, value_name = "PATH")]
     pub schema_file: Vec<PathBuf>,
 
@@ -199,7 +200,7 @@ fn judged(args: &ValidateArgs) -> anyhow::Result<Report> {
             schemas.objects.extend(definitions::of_server(kubeconfig, args.context.as_deref()).await?);
         }
         let judge = Judge::start(settings).await?;
-        let report = verdict::judge(&judge, &schemas, manifests, args).await;
+        let report = verdict::judge(&judge, schemas, manifests, args).await;
         judge.end().await;
         report
     });

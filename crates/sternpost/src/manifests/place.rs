@@ -1,9 +1,11 @@
 //! Where a field of an object is written.
 
+use std::path::Path;
+
 use sternpost_kustomize::{Field, Segment, Written};
 use sternpost_yaml::node::{self, Node, Step};
 
-use super::{Manifest, Origin, Place, Text};
+use super::{Manifest, Origin, Place, STDIN, STDIN_SHOWN, Text, shown};
 
 impl Manifest {
     /// Where a field such as `spec.ports[0].name` is written, or what would hold it.
@@ -47,6 +49,12 @@ impl Text {
 }
 
 impl Place {
+    /// All of what a path of the command line names.
+    pub fn whole(path: &Path) -> Self {
+        let file = if path == Path::new(STDIN) { STDIN_SHOWN.to_owned() } else { shown(path) };
+        Self { file, line: 0, column: 0 }
+    }
+
     /// Where the text that follows this one begins.
     pub(super) fn behind(file: String, before: &str) -> Self {
         let line = before.matches('\n').count() + 1;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -101,7 +102,7 @@ struct Trial {
 
 pub async fn judge(
     judge: &Judge,
-    schemas: &Manifests,
+    mut schemas: Manifests,
     manifests: Manifests,
     args: &ValidateArgs,
 ) -> anyhow::Result<Report> {
@@ -112,6 +113,8 @@ pub async fn judge(
         ignore_missing: args.ignore_missing_schemas,
         broken: HashMap::new(),
     };
+    let no_schemas = schemas.says_nothing();
+    schemas.define(manifests.objects.iter());
     for unreadable in schemas.unreadable.iter().chain(&manifests.unreadable) {
         report.findings.push(Finding {
             severity: Severity::Error,
@@ -121,12 +124,22 @@ pub async fn judge(
             message: unreadable.message.clone(),
         });
     }
+    // A pipe whose other end has failed is empty, and is not to count as valid.
+    if manifests.objects.is_empty() && report.findings.is_empty() {
+        report.findings.extend(
+            args.paths.iter().map(|path| of_file(Severity::Error, path, "there are no objects in it")),
+        );
+    }
+    if no_schemas {
+        let nothing = "neither a CustomResourceDefinition nor an OpenAPI document is in it";
+        report.findings.extend(args.schema_file.iter().map(|path| of_file(Severity::Warning, path, nothing)));
+    }
     schemas.tell_warnings();
     manifests.tell_warnings();
     let objects: Arc<[Manifest]> = manifests.objects.into();
     report.objects = objects.clone();
     let progress = terminal::progress(args.quiet, "objects", objects.len());
-    trial.learn(schemas, &objects, &mut report).await?;
+    trial.learn(&schemas, &objects, &mut report).await?;
 
     let parameters = parameter_kinds(&objects);
     let stage_of = |manifest: &Manifest| match manifest.kind() {
@@ -178,6 +191,17 @@ pub async fn judge(
     Ok(report)
 }
 
+/// Of a path as a whole.
+fn of_file(severity: Severity, path: &Path, message: &str) -> Finding {
+    Finding {
+        severity,
+        place: Place::whole(path),
+        object: String::new(),
+        field: String::new(),
+        message: message.to_owned(),
+    }
+}
+
 impl Report {
     fn tell(&mut self, manifest: &Manifest, verdict: Verdict) {
         for (severity, complaint) in verdict.findings {
@@ -206,7 +230,9 @@ impl Trial {
     ) -> anyhow::Result<()> {
         for schema in definitions_beside(&schemas.objects, objects) {
             let verdict = self.definition(schema).await?;
-            if verdict.state == State::Invalid {
+            // Of what servers and OpenAPI documents have beside, nothing is asked.
+            let is_asked = || !schema.is_elsewhere() || objects.iter().any(|object| schema.defines(object));
+            if verdict.state == State::Invalid && is_asked() {
                 report.tell(schema, verdict);
             }
         }

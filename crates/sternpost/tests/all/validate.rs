@@ -188,6 +188,170 @@ async fn definitions_of_a_server_are_known() {
     assert!(stderr.starts_with("error: "), "{stderr}");
 }
 
+const SHAPES: &str = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shapes.example.com}
+spec:
+  group: example.com
+  names: {kind: Shape, plural: shapes}
+  scope: Cluster
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        required: [spec]
+        properties:
+          status: {type: object, properties: {area: {type: integer}}}
+          spec:
+            type: object
+            required: [name]
+            x-kubernetes-validations:
+            - {rule: '!has(self.low) || self.low <= self.high', message: low is above high}
+            properties:
+              name: {type: string, pattern: '^[a-z]+$', maxLength: 5}
+              colour: {type: string, enum: [red, green]}
+              when: {type: string, format: date-time}
+              low: {type: integer, minimum: 1}
+              high: {type: integer, default: 5}
+              size: {x-kubernetes-int-or-string: true}
+              sides: {type: array, maxItems: 2, x-kubernetes-list-type: set, items: {type: string}}
+              labels: {type: object, additionalProperties: {type: string}}
+              free: {type: object, x-kubernetes-preserve-unknown-fields: true}
+              pod: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
+              nothing: {type: object}
+              one: {type: object, properties: {a: {type: string}, b: {type: string}}, oneOf: [{required: [a]}, {required: [b]}]}
+";
+
+const SPECS: &[&str] = &[
+    "{name: a, colour: red, when: '2026-01-02T03:04:05Z', low: 1, size: 50%, sides: [a, b], labels: {a: b}, free: {x: [1]}}",
+    "{name: a, size: 3, pod: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {x: 1}}, one: {b: x}}",
+    "{}",
+    "{name: A}",
+    "{name: abcdef}",
+    "{name: 1}",
+    "{name: a, nmae: b}",
+    "{name: a, colour: blue}",
+    "{name: a, when: yesterday}",
+    "{name: a, low: 0}",
+    "{name: a, low: 7}",
+    "{name: a, low: 7, high: 8}",
+    "{name: a, size: true}",
+    "{name: a, sides: [a, a]}",
+    "{name: a, sides: [a, b, c]}",
+    "{name: a, labels: {a: 1}}",
+    "{name: a, free: {x: {y: [z]}}}",
+    "{name: a, pod: {kind: Pod}}",
+    "{name: a, nothing: {x: 1}}",
+    "{name: a, one: {a: x, b: z}}",
+];
+
+/// All of them, a document each, and two that are wrong outside of their spec.
+fn shapes() -> String {
+    let shape = |rest: String| {
+        format!("---\napiVersion: example.com/v1\nkind: Shape\nmetadata: {{name: s}}\n{rest}\n")
+    };
+    let specs = SPECS.iter().map(|spec| shape(format!("spec: {spec}")));
+    let outside = ["status: {area: much}\nspec: {name: a}", "stauts: {}\nspec: {name: a}"];
+    let named = specs.chain(outside.map(|rest| shape(rest.to_owned())));
+    named.enumerate().map(|(at, text)| text.replace("name: s}", &format!("name: s{at}}}"))).collect()
+}
+
+/// What a server publishes of these definitions.
+async fn published(label: &str, definitions: &str, words: &[&str]) -> String {
+    let files = Scratch::new(label);
+    let definitions = files.write("crds.yaml", definitions);
+    let server = Server::start_with(label, &["--load", &definitions]).await;
+    let output = Command::new(env!("CARGO_BIN_EXE_sternpost"))
+        .args([
+            "openapi",
+            "fetch",
+            "--no-cache",
+            "--quiet",
+            "--kubeconfig",
+            server.kubeconfig().to_str().unwrap(),
+        ])
+        .args(words)
+        .output()
+        .unwrap();
+    server.stop();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn kinds_of_openapi_documents_are_judged_as_by_their_definitions() {
+    let files = Scratch::new("validate-openapi");
+    let definition = files.write("crd.yaml", SHAPES);
+    let expected = said(&shapes(), &["--schema-file", &definition]);
+    assert!(expected.lines().count() > SPECS.len(), "{expected}");
+    for (name, words) in [
+        ("v3.json", &["example.com/v1"][..]),
+        ("all.yaml", &["--all", "-o", "yaml"]),
+        ("short.json", &["--group", "example.com", "--names", "short"]),
+    ] {
+        let document = files.write(name, &published(name, SHAPES, words).await);
+        assert_eq!(said(&shapes(), &["--schema-file", &document]), expected, "{name}");
+    }
+    // Without paths nobody knows that objects of the kind are in no namespace, which makes no difference to these.
+    let words = ["--group", "example.com", "--schemas-only"];
+    let document = files.write("schemas.json", &published("schemas", SHAPES, &words).await);
+    assert_eq!(said(&shapes(), &["--schema-file", &document]), expected);
+}
+
+/// v2 has no words for alternatives and defaults, and rules are not asked where defaults may be missing.
+#[tokio::test]
+async fn kinds_of_older_documents_are_judged_by_what_these_say() {
+    let files = Scratch::new("validate-openapi-v2");
+    let definition = files.write("crd.yaml", SHAPES);
+    let document = files.write("v2.json", &published("v2", SHAPES, &["--v2"]).await);
+    let by_definition = said(&shapes(), &["--schema-file", &definition]);
+    let by_document = said(&shapes(), &["--schema-file", &document]);
+    let (found, expected): (Vec<&str>, Vec<&str>) =
+        (by_document.lines().collect(), by_definition.lines().collect());
+    assert!(found.iter().all(|line| expected.contains(line)), "{by_document}");
+    for words in [
+        "name: Required",
+        "must be of type string",
+        "unknown field",
+        "Unsupported value",
+        "should match",
+        "date-time",
+    ] {
+        assert!(found.iter().any(|line| line.contains(words)), "{words}: {by_document}");
+    }
+}
+
+#[tokio::test]
+async fn openapi_documents_stand_behind_definitions_and_name_what_is_meant() {
+    let files = Scratch::new("validate-openapi-order");
+    let both = format!("{SHAPES}---\n{DEFINITION}");
+    let document = files.write("all.json", &published("order", &both, &["--all"]).await);
+    // The set's own definition counts.
+    let own = DEFINITION
+        .replace("low: {type: integer}", "low: {type: string}")
+        .replace("self.low <= self.high", "1 == 1");
+    let text = format!("{own}---\n{}", widget("{low: 7}"));
+    assert!(said(&text, &["--schema-file", &document]).contains("must be of type string"));
+    // What the server has by itself, the document does not define.
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {}\n";
+    assert_eq!(said(pod, &["--schema-file", &document]), said(pod, &[]));
+    let mistaken = widget("{}").replace("kind: Widget", "kind: Wigdet");
+    assert_eq!(
+        said(&mistaken, &["--schema-file", &document]),
+        "1:1: error: Wigdet/w: there is no schema for Wigdet in example.com/v1; did you mean Widget in example.com/v1?"
+    );
+    let other = files.write("other.json", r#"{"openapi": "3.1.0", "components": {}}"#);
+    assert_eq!(
+        said(&widget("{}"), &["--schema-file", &other]).lines().next().unwrap(),
+        format!("{other}: error: the document does not say `openapi: 3.0.x`")
+    );
+}
+
 #[test]
 fn conversion_webhooks_are_named_as_not_asked() {
     let conversion = "  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://127.0.0.1:1/x'}}}\n  versions:\n  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}\n";
@@ -420,8 +584,7 @@ fn paths_that_are_not_there_and_wrong_usage() {
     let empty = Scratch::new("validate-empty");
     fs::create_dir(empty.path("inner")).unwrap();
     let (code, stdout, stderr) = validate(&[empty.0.to_str().unwrap()], "");
-    assert_eq!(
-        (code, stdout.as_str(), stderr.as_str()),
-        (0, "", "0 objects: 0 valid, 0 invalid; 0 warnings\n")
-    );
+    // Nothing is not valid: a pipe is empty if what should fill it has failed.
+    let said = format!("{}: error: there are no objects in it\n", empty.0.display());
+    assert_eq!((code, stdout, stderr.as_str()), (1, said, "0 objects: 0 valid, 0 invalid; 0 warnings\n"));
 }
