@@ -1,11 +1,13 @@
 //! The audit log, from its flags.
 
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
 use sternpost_audit::{Audit, Log, LogOptions, Policy};
 use sternpost_clock::Clock;
+
+use crate::config_file;
 
 /// What is told of requests, in the spelling of kube-apiserver.
 #[derive(Debug, Args)]
@@ -35,9 +37,8 @@ pub struct AuditArgs {
 /// `None` without a policy.
 pub fn open(args: &AuditArgs, clock: &Clock) -> anyhow::Result<Option<(Log, Audit)>> {
     let (Some(policy), Some(log)) = (&args.audit_policy_file, &args.audit_log_path) else { return Ok(None) };
-    let text = fs::read_to_string(policy).with_context(|| format!("cannot read `{}`", policy.display()))?;
-    let read = || anyhow::Ok(Policy::read(sternpost_yaml::from_str(&text)?)?);
-    let policy = read().with_context(|| format!("cannot use `{}`", policy.display()))?;
+    let value = config_file::parse(policy, &config_file::read(policy)?)?;
+    let policy = Policy::read(value).with_context(|| format!("cannot use `{}`", policy.display()))?;
     let options = LogOptions {
         path: log.clone(),
         max_size: args.audit_log_maxsize,

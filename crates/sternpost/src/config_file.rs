@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, anyhow};
 use serde_json::Value;
 use sternpost_meta::status::Cause;
-use sternpost_yaml::node;
+use sternpost_yaml::{Error as YamlError, node};
 
 pub fn read(path: &Path) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))
@@ -16,8 +16,12 @@ pub fn read(path: &Path) -> anyhow::Result<String> {
 
 /// The first document of a text from this file.
 pub fn parse(path: &Path, text: &str) -> anyhow::Result<Value> {
-    sternpost_yaml::from_str(text)
-        .map_err(|error| anyhow!("{}:{}:{}: {}", path.display(), error.line, error.column, error.problem))
+    sternpost_yaml::from_str(text).map_err(|error| misread(path, &error))
+}
+
+/// What is wrong with the text of this file, and where.
+pub fn misread(path: &Path, error: &YamlError) -> anyhow::Error {
+    anyhow!("{}:{}:{}: {}", path.display(), error.line, error.column, error.problem)
 }
 
 /// Where a configuration stands: in a file, or within the main one.

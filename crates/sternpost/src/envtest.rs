@@ -17,7 +17,10 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 
-use crate::{error::Hinted, kustomize};
+use crate::{
+    error::{self, Hinted},
+    kustomize,
+};
 
 pub mod etcd;
 mod flags;
@@ -83,6 +86,7 @@ pub fn run(args: &EnvtestArgs) -> anyhow::Result<()> {
 
 /// Returns the whole path of the folder.
 fn lay_out(dir: &Path, own: &Path, kubectl: Option<&Path>) -> anyhow::Result<PathBuf> {
+    error::want_directory(dir, "name the directory that the programs are to be in")?;
     fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
     let dir = fs::canonicalize(dir).with_context(|| format!("cannot find `{}`", dir.display()))?;
     let links = [(KUBE_APISERVER, Some(own)), (ETCD, Some(own)), (KUBECTL, kubectl)];

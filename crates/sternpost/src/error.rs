@@ -3,6 +3,7 @@
 use std::{
     fmt,
     io::{self, Write},
+    path::Path,
 };
 
 use anyhow::anyhow;
@@ -27,6 +28,14 @@ impl std::error::Error for Hinted {}
 /// All that is wrong at once, a line each.
 pub fn refuse(problems: &[String]) -> anyhow::Result<()> {
     if problems.is_empty() { Ok(()) } else { Err(anyhow!("{}", problems.join("\nerror: "))) }
+}
+
+/// Refuses a file in the place of a directory.
+pub fn want_directory(path: &Path, hint: &str) -> anyhow::Result<()> {
+    if !path.is_file() {
+        return Ok(());
+    }
+    Err(Hinted { message: format!("`{}` is a file", path.display()), hint: hint.to_owned() }.into())
 }
 
 /// Says on stderr what went wrong. With that gone there is nobody left to tell.

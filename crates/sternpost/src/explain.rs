@@ -21,7 +21,7 @@ use sternpost_openapi::explain::{
     sources::Sources,
 };
 
-use crate::{cli::Cli, error::Hinted, terminal};
+use crate::{cli::Cli, config_file, error::Hinted, terminal};
 
 mod server;
 
@@ -260,7 +260,7 @@ fn add_directory(sources: &mut Sources, directory: &Path) -> anyhow::Result<usiz
 fn add_file(sources: &mut Sources, path: &Path) -> anyhow::Result<usize> {
     let in_file = || format!("`{}`", path.display());
     let mut added = 0;
-    for document in documents(&text_of(path)?).with_context(in_file)? {
+    for document in documents(path, &text_of(path)?)? {
         added += sources.add(&document).with_context(in_file)?;
     }
     Ok(added)
@@ -276,11 +276,11 @@ fn text_of(path: &Path) -> anyhow::Result<String> {
 }
 
 /// One JSON document is read as such, which is faster; anything else as YAML.
-fn documents(text: &str) -> anyhow::Result<Vec<Value>> {
+fn documents(path: &Path, text: &str) -> anyhow::Result<Vec<Value>> {
     if text.trim_start().starts_with('{')
         && let Ok(json) = serde_json::from_str(text)
     {
         return Ok(vec![json]);
     }
-    Ok(sternpost_yaml::documents(text)?)
+    sternpost_yaml::documents(text).map_err(|error| config_file::misread(path, &error))
 }

@@ -18,7 +18,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use sternpost_auth::token::Token;
 
-use crate::error::Hinted;
+use crate::{config_file, error::Hinted};
 
 mod exec;
 pub mod merge;
@@ -228,7 +228,10 @@ impl Config {
                 }
                 read => read.with_context(|| format!("cannot read `{}`", file.display()))?,
             };
-            let value = sternpost_yaml::from_str(&text).with_context(|| format!("`{}`", file.display()))?;
+            let value = config_file::parse(file, &text)?;
+            if !value.is_object() && !value.is_null() {
+                return Err(anyhow!("{}:1:1: this is no kubeconfig: want a mapping", file.display()));
+            }
             config.add(&value, file.parent().unwrap_or(Path::new("")));
         }
         Ok(config)

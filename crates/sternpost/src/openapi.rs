@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 use sternpost_kustomize::{Conflicts, Merged, Source, merge_schemas};
 
-use crate::{error::Hinted, output::Format, terminal};
+use crate::{config_file, error::Hinted, output::Format, terminal};
 
 mod cache;
 mod convert;
@@ -149,7 +149,7 @@ fn document(path: &Path) -> anyhow::Result<(String, Value)> {
     match json {
         Some(json) => Ok((name, json)),
         None => {
-            let json = sternpost_yaml::from_str(&text).with_context(|| name.clone())?;
+            let json = config_file::parse(Path::new(&name), &text)?;
             Ok((name, json))
         }
     }

@@ -47,7 +47,7 @@ use crate::{
     credentials::{self, Credentials, TokenRule},
     data_dir::{self, DataDir},
     encryption, envtest,
-    error::Hinted,
+    error::{self, Hinted},
     file_modes, flow, health,
     issuer_keys::KeyFetcher,
     kubeconfig::{
@@ -179,6 +179,9 @@ pub async fn serve(
         (Some(path), false) => Some(path.clone()),
         (None, false) => Some(data_dir::default_path()?),
     };
+    if let Some(dir) = &dir {
+        error::want_directory(dir, "name a directory with --data-dir; it is made if it is not there")?;
+    }
     if !args.insecure_file_modes {
         file_modes::warn_of_flags(args);
         // Before anything in it is opened. A new one is made as it should be.

@@ -19,6 +19,7 @@ use crate::{
     kubeconfig::{self, AccessArgs},
     load::{self, DEFINITIONS},
     manifests::{DEFINITION, Manifest, NAMESPACE, definitions_beside},
+    suggest::{self, did_you_mean},
     terminal,
     validate::LOOKED_AT,
     within::{Complaint, Homeless, NOT_AN_OBJECT, Said, Within, Write, segment},
@@ -94,6 +95,26 @@ impl Local {
         Ok((seen, problems))
     }
 
+    fn nowhere(&self, manifest: &Manifest, homeless: Homeless) -> String {
+        let (api_version, kind) = (manifest.api_version(), manifest.kind());
+        match homeless {
+            Homeless::NotAnObject => NOT_AN_OBJECT.to_owned(),
+            Homeless::NoKind => {
+                let near = did_you_mean(suggest::kind(self.within(), api_version, kind));
+                format!(
+                    "there is no kind {kind} in {api_version}; it is defined neither among the objects nor in a --schema-file{near}"
+                )
+            }
+        }
+    }
+
+    /// What was complained of, with what may be meant.
+    fn told(&self, manifest: &Manifest, said: &Said) -> Problems {
+        let mut complaints = said.complaints();
+        complaints.iter_mut().for_each(|complaint| suggest::complete(self.within(), manifest, complaint));
+        complaints.iter().map(|complaint| load::told(manifest, complaint)).collect()
+    }
+
     /// Pods are let in if their service account is there.
     async fn assume_service_account(&self, manifest: &Manifest) -> anyhow::Result<()> {
         if (manifest.api_version(), manifest.kind()) != ("v1", "Pod") {
@@ -117,12 +138,12 @@ impl Local {
     ) -> anyhow::Result<Result<Value, Problems>> {
         let collection = match self.within().collection_of(manifest, &self.namespace) {
             Ok(collection) => collection,
-            Err(homeless) => return Ok(Err(vec![whole(manifest, nowhere(manifest, homeless))])),
+            Err(homeless) => return Ok(Err(vec![whole(manifest, self.nowhere(manifest, homeless))])),
         };
         self.assume_service_account(manifest).await?;
         let said = self.within().apply_manifest(&collection, manifest, write(manager, dry_run)).await?;
         if !said.is_success() {
-            return Ok(Err(told(manifest, &said)));
+            return Ok(Err(self.told(manifest, &said)));
         }
         if manifest.is_definition()
             && dry_run == DryRun::No
@@ -146,7 +167,7 @@ impl Local {
         self.within().assume_namespaces([namespace]).await?;
         let path = match self.within().collection_of(manifest, namespace) {
             Ok(collection) => collection,
-            Err(homeless) => return Ok(Err(vec![whole(manifest, nowhere(manifest, homeless))])),
+            Err(homeless) => return Ok(Err(vec![whole(manifest, self.nowhere(manifest, homeless))])),
         };
         self.assume_service_account(manifest).await?;
         let one = format!("{path}/{}", segment(manifest.name()));
@@ -167,7 +188,7 @@ impl Local {
             said = self.replace(&one, owned).await?;
         }
         if !said.is_success() {
-            return Ok(Err(told(manifest, &said)));
+            return Ok(Err(self.told(manifest, &said)));
         }
         Ok(self.apply(manifest, manager, DryRun::All).await?.map(|after| (said.json, after)))
     }
@@ -215,20 +236,6 @@ fn write(manager: &str, dry_run: DryRun) -> Write<'_> {
 
 fn whole(manifest: &Manifest, message: impl Into<String>) -> String {
     load::told(manifest, &Complaint::whole(message))
-}
-
-fn nowhere(manifest: &Manifest, homeless: Homeless) -> String {
-    let (api_version, kind) = (manifest.api_version(), manifest.kind());
-    match homeless {
-        Homeless::NotAnObject => NOT_AN_OBJECT.to_owned(),
-        Homeless::NoKind => format!(
-            "there is no kind {kind} in {api_version}; a CustomResourceDefinition of it is neither among the objects nor in a --schema-file"
-        ),
-    }
-}
-
-fn told(manifest: &Manifest, said: &Said) -> Problems {
-    said.complaints().iter().map(|complaint| load::told(manifest, complaint)).collect()
 }
 
 /// A server that is there.
@@ -370,7 +377,7 @@ impl Remote {
                 }
                 // The namespace comes with it.
                 StatusCode::NOT_FOUND if before.is_none() => {}
-                _ => return Ok(Err(told(manifest, &said))),
+                _ => return Ok(Err(local.told(manifest, &said))),
             }
         }
         self.teach(local, served).await?;

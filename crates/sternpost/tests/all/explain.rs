@@ -161,7 +161,7 @@ fn files_directories_and_standard_input_are_read() {
     fs::write(below.join("broken.yaml"), "a: [").unwrap();
     let (code, _, stderr) = explain(&["ships", "-f", &directory]);
     assert_eq!(code, 1);
-    assert!(stderr.starts_with("error: `") && stderr.contains("deeper/broken.yaml`: line "), "{stderr}");
+    assert!(stderr.starts_with("error: /") && stderr.contains("deeper/broken.yaml:1:5: "), "{stderr}");
 }
 
 #[test]
