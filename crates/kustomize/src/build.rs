@@ -16,7 +16,7 @@ use crate::resources::Resources;
 use crate::schema::document::Source;
 use crate::schema::{self, ListOrder, Schema};
 use crate::why::{self, Cause, Layer, StepId, Why};
-use crate::{generate, name_reference, repository, sort, transform, vars};
+use crate::{generate, name_reference, replaced_lists, repository, sort, transform, vars};
 use sternpost_golang::strconv::go_quote;
 
 /// What labels objects without a kustomization that says so.
@@ -112,6 +112,8 @@ pub struct Built {
     pub objects: Vec<Written>,
     /// A line each, for standard error.
     pub warnings: Vec<String>,
+    /// What may not be as it was meant, and what to do about it. kustomize says nothing of it.
+    pub hints: Vec<String>,
 }
 
 impl Built {
@@ -143,10 +145,11 @@ pub fn build(environment: Environment<'_>, options: &Options) -> std::result::Re
         metadata: BuildMetadata::default(),
         namespaces: Vec::new(),
         warnings: Vec::new(),
+        hints: Vec::new(),
         why: options.why.then(Why::new),
     };
     match build.run() {
-        Ok(objects) => Ok(Built { objects, warnings: build.warnings }),
+        Ok(objects) => Ok(Built { objects, warnings: build.warnings, hints: build.hints }),
         Err(error) => Err(Failed { error, warnings: build.warnings }),
     }
 }
@@ -169,6 +172,7 @@ pub(crate) struct Build<'a> {
     /// Of the kustomizations that are open, outermost first.
     namespaces: Vec<String>,
     pub(crate) warnings: Vec<String>,
+    hints: Vec<String>,
     pub(crate) why: Option<Rc<Why>>,
 }
 
@@ -243,6 +247,7 @@ impl<'a> Build<'a> {
         vars::resolve(&mut resources, &config, &vars, &mut self.warnings)?;
         self.wrote(&mut resources, |_| Cause::Vars);
 
+        self.hints = replaced_lists::hints(&resources);
         output::drop_local(&mut resources);
         // Only now: what else is wrong is told first, and without this warning.
         sort::Order::of(&root.kustomization, options.reorder, &mut self.warnings)?.apply(&mut resources);

@@ -44,6 +44,7 @@ mod name_reference;
 mod openapi;
 mod output;
 mod plugins;
+mod replaced_lists;
 mod repository;
 mod resource;
 mod resources;

@@ -254,7 +254,7 @@ fn merge_mapping(
 }
 
 /// A mapping that says what it is has that type, wherever it stands.
-fn root_type(schema: &Schema, dest: Option<&Node>, patch: Option<&Node>) -> Option<TypeId> {
+pub(crate) fn root_type(schema: &Schema, dest: Option<&Node>, patch: Option<&Node>) -> Option<TypeId> {
     let text = |name: &str| {
         let of = |node: Option<&Node>| Some(node?.get(name)?.as_text()?.to_owned());
         of(dest).or_else(|| of(patch))

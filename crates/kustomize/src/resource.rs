@@ -7,6 +7,7 @@ use sternpost_yaml::node::{Content, Node, Scalar};
 
 use crate::error::{Error, Result};
 use crate::id::{ResId, effective_namespace};
+use crate::replaced_lists;
 use crate::schema::Schema;
 
 /// Annotations that are kustomize's own: read when an object comes in, never
@@ -66,6 +67,8 @@ pub(crate) struct Resource {
     pub(crate) marks: u32,
     /// What [`crate::why`] knows it by; 0 for nothing.
     pub(crate) trace: u32,
+    /// Where patches have put lists in the place of its own, for want of a schema.
+    pub(crate) replaced_lists: Vec<replaced_lists::Path>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -369,6 +372,7 @@ impl Resource {
             transformations: Vec::new(),
             forgotten: false,
             marks: 0,
+            replaced_lists: Vec::new(),
             trace: 0,
         }
     }

@@ -371,6 +371,7 @@ fn build(args: &BuildArgs) -> anyhow::Result<()> {
         }
     };
     built.warnings.iter().for_each(|warning| warn(warning));
+    built.hints.iter().for_each(|hint| warn(&format!("hint: {hint}")));
     if let Some(pattern) = &args.why.why {
         return write_why(args, &built, pattern);
     }

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::id::ResId;
 use crate::kustomization::{self, Patch, PatchOptions};
 use crate::merge;
+use crate::replaced_lists;
 use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::Schema;
@@ -362,6 +363,7 @@ fn apply_at(
     }
     let object = std::mem::replace(&mut resource.node, Node::null());
     let api_version = object.get("apiVersion").cloned();
+    resource.replaced_lists.extend(replaced_lists::find(schema, &object, &patch.node));
     let patched = merge::patch(schema, object, &patch.node)?;
     let Some(mut node) = patched else {
         resources.changed();
