@@ -25,7 +25,7 @@ use clap::{
 use sternpost_golang::strconv::parse_bool;
 use sternpost_yaml::node::{Node, read_node, read_nodes};
 
-use crate::{cli::Cli, config_file};
+use crate::{cli::Cli, config_file, terminal};
 use sternpost_meta::nearest::nearest;
 
 /// What variables begin with.
@@ -38,8 +38,32 @@ const COMMANDS: [&str; 2] = ["serve", "run"];
 
 /// The words of a command line, with those that variables and the file add.
 pub fn complete(words: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
+    for warning in misspelt(&words, std::env::vars_os().map(|(name, _)| name)) {
+        terminal::tell(&format!("warning: {warning}"));
+    }
     #[expect(clippy::disallowed_methods, reason = "settings are a matter of the environment")]
     complete_with(words, |name| std::env::var_os(name))
+}
+
+/// Variables that are no settings, but nearly called like one.
+fn misspelt(words: &[OsString], variables: impl Iterator<Item = OsString>) -> Vec<String> {
+    let cli = Cli::command();
+    let Some(command) = command(&cli, words) else { return vec![] };
+    let known: Vec<String> = flags(command).map(|(flag, _)| variable_name(flag)).collect();
+    let mut warnings = vec![];
+    for name in variables.filter_map(|name| name.into_string().ok()) {
+        let Some(own) = name.strip_prefix(PREFIX).filter(|_| !known.contains(&name)) else { continue };
+        let near = nearest(own, known.iter().filter_map(|known| known.strip_prefix(PREFIX)));
+        warnings.extend(near.map(|near| format!("{name} is no setting; did you mean {PREFIX}{near}?")));
+    }
+    warnings.sort();
+    warnings
+}
+
+/// The command whose settings they are.
+fn command<'c>(cli: &'c Command, words: &[OsString]) -> Option<&'c Command> {
+    let named = COMMANDS.into_iter().find(|command| words.get(1).is_some_and(|word| word == command))?;
+    cli.find_subcommand(named)
 }
 
 fn complete_with(
@@ -47,8 +71,7 @@ fn complete_with(
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> anyhow::Result<Vec<OsString>> {
     let cli = Cli::command();
-    let command = COMMANDS.into_iter().find(|command| words.get(1).is_some_and(|word| word == command));
-    let Some(command) = command.and_then(|command| cli.find_subcommand(command)) else { return Ok(words) };
+    let Some(command) = command(&cli, &words) else { return Ok(words) };
     let Some(given) = Given::read(command, words.iter().skip(1)) else {
         // What is wrong with the command line is told by who reads it in earnest.
         return Ok(words);
@@ -180,7 +203,7 @@ fn variable_name(flag: &str) -> String {
     format!("{PREFIX}{}", flag.replace('-', "_").to_ascii_uppercase())
 }
 
-/// Of flags that are not decided. One that is empty is not set, and others of this prefix are somebody else's:
+/// Of flags that are not decided. One that is empty is not set, and others of this prefix may be somebody else's:
 /// Kubernetes puts `STERNPOST_SERVICE_HOST` beside a service of that name.
 fn from_variables<'c>(
     command: &'c Command,
@@ -291,6 +314,21 @@ mod tests {
         let words = ["sternpost"].iter().chain(words).map(OsString::from).collect();
         let words = complete_with(words, variable).map_err(|error| error.to_string())?;
         Ok(words.into_iter().skip(1).map(|word| word.into_string().unwrap()).collect())
+    }
+
+    #[test]
+    fn variables_that_are_nearly_settings_are_told_of() {
+        let told = |command: &str, names: &[&str]| {
+            let words = ["sternpost", command].map(OsString::from);
+            misspelt(&words, names.iter().map(OsString::from))
+        };
+        let names =
+            ["STERNPOST_DATADIR", "STERNPOST_LISTEN", "STERNPOST_SERVICE_HOST", "STERNPOST_PORT", "DATADIR"];
+        assert_eq!(
+            told("serve", &names),
+            ["STERNPOST_DATADIR is no setting; did you mean STERNPOST_DATA_DIR?"]
+        );
+        assert_eq!(told("build", &names), [""; 0]);
     }
 
     fn file(name: &str, text: &str) -> String {
