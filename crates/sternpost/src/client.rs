@@ -18,7 +18,7 @@ use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sternpost_clock::machine;
 use sternpost_outbound::{
     self as outbound, Egress, Protocols, Proxy, Settings, Trust, Via, client_certificate, client_tls, empty,
@@ -30,6 +30,9 @@ use crate::{
     error::Hinted,
     kubeconfig::{Access, Certificate},
 };
+
+/// What a server of TLS says to who speaks plain HTTP to it, as Go's do.
+const NOT_TLS: &str = "Client sent an HTTP request to an HTTPS server.";
 
 pub const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -277,6 +280,8 @@ impl Client {
         let json = reply.unpacked().and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
         let json = match json {
             Ok(json) => json,
+            // Before a connection is one of TLS nobody speaks JSON.
+            Err(_) if reply.body.starts_with(NOT_TLS.as_bytes()) => json!({"message": NOT_TLS}),
             // Errors may come from something in between that speaks no JSON.
             Err(_) if !reply.status.is_success() => Value::Null,
             Err(error) => return Err(error).with_context(|| self.cannot_get(path)),
@@ -297,6 +302,7 @@ impl Client {
     pub fn refused(&self, path: &str, status: StatusCode, json: &Value) -> anyhow::Error {
         let said = json.get("message").and_then(Value::as_str).unwrap_or("the server does not say why");
         let hint = match status {
+            StatusCode::BAD_REQUEST if said == NOT_TLS => "its URL begins with https://",
             StatusCode::UNAUTHORIZED => "the token or certificate may have expired; sign in again",
             StatusCode::FORBIDDEN => "the user needs the rights of the ClusterRole `system:discovery`",
             _ => "",

@@ -3,10 +3,14 @@
 use std::{
     io::{Read, Write},
     net::{Shutdown, TcpStream},
+    process::Command,
     time::Duration,
 };
 
-use sternpost_testkit::process::{self, Place, Process};
+use sternpost_testkit::{
+    process::{self, Place, Process},
+    scratch::Scratch,
+};
 
 /// Whatever takes longer does not happen, on however busy a machine.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -42,6 +46,32 @@ fn requests_in_plain_text_are_answered_as_kube_apiserver_answers_them() {
         let shown = request[..request.len().min(20)].escape_ascii();
         assert_eq!(answer(&place, request), expected, "{shown}");
     }
+}
+
+#[test]
+fn our_own_commands_say_that_it_is_https() {
+    let (_process, place) = serve();
+    let scratch = Scratch::new("plaintext-client");
+    let config = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: x\n\
+         clusters: [{{name: x, cluster: {{server: 'http://{}'}}}}]\n\
+         users: [{{name: x, user: {{token: t}}}}]\ncontexts: [{{name: x, context: {{cluster: x, user: x}}}}]\n",
+        place.address
+    );
+    let file = scratch.write("config", &config);
+    let output = Command::new(env!("CARGO_BIN_EXE_sternpost"))
+        .args(["export", "--kubeconfig", &file])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.ends_with(
+            "answers 400 Bad Request to /api: Client sent an HTTP request to an HTTPS server.\n\
+             hint: its URL begins with https://\n"
+        ),
+        "{said}"
+    );
 }
 
 /// What comes back before the connection ends.
