@@ -1039,7 +1039,7 @@ fn files_are_told_of_and_converted() {
     for (words, input, expected) in [
         (&["info", "none"][..], "", "error: none: No such file or directory"),
         (&["info", "-"], "kind: Pod\n", "error: standard input: neither `swagger` nor `openapi` is said"),
-        (&["convert", "-", "--to", "v3"], "{\"a\": ", "error: standard input: "),
+        (&["convert", "-", "--to", "v3"], "{\"a\": ", "error: standard input:1:7: "),
         (
             &["convert", "-", "--to", "v3"],
             "[1]",
