@@ -246,6 +246,26 @@ fn objects_may_be_nested_so_deep_and_no_deeper() {
     assert!(!fits(typed::MAX_DEPTH + 1));
 }
 
+/// In which order the items stand makes no difference, though one order is compared faster.
+#[test]
+fn lists_are_compared_by_keys_in_whatever_order() {
+    let kind = widget().v1;
+    for (old, new) in [
+        (json!([{"name": "z"}, {"name": "b", "a": "1"}]), json!([{"name": "z", "a": "1"}, {"name": "b"}])),
+        (json!([{"name": "z", "a": "1"}, {"name": "b"}]), json!([{"name": "z", "a": "2"}, {"name": "b"}])),
+        (json!([{"name": "z"}, {"name": "b"}]), json!([{"name": "z"}, {"name": "c"}])),
+        (json!([{"name": "z"}, {"name": "z"}]), json!([{"name": "z"}, {"name": "z", "a": "1"}])),
+    ] {
+        let compare = |new: &Value| {
+            let (old, new) = (object(json!({"named": old})), object(json!({"named": new})));
+            let found = typed::compare(&kind, &old, &new).unwrap();
+            [found.added, found.modified, found.removed].map(|set| set.to_fields_v1())
+        };
+        let turned: Vec<&Value> = new.as_array().unwrap().iter().rev().collect();
+        assert_eq!(compare(&new), compare(&json!(turned)), "{old} {new}");
+    }
+}
+
 // Validation
 
 #[test]
