@@ -568,4 +568,6 @@ def is_held(operation, name):
 
 if __name__ == "__main__":
     os.environ.setdefault("RUST_BACKTRACE", "0")
+    # cargo sets it, and every library would be looked for there first: system calls that are none of ours.
+    os.environ.pop("LD_LIBRARY_PATH", None)
     main()
