@@ -47,11 +47,17 @@ pub fn complete(words: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
 
 /// Variables that are no settings, but nearly called like one.
 fn misspelt(words: &[OsString], variables: impl Iterator<Item = OsString>) -> Vec<String> {
+    let variables = variables.filter_map(|name| name.into_string().ok());
+    let variables: Vec<String> = variables.filter(|name| name.starts_with(PREFIX)).collect();
+    if variables.is_empty() {
+        // As most often: all commands are not made up for nothing.
+        return vec![];
+    }
     let cli = Cli::command();
     let Some(command) = command(&cli, words) else { return vec![] };
     let known: Vec<String> = flags(command).map(|(flag, _)| variable_name(flag)).collect();
     let mut warnings = vec![];
-    for name in variables.filter_map(|name| name.into_string().ok()) {
+    for name in variables {
         let Some(own) = name.strip_prefix(PREFIX).filter(|_| !known.contains(&name)) else { continue };
         let near = nearest(own, known.iter().filter_map(|known| known.strip_prefix(PREFIX)));
         warnings.extend(near.map(|near| format!("{name} is no setting; did you mean {PREFIX}{near}?")));
