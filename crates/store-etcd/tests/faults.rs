@@ -160,12 +160,12 @@ fn a_member_that_fails_is_left_for_another() {
         let after_loss = put(&store, "a", "2").await;
         assert_eq!(second.state.transactions.load(Ordering::SeqCst), 1);
         // Its process ends.
-        drop(first);
+        first.end().await;
         put(&store, "a", "3").await;
         let seen = drain(&mut watch).await;
         assert_eq!(seen.len(), 3);
         assert_eq!(seen[1].0, after_loss);
-        drop(second);
+        second.end().await;
         let gone = store.get(Bytes::from("a"), None);
         let gone = machine::timeout(Duration::from_secs(30), gone).await.unwrap();
         assert!(matches!(gone, Err(ReadError::Unavailable { .. })), "{gone:?}");

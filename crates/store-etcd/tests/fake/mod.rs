@@ -34,7 +34,7 @@ use tokio::{
 pub struct Fake {
     pub state: Arc<State>,
     port: u16,
-    _task: JoinSet<()>,
+    task: JoinSet<()>,
 }
 
 pub struct State {
@@ -110,7 +110,16 @@ impl Fake {
         let mut task = JoinSet::new();
         let serving = state.clone();
         task.spawn_on(async move { serve(serving, TcpListener::from_std(listener).unwrap()).await }, runtime);
-        Self { state, port, _task: task }
+        Self { state, port, task }
+    }
+
+    /// When it comes back no call is answered any more. A value that is dropped may still answer one.
+    pub async fn end(mut self) {
+        self.task.shutdown().await;
+        // Connections and calls, which hold it, are told to end and end when they run next.
+        while Arc::strong_count(&self.state) > 1 {
+            tokio::task::yield_now().await;
+        }
     }
 
     pub fn endpoint(&self) -> Endpoint {
