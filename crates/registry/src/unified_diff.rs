@@ -56,6 +56,9 @@ fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
     if new.len() >= LONG {
         places.retain(|_, at| at.len() <= new.len() / 100 + 1);
     }
+    // Of each line of `old`, where it is in `new`, in order.
+    let places: Vec<&[usize]> =
+        old.iter().map(|line| places.get(line).map_or(&[][..], Vec::as_slice)).collect();
     let mut blocks = Vec::new();
     let mut pending = vec![(0..old.len(), 0..new.len())];
     while let Some((in_old, in_new)) = pending.pop() {
@@ -93,23 +96,26 @@ fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
 fn longest_match(
     old: &[&str],
     new: &[&str],
-    places: &HashMap<&str, Vec<usize>>,
+    places: &[&[usize]],
     in_old: &Range<usize>,
     in_new: &Range<usize>,
 ) -> (usize, usize, usize) {
     let mut best = (in_old.start, in_new.start, 0);
-    // Length of the run that ends at each line of `new`, for the line of `old` before.
-    let mut runs: HashMap<usize, usize> = HashMap::new();
-    for (index, line) in old.iter().enumerate().take(in_old.end).skip(in_old.start) {
-        let mut next = HashMap::new();
-        for &place in places.get(line).into_iter().flatten().filter(|place| in_new.contains(place)) {
-            let length = 1 + place.checked_sub(1).and_then(|before| runs.get(&before)).copied().unwrap_or(0);
-            next.insert(place, length);
+    // Lines of `new` at which a run ends, in order, and its length; for the line of `old` before and for this one.
+    let (mut before, mut runs): (Vec<(usize, usize)>, Vec<(usize, usize)>) = (Vec::new(), Vec::new());
+    for (index, at) in places.iter().enumerate().take(in_old.end).skip(in_old.start) {
+        std::mem::swap(&mut before, &mut runs);
+        runs.clear();
+        let mut ended = before.iter().peekable();
+        let first = at.partition_point(|place| *place < in_new.start);
+        for &place in at.iter().skip(first).take_while(|place| **place < in_new.end) {
+            while ended.next_if(|(end, _)| end + 1 < place).is_some() {}
+            let length = 1 + ended.next_if(|(end, _)| end + 1 == place).map_or(0, |(_, length)| *length);
+            runs.push((place, length));
             if length > best.2 {
                 best = (index + 1 - length, place + 1 - length, length);
             }
         }
-        runs = next;
     }
     // Lines that do not start a match may still continue one.
     let (mut at_old, mut at_new, mut length) = best;
