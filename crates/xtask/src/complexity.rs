@@ -2,7 +2,7 @@
 //!
 //! The second doubling is held against the first: what a request costs besides its elements
 //! drops out of the differences, so few elements are enough to tell. Cases that look superlinear,
-//! or too cheap to tell, are measured again with more of them.
+//! or too cheap to tell, are measured again with more of them, until they look linear or come closer to it.
 
 #![allow(clippy::disallowed_methods, reason = "what is measured is the machine's time")]
 
@@ -162,6 +162,14 @@ impl Measured {
         self.tells_nothing() || self.growth() > DOUBTFUL_GROWTH
     }
 
+    /// Whether it is a logarithm that makes it doubtful: more elements brought it closer to linear.
+    fn is_sinking_since(&self, before: &Self) -> bool {
+        !before.tells_nothing()
+            && !self.tells_nothing()
+            && !self.is_superlinear()
+            && self.growth() < before.growth()
+    }
+
     fn text(&self) -> String {
         let ([once, twice, four_times], size, growth) = (self.counts, self.size, self.growth());
         format!(
@@ -198,8 +206,7 @@ fn build() -> Result<PathBuf, String> {
     let arguments = [
         "build",
         "--locked",
-        "--profile",
-        "complexity",
+        "--release",
         "--package",
         "sternpost-verbs",
         "--bench",
@@ -305,12 +312,15 @@ impl Counter {
     fn measure(&mut self, case: &Case) -> Result<Measured, String> {
         let mut size = case.size;
         let mut round = 1;
+        let mut before: Option<Measured> = None;
         loop {
             let counts = [self.count(case, size)?, self.count(case, 2 * size)?, self.count(case, 4 * size)?];
             let measured = Measured { name: case.name.clone(), size, counts };
-            if round == MAX_ROUNDS || !measured.is_doubtful() {
+            let is_sinking = before.is_some_and(|before| measured.is_sinking_since(&before));
+            if round == MAX_ROUNDS || is_sinking || !measured.is_doubtful() {
                 return Ok(measured);
             }
+            before = Some(measured);
             round += 1;
             size *= ENLARGED;
         }
