@@ -72,7 +72,7 @@ impl Prefix {
         });
         let success = transaction.writes.iter().map(|write| {
             op(match write {
-                Write::Put { key, value } => {
+                Write::Put { key, value, .. } => {
                     Request::Put(PutRequest { key: self.key(key), value: value.clone(), prev_kv: true })
                 }
                 Write::Delete { key } => {

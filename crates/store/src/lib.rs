@@ -70,6 +70,12 @@ pub trait Store: Debug + Send + Sync {
     /// without taking a revision.
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>>;
 
+    /// Whether the store deletes keys whose time to live is over. One that does not takes a put with a
+    /// time to live as any other put, and whoever wrote the key has to see to its end.
+    fn expires(&self) -> bool {
+        false
+    }
+
     /// Every change in the range with a revision greater than `after`.
     ///
     /// `after` must be retained: at least the compacted revision, at most the

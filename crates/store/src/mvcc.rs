@@ -371,7 +371,7 @@ impl Version {
 
 fn event(write: Write, previous: Option<Entry>, revision: Revision) -> Option<Event> {
     match write {
-        Write::Put { key, value } => {
+        Write::Put { key, value, .. } => {
             let created = previous.as_ref().map_or(revision, |previous| previous.created);
             Some(Event::Put { entry: Entry::new(key, value, created, revision), previous })
         }

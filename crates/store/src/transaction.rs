@@ -1,5 +1,7 @@
 //! Transactions and what comes of them.
 
+use std::num::NonZeroU32;
+
 use bytes::Bytes;
 
 use crate::{
@@ -44,11 +46,15 @@ pub enum Write {
     Put {
         key: Bytes,
         value: Bytes,
+        /// Time to live in seconds. A put without one takes away that of the put before.
+        ///
+        /// A store that [expires](crate::Store::expires) deletes the key itself, at a revision that no commit
+        /// has, and not before so many seconds have passed since the commit was asked for. How much later is
+        /// the store's choice, and keys may go together.
+        ttl: Option<NonZeroU32>,
     },
     /// Nothing happens if the key is absent.
-    Delete {
-        key: Bytes,
-    },
+    Delete { key: Bytes },
 }
 
 /// The answer to a transaction whose compares held.
@@ -179,7 +185,12 @@ impl Compare {
 
 impl Write {
     pub fn put(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
-        Self::Put { key: key.into(), value: value.into() }
+        Self::Put { key: key.into(), value: value.into(), ttl: None }
+    }
+
+    /// A put with a time to live in seconds.
+    pub fn expiring(key: impl Into<Bytes>, value: impl Into<Bytes>, ttl: NonZeroU32) -> Self {
+        Self::Put { key: key.into(), value: value.into(), ttl: Some(ttl) }
     }
 
     pub fn delete(key: impl Into<Bytes>) -> Self {

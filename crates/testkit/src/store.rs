@@ -76,6 +76,10 @@ impl Store for DifficultStore {
         })
     }
 
+    fn expires(&self) -> bool {
+        self.store.expires()
+    }
+
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
         match self.is_shared {
             true => self.store.watch(KeyRange::between(range.start().clone(), OTHERS), after),

@@ -71,7 +71,7 @@ impl Model {
         for write in &transaction.writes {
             let previous = state.get(write.key()).cloned();
             match write {
-                Write::Put { key, value } => {
+                Write::Put { key, value, .. } => {
                     let created = previous.as_ref().map_or(revision, |entry| entry.created);
                     let entry = Entry::new(key.clone(), value.clone(), created, revision);
                     state.insert(key.clone(), entry.clone());

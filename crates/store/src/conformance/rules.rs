@@ -1,9 +1,14 @@
 //! The rules of the contract, one function each.
 
 use std::{
+    collections::BTreeMap,
+    num::NonZeroU32,
     sync::{Arc, Mutex},
     task::{Context, Waker},
+    time::Duration,
 };
+
+use sternpost_clock::machine;
 
 use super::{drain, entry, list};
 use crate::{
@@ -34,6 +39,7 @@ pub const RULES: &[(&str, Rule)] = &[
     ("a_follower_has_every_change_when_it_is_answered", |store| Box::pin(follow(store))),
     ("compaction_refuses_what_is_older_and_keeps_the_rest", |store| Box::pin(compaction(store))),
     ("compaction_forgets_deleted_keys_and_keeps_live_ones", |store| Box::pin(compaction_deletes(store))),
+    ("a_key_is_deleted_when_its_time_is_over_and_not_before", |store| Box::pin(expiry(store))),
     ("a_closed_store_refuses_everything", |store| Box::pin(closed(store))),
 ];
 
@@ -400,6 +406,45 @@ async fn compaction_deletes(store: Arc<dyn Store>) {
     let again = put(store.as_ref(), "gone", "2").await;
     let expected = Event::Put { entry: entry("gone", "2", again, again), previous: None };
     assert_eq!(drain(&mut watch).await, [(again, expected)]);
+}
+
+async fn expiry(store: Arc<dyn Store>) {
+    const TTL: NonZeroU32 = NonZeroU32::MIN;
+    let expiring = |key: &'static str| Write::expiring(key, "1", TTL);
+    let mut watch = store.watch(KeyRange::all(), Revision::FIRST).await.unwrap();
+    put(store.as_ref(), "later", "0").await;
+    let asked = machine::now();
+    let writes = [expiring("a"), expiring("b"), expiring("kept"), Write::put("other", "1")];
+    let first = store.commit(Transaction::write(writes)).await.unwrap().revision;
+    // Another put takes the time away, or gives one.
+    put(store.as_ref(), "kept", "2").await;
+    let later = store.commit(Transaction::write([expiring("later")])).await.unwrap().revision;
+    let mut written = BTreeMap::from([(&b"a"[..], first), (b"b", first), (b"later", later)]);
+    if !store.expires() {
+        // As any other put.
+        let events = drain(&mut watch).await;
+        assert!(events.iter().all(|(_, event)| event.entry().is_some()), "{events:?}");
+        return;
+    }
+    while !written.is_empty() {
+        let Delivery::Changes(changes) = watch.next().await.unwrap() else { continue };
+        for event in changes.events() {
+            // On a slow machine it may go before it is written again.
+            let Event::Delete { previous } = event else { continue };
+            let age = machine::elapsed(asked);
+            assert!(age >= Duration::from_secs(TTL.get().into()), "{previous:?} goes after {age:?}");
+            assert!(changes.revision() > first);
+            if previous.key() != b"kept" {
+                assert_eq!(written.remove(previous.key()), Some(previous.modified), "{previous:?}");
+            }
+        }
+    }
+    let left = list(store.as_ref(), &KeyRange::all(), None, 10).await.entries;
+    let left: Vec<_> = left.iter().map(|entry| (entry.key(), entry.value())).collect();
+    assert_eq!(left, [(&b"kept"[..], &b"2"[..]), (b"other", b"1")]);
+    let again = put(store.as_ref(), "a", "2").await;
+    let found = store.get(Bytes::from("a"), None).await.unwrap().entry;
+    assert_eq!(found, Some(entry("a", "2", again, again)));
 }
 
 async fn closed(store: Arc<dyn Store>) {

@@ -31,8 +31,7 @@ fn contended(times: Arc<AtomicUsize>) -> DifficultStore {
             if let Some(key) = contended {
                 let value = store.get(key.clone(), None).await.unwrap().entry.unwrap();
                 let value = sternpost_store::Bytes::copy_from_slice(value.value());
-                let again = Transaction { compares: Vec::new(), writes: vec![Write::Put { key, value }] };
-                store.commit(again).await.unwrap();
+                store.commit(Transaction::write([Write::put(key, value)])).await.unwrap();
             }
         })
     })
