@@ -1,7 +1,7 @@
 //! The store contract on etcd: version 3.5.13 or newer, one member or several.
 //!
 //! Entry point: [`EtcdStore::new`], which connects in the background. `members` chooses the member that is talked
-//! to and moves on from one that fails; `store` makes reads and transactions of calls; `watch` keeps a watch going
+//! to and moves on from one that fails; `store` makes reads of calls, `commit` transactions; `watch` keeps a watch going
 //! across connections; `grpc` carries the messages of `messages`.
 //!
 //! Invariants:
@@ -18,6 +18,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in the machine's time"))]
 
 mod batches;
+mod commit;
 mod convert;
 mod endpoint;
 pub mod grpc;

@@ -1,4 +1,4 @@
-//! Reads and transactions.
+//! The store's calls, and reads.
 
 use std::{
     fmt,
@@ -23,11 +23,11 @@ use tokio::{
 use crate::{
     Access, Bytes,
     convert::{Malformed, Prefix, number, of_header, revision},
-    grpc::{CallError, End, Status, code},
+    grpc::{CallError, End, code},
     members::Members,
     messages::{
         COMPACT, CompactionRequest, CompactionResponse, RANGE, RangeRequest, RangeResponse, ResponseHeader,
-        TXN, TxnResponse, WATCH, WatchAsk, WatchCreateRequest, WatchRequest, WatchResponse,
+        WATCH, WatchAsk, WatchCreateRequest, WatchRequest, WatchResponse,
     },
     watch::EtcdWatch,
 };
@@ -73,9 +73,9 @@ struct Running {
 pub(crate) struct Shared {
     pub members: Members,
     pub prefix: Prefix,
-    patience: Duration,
+    pub patience: Duration,
     /// The newest revision that any answer was made at.
-    newest: AtomicU64,
+    pub newest: AtomicU64,
     stopped: watch::Sender<Option<Stopped>>,
 }
 
@@ -363,7 +363,7 @@ impl Shared {
     }
 
     /// Takes note of the state that an answer shows, which cannot be older than what was seen when it was asked for.
-    fn saw(&self, before: u64, header: Option<ResponseHeader>) -> Result<(), CallError> {
+    pub fn saw(&self, before: u64, header: Option<ResponseHeader>) -> Result<(), CallError> {
         let Some(header) = header else { return Ok(()) };
         let revision = u64::try_from(header.revision).unwrap_or_default();
         if revision < before {
@@ -437,77 +437,6 @@ impl Shared {
             machine::sleep(PAUSE).await;
         }
     }
-
-    async fn commit(&self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        transaction.check()?;
-        if transaction.compares.is_empty() && transaction.writes.is_empty() {
-            // etcd would answer this from whatever the member has.
-            let revision = self.current_revision().await?;
-            return Ok(Committed { revision, changed: false, previous: Vec::new() });
-        }
-        let request = self.prefix.txn(transaction);
-        let due = machine::within(self.patience);
-        loop {
-            let connection = self.members.connection(due).await;
-            let connection = connection.map_err(|reason| CommitError::Unavailable { reason })?;
-            let left = machine::left(due);
-            if left < PAUSE {
-                let reason = format!("no member took the transaction in {:?}", self.patience);
-                return Err(CommitError::Unavailable { reason });
-            }
-            let before = self.newest.load(Ordering::SeqCst);
-            let error = match connection.client.call::<TxnResponse>(TXN, &request, left).await {
-                Ok(answer) => {
-                    let saw = self.saw(before, answer.header);
-                    saw.map_err(|error| CommitError::Uncertain { reason: error.to_string() })?;
-                    let committed = self.prefix.committed(transaction, &answer);
-                    return committed.unwrap_or_else(|error: Malformed| {
-                        Err(CommitError::Uncertain { reason: error.to_string() })
-                    });
-                }
-                Err(error) => error,
-            };
-            match outcome(&error) {
-                Outcome::NotSeen => self.members.retire(&connection),
-                Outcome::Refused => return Err(CommitError::Refused { reason: error.to_string() }),
-                Outcome::NotNow => return Err(CommitError::Unavailable { reason: error.to_string() }),
-                Outcome::Unknown => {
-                    self.members.retire(&connection);
-                    return Err(CommitError::Uncertain { reason: error.to_string() });
-                }
-            }
-            machine::sleep(PAUSE).await;
-        }
-    }
-}
-
-/// What became of a transaction that was not answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    /// No member has acted on it: another may be asked.
-    NotSeen,
-    /// It was not done, and never will be.
-    Refused,
-    /// It was not done.
-    NotNow,
-    Unknown,
-}
-
-fn outcome(error: &CallError) -> Outcome {
-    match error {
-        CallError::NotSent(_) => Outcome::NotSeen,
-        CallError::Broken(_) | CallError::TooLarge(_) => Outcome::Unknown,
-        CallError::Status(Status { code, message }) => match *code {
-            // Before anything else is looked at: the call asks for a leader, and a valid token.
-            code::UNAVAILABLE if message == "etcdserver: no leader" => Outcome::NotSeen,
-            code::UNAUTHENTICATED => Outcome::NotSeen,
-            code::INVALID_ARGUMENT | code::UNIMPLEMENTED | code::PERMISSION_DENIED => Outcome::Refused,
-            code::RESOURCE_EXHAUSTED if message.contains("message larger than max") => Outcome::Refused,
-            // No space, or too many requests.
-            code::RESOURCE_EXHAUSTED | code::FAILED_PRECONDITION => Outcome::NotNow,
-            _ => Outcome::Unknown,
-        },
-    }
 }
 
 fn unreadable(error: Malformed) -> ReadError {
@@ -519,34 +448,5 @@ fn answered_at(at: Option<Revision>, answer: &RangeResponse) -> Result<Revision,
     match at {
         Some(at) => Ok(at),
         None => of_header(answer.header).map_err(unreadable),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_transaction_is_sent_again_only_if_no_member_can_have_done_it() {
-        let status = |code, message: &str| CallError::Status(Status { code, message: message.to_owned() });
-        for (error, expected) in [
-            (CallError::NotSent("connection refused".to_owned()), Outcome::NotSeen),
-            (CallError::Broken("reset".to_owned()), Outcome::Unknown),
-            (CallError::TooLarge(1), Outcome::Unknown),
-            (status(code::UNAVAILABLE, "etcdserver: no leader"), Outcome::NotSeen),
-            (status(code::UNAVAILABLE, "etcdserver: leader changed"), Outcome::Unknown),
-            (status(code::UNAVAILABLE, "etcdserver: request timed out"), Outcome::Unknown),
-            (status(code::UNAVAILABLE, "etcdserver: server stopped"), Outcome::Unknown),
-            (status(code::UNAUTHENTICATED, "etcdserver: invalid auth token"), Outcome::NotSeen),
-            (status(code::INVALID_ARGUMENT, "etcdserver: request is too large"), Outcome::Refused),
-            (status(code::PERMISSION_DENIED, "etcdserver: permission denied"), Outcome::Refused),
-            (status(code::RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"), Outcome::NotNow),
-            (status(code::RESOURCE_EXHAUSTED, "etcdserver: too many requests"), Outcome::NotNow),
-            (status(code::RESOURCE_EXHAUSTED, "grpc: received message larger than max"), Outcome::Refused),
-            (status(code::UNKNOWN, "raft proposal dropped"), Outcome::Unknown),
-            (status(4, "context deadline exceeded"), Outcome::Unknown),
-        ] {
-            assert_eq!(outcome(&error), expected, "{error}");
-        }
     }
 }
