@@ -4,6 +4,7 @@ use sternpost_store::{CommitError, Committed, Compare, Entry, KeyRange, Revision
 
 use crate::{
     Bytes,
+    leases::TransactionLeases,
     messages::{
         self, CompareResult, CompareTarget, DeleteRangeRequest, KeyValue, PutRequest, RangeRequest, Request,
         RequestOp, Response, ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
@@ -55,7 +56,7 @@ impl Prefix {
     }
 
     /// One round trip: what is there already comes with the answer, whether the compares hold or not.
-    pub fn txn(&self, transaction: &Transaction) -> TxnRequest {
+    pub fn txn(&self, transaction: &Transaction, leases: &TransactionLeases) -> TxnRequest {
         let op = |request| RequestOp { request: Some(request) };
         let compare = transaction.compares.iter().map(|compare| {
             let (result, revision) = match compare {
@@ -72,9 +73,12 @@ impl Prefix {
         });
         let success = transaction.writes.iter().map(|write| {
             op(match write {
-                Write::Put { key, value, .. } => {
-                    Request::Put(PutRequest { key: self.key(key), value: value.clone(), prev_kv: true })
-                }
+                Write::Put { key, value, ttl } => Request::Put(PutRequest {
+                    key: self.key(key),
+                    value: value.clone(),
+                    lease: ttl.map_or(0, |ttl| leases.id(ttl)),
+                    prev_kv: true,
+                }),
                 Write::Delete { key } => {
                     Request::DeleteRange(DeleteRangeRequest { key: self.key(key), prev_kv: true })
                 }

@@ -1,8 +1,8 @@
 //! The store contract on etcd: version 3.5.13 or newer, one member or several.
 //!
 //! Entry point: [`EtcdStore::new`], which connects in the background. `members` chooses the member that is talked
-//! to and moves on from one that fails; `store` makes reads of calls, `commit` transactions; `watch` keeps a watch going
-//! across connections; `grpc` carries the messages of `messages`.
+//! to and moves on from one that fails; `store` makes reads of calls and `commit` transactions, with the `leases` of
+//! their keys; `watch` keeps a watch going across connections; `grpc` carries the messages of `messages`.
 //!
 //! Invariants:
 //! - a transaction is sent a second time only if no member can have seen it the first time; else its outcome is
@@ -22,6 +22,7 @@ mod commit;
 mod convert;
 mod endpoint;
 pub mod grpc;
+mod leases;
 mod members;
 pub mod messages;
 mod store;

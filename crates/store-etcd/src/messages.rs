@@ -9,6 +9,7 @@ use crate::Bytes;
 pub const RANGE: &str = "/etcdserverpb.KV/Range";
 pub const TXN: &str = "/etcdserverpb.KV/Txn";
 pub const COMPACT: &str = "/etcdserverpb.KV/Compact";
+pub const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 pub const WATCH: &str = "/etcdserverpb.Watch/Watch";
 pub const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 pub const STATUS: &str = "/etcdserverpb.Maintenance/Status";
@@ -69,6 +70,9 @@ pub struct PutRequest {
     pub key: Bytes,
     #[prost(bytes = "bytes", tag = "2")]
     pub value: Bytes,
+    /// Zero for a key that stays.
+    #[prost(int64, tag = "3")]
+    pub lease: i64,
     #[prost(bool, tag = "4")]
     pub prev_kv: bool,
 }
@@ -188,6 +192,29 @@ pub struct CompactionRequest {
 pub struct CompactionResponse {
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct LeaseGrantRequest {
+    /// In seconds.
+    #[prost(int64, tag = "1")]
+    pub ttl: i64,
+    /// Zero for one that etcd chooses.
+    #[prost(int64, tag = "2")]
+    pub id: i64,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct LeaseGrantResponse {
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
+    #[prost(int64, tag = "2")]
+    pub id: i64,
+    /// Not shorter than what was asked for.
+    #[prost(int64, tag = "3")]
+    pub ttl: i64,
+    #[prost(string, tag = "4")]
+    pub error: String,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]

@@ -24,6 +24,7 @@ use crate::{
     Access, Bytes,
     convert::{Malformed, Prefix, number, of_header, revision},
     grpc::{CallError, End, code},
+    leases::{Leases, Sharing},
     members::Members,
     messages::{
         COMPACT, CompactionRequest, CompactionResponse, RANGE, RangeRequest, RangeResponse, ResponseHeader,
@@ -73,6 +74,7 @@ struct Running {
 pub(crate) struct Shared {
     pub members: Members,
     pub prefix: Prefix,
+    pub leases: Leases,
     pub patience: Duration,
     /// The newest revision that any answer was made at.
     pub newest: AtomicU64,
@@ -86,6 +88,7 @@ impl EtcdStore {
         let shared = Arc::new(Shared {
             members: Members::default(),
             prefix: Prefix::new(prefix),
+            leases: Leases::default(),
             patience,
             newest: AtomicU64::new(0),
             stopped: watch::Sender::new(None),
@@ -173,7 +176,13 @@ impl Store for EtcdStore {
 
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
         let shared = self.shared.clone();
-        Box::pin(async move { self.run(async move { shared.commit(&transaction).await }).await? })
+        Box::pin(async move {
+            self.run(async move { shared.commit(&transaction, Sharing::WithOthers).await }).await?
+        })
+    }
+
+    fn expires(&self) -> bool {
+        true
     }
 
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
@@ -333,7 +342,17 @@ impl Shared {
         request: &impl prost::Message,
         header: impl Fn(&Answer) -> Option<ResponseHeader>,
     ) -> Result<Answer, CallError> {
-        let due = machine::within(self.patience);
+        self.read_until(machine::within(self.patience), path, request, header).await
+    }
+
+    /// The same, with less time.
+    pub async fn read_until<Answer: prost::Message + Default>(
+        &self,
+        due: machine::Instant,
+        path: &'static str,
+        request: &impl prost::Message,
+        header: impl Fn(&Answer) -> Option<ResponseHeader>,
+    ) -> Result<Answer, CallError> {
         loop {
             let connection = self.members.connection(due).await.map_err(CallError::NotSent)?;
             let before = self.newest.load(Ordering::SeqCst);

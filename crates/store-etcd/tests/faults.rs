@@ -10,44 +10,17 @@ use std::{
     time::Duration,
 };
 
-use fake::{Fake, Fault, Faults, memory};
+use fake::{Fake, Fault, Faults, PATIENCE, memory, open, pair, put, runtime, value};
 use sternpost_clock::machine;
 use sternpost_store::{
     Bytes, CommitError, KeyRange, ReadError, Revision, Stopped, Store, Transaction, WatchError, Write,
     conformance::{self, Rng, drain},
 };
 use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, EtcdStore, Options, User, grpc::code};
-use tokio::runtime::{Handle, Runtime};
-
-/// Long enough for a busy machine, and what a test waits that finds nobody.
-const PATIENCE: Duration = Duration::from_secs(3);
-
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
-}
-
-fn open(access: Access) -> EtcdStore {
-    EtcdStore::new(Options { access, prefix: "/registry/".into(), patience: PATIENCE }, Handle::current())
-}
-
-/// A fake with a store on it.
-fn pair(faults: Faults) -> (Fake, EtcdStore) {
-    let fake = Fake::start(&Handle::current(), memory(), faults);
-    let store = open(fake.access());
-    (fake, store)
-}
+use tokio::runtime::Handle;
 
 fn both(fakes: [&Fake; 2]) -> Access {
     Access { endpoints: fakes.map(Fake::endpoint).to_vec(), tls: None, user: None }
-}
-
-async fn put(store: &dyn Store, key: &str, value: &str) -> Revision {
-    let write = Write::put(key.to_owned(), value.to_owned());
-    store.commit(Transaction::write([write])).await.unwrap().revision
-}
-
-async fn value(store: &dyn Store, key: &str) -> Option<Vec<u8>> {
-    store.get(Bytes::from(key.to_owned()), None).await.unwrap().entry.map(|entry| entry.value().to_vec())
 }
 
 #[test]
@@ -230,7 +203,7 @@ fn a_watch_goes_on_over_broken_connections_without_gap_or_repeat() {
                     put(server.as_ref(), "/registry/b/x", "1").await;
                 }
                 if rng.one_in(8) {
-                    fake.break_connections();
+                    fake.break_connections().await;
                 }
                 if rng.one_in(4) {
                     machine::sleep(Duration::from_millis(rng.below(80))).await;
@@ -253,7 +226,7 @@ fn a_watch_that_is_behind_a_compaction_ends_and_one_that_is_not_goes_on() {
         assert_eq!(drain(&mut behind).await, []);
         // Nobody can connect; meanwhile two changes happen, and are forgotten.
         fake.faults(|faults| faults.leaderless = true);
-        fake.break_connections();
+        fake.break_connections().await;
         let server = fake.store();
         put(server.as_ref(), "/registry/a", "2").await;
         let newest = put(server.as_ref(), "/registry/a", "3").await;
@@ -269,7 +242,7 @@ fn a_watch_that_is_behind_a_compaction_ends_and_one_that_is_not_goes_on() {
         let later = put(&store, "a", "4").await;
         assert_eq!(drain(&mut idle).await, []);
         server.compact(later).await.unwrap();
-        fake.break_connections();
+        fake.break_connections().await;
         let own = put(server.as_ref(), "/registry/z/1", "1").await;
         assert_eq!(drain(&mut idle).await.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [own]);
     });

@@ -1,34 +1,66 @@
 //! A server that answers as etcd does, from a store in memory, and fails as it is told.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::{Buf, BytesMut};
 use h2::{Reason, RecvStream, server::SendResponse};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use prost::Message;
+use sternpost_clock::Clock;
 use sternpost_store::{
     Bytes, CommitError, Compare, Delivery, Entry, Event, KeyRange, ReadError, Revision, Store, Transaction,
     Write,
     memory::{self, MemoryStore},
     retention::Retention,
+    transaction::MAX_OPERATIONS,
 };
 use sternpost_store_etcd::{
-    Access, Endpoint,
+    Access, Endpoint, EtcdStore, Options,
     grpc::{code, frame},
     messages::*,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    runtime::Handle,
+    runtime::{Handle, Runtime},
     sync::watch,
     task::JoinSet,
 };
+
+/// Long enough for a busy machine, and what a test waits that finds nobody.
+pub const PATIENCE: Duration = Duration::from_secs(3);
+
+pub fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+pub fn open(access: Access) -> EtcdStore {
+    EtcdStore::new(Options { access, prefix: "/registry/".into(), patience: PATIENCE }, Handle::current())
+}
+
+/// A fake with a store on it.
+pub fn pair(faults: Faults) -> (Fake, EtcdStore) {
+    let fake = Fake::start(&Handle::current(), memory(), faults);
+    let store = open(fake.access());
+    (fake, store)
+}
+
+pub async fn put(store: &dyn Store, key: &str, value: &str) -> Revision {
+    let write = Write::put(key.to_owned(), value.to_owned());
+    store.commit(Transaction::write([write])).await.unwrap().revision
+}
+
+pub async fn value(store: &dyn Store, key: &str) -> Option<Vec<u8>> {
+    store.get(Bytes::from(key.to_owned()), None).await.unwrap().entry.map(|entry| entry.value().to_vec())
+}
 
 /// Ends with the value.
 pub struct Fake {
@@ -42,9 +74,25 @@ pub struct State {
     pub faults: Mutex<Faults>,
     /// Whoever is connected when it changes is not any more.
     broken: watch::Sender<u64>,
+    /// Held by all connections since it last changed, and by their calls.
+    connected: Mutex<Arc<()>>,
     /// Transactions that have arrived.
     pub transactions: AtomicUsize,
     token: AtomicU64,
+    /// By which leases are over.
+    clock: Clock,
+    /// Held while a transaction is made.
+    leases: tokio::sync::Mutex<Leases>,
+    /// Wait for the end of a lease each, and end with the server.
+    expiring: Mutex<JoinSet<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Leases {
+    /// Of each that was granted for how many seconds, and whether it is over. They count from one.
+    granted: Vec<(i64, bool)>,
+    /// The lease of each key that has one.
+    keys: BTreeMap<Bytes, i64>,
 }
 
 /// What goes wrong, or is difficult.
@@ -97,12 +145,20 @@ pub fn memory() -> Arc<MemoryStore> {
 
 impl Fake {
     pub fn start(runtime: &Handle, store: Arc<MemoryStore>, faults: Faults) -> Self {
+        Self::with_clock(runtime, store, faults, Clock::system())
+    }
+
+    pub fn with_clock(runtime: &Handle, store: Arc<MemoryStore>, faults: Faults, clock: Clock) -> Self {
         let state = Arc::new(State {
             store: Mutex::new(store),
             faults: Mutex::new(faults),
             broken: watch::Sender::new(0),
+            connected: Mutex::default(),
             transactions: AtomicUsize::new(0),
             token: AtomicU64::new(1),
+            clock,
+            leases: tokio::sync::Mutex::default(),
+            expiring: Mutex::default(),
         });
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -134,8 +190,12 @@ impl Fake {
         change(&mut self.state.faults.lock().unwrap());
     }
 
-    pub fn break_connections(&self) {
-        self.state.broken.send_modify(|count| *count += 1);
+    /// When it comes back nothing more is sent on them.
+    pub async fn break_connections(&self) {
+        let before = self.state.break_connections();
+        while Arc::strong_count(&before) > 1 {
+            tokio::task::yield_now().await;
+        }
     }
 
     pub fn store(&self) -> Arc<MemoryStore> {
@@ -145,6 +205,24 @@ impl Fake {
     /// As if another state were put back.
     pub fn replace_store(&self, store: Arc<MemoryStore>) {
         *self.state.store.lock().unwrap() = store;
+    }
+
+    /// For how many seconds leases were granted.
+    pub async fn granted(&self) -> Vec<i64> {
+        self.state.leases.lock().await.granted.iter().map(|(ttl, _)| *ttl).collect()
+    }
+
+    /// The lease of a key.
+    pub async fn lease(&self, key: &str) -> Option<i64> {
+        self.state.leases.lock().await.keys.get(key.as_bytes()).copied()
+    }
+
+    /// Every lease is over, before its time.
+    pub async fn end_leases(&self) {
+        let count = self.state.leases.lock().await.granted.len();
+        for id in 1..=i64::try_from(count).unwrap() {
+            self.state.expire(id).await;
+        }
     }
 
     /// No token from before is good any more.
@@ -161,7 +239,11 @@ async fn serve(state: Arc<State>, listener: TcpListener) {
 }
 
 async fn connection(state: Arc<State>, tcp: TcpStream) {
-    let mut broken = state.broken.subscribe();
+    // Together, so that whoever holds it is told.
+    let (connected, mut broken) = {
+        let connected = state.connected.lock().unwrap();
+        (connected.clone(), state.broken.subscribe())
+    };
     tcp.set_nodelay(true).unwrap();
     let Ok(mut connection) = h2::server::handshake(tcp).await else { return };
     // They end with the connection.
@@ -170,7 +252,11 @@ async fn connection(state: Arc<State>, tcp: TcpStream) {
         tokio::select! {
             call = connection.accept() => match call {
                 Some(Ok((request, respond))) => {
-                    calls.spawn(handle(state.clone(), request, respond));
+                    let (state, connected) = (state.clone(), connected.clone());
+                    calls.spawn(async move {
+                        handle(state, request, respond).await;
+                        drop(connected);
+                    });
                 }
                 _ => return,
             },
@@ -215,6 +301,7 @@ async fn handle(state: Arc<State>, request: Request<RecvStream>, mut respond: Se
         (None, RANGE) => range(&state, messages.next().await).await,
         (None, TXN) => txn(&state, messages.next().await).await,
         (None, COMPACT) => compact(&state, messages.next().await).await,
+        (None, LEASE_GRANT) => grant(&state, messages.next().await).await,
         (None, STATUS) => {
             let version = state.faults.lock().unwrap().version.to_owned();
             Answer::of(&StatusResponse { header: Some(state.header().await), version })
@@ -264,8 +351,42 @@ impl State {
         self.header_at(revision)
     }
 
+    /// Held by those that are connected no more until they have ended.
+    fn break_connections(&self) -> Arc<()> {
+        let mut connected = self.connected.lock().unwrap();
+        self.broken.send_modify(|count| *count += 1);
+        std::mem::take(&mut *connected)
+    }
+
+    async fn expire(&self, id: i64) {
+        let mut leases = self.leases.lock().await;
+        leases.end(id);
+        let gone: Vec<Bytes> =
+            leases.keys.extract_if(.., |_, lease| *lease == id).map(|(key, _)| key).collect();
+        for keys in gone.chunks(MAX_OPERATIONS) {
+            let deletes = keys.iter().map(|key| Write::delete(key.clone()));
+            self.store().commit(Transaction::write(deletes)).await.unwrap();
+        }
+    }
+
     fn header_at(&self, revision: Revision) -> ResponseHeader {
         ResponseHeader { cluster_id: self.faults.lock().unwrap().cluster, revision: number(revision) }
+    }
+}
+
+impl Leases {
+    fn of(&mut self, id: i64) -> Option<&mut (i64, bool)> {
+        self.granted.get_mut(usize::try_from(id - 1).unwrap())
+    }
+
+    fn is_over(&mut self, id: i64) -> bool {
+        self.of(id).is_none_or(|(_, over)| *over)
+    }
+
+    fn end(&mut self, id: i64) {
+        if let Some((_, over)) = self.of(id) {
+            *over = true;
+        }
     }
 }
 
@@ -334,12 +455,30 @@ async fn compact(state: &State, request: CompactionRequest) -> Answer {
     Answer::of(&CompactionResponse { header: Some(state.header().await) })
 }
 
+async fn grant(state: &Arc<State>, request: LeaseGrantRequest) -> Answer {
+    assert_eq!(request.id, 0, "a lease that etcd chooses");
+    let mut leases = state.leases.lock().await;
+    leases.granted.push((request.ttl, false));
+    let id = i64::try_from(leases.granted.len()).unwrap();
+    let ends = state.clock.sleep(Duration::from_secs(request.ttl.try_into().unwrap()));
+    let granting: Weak<State> = Arc::downgrade(state);
+    state.expiring.lock().unwrap().spawn(async move {
+        ends.await;
+        if let Some(state) = granting.upgrade() {
+            state.expire(id).await;
+        }
+    });
+    drop(leases);
+    let header = Some(state.header().await);
+    Answer::of(&LeaseGrantResponse { header, id, ttl: request.ttl, error: String::new() })
+}
+
 async fn txn(state: &State, request: TxnRequest) -> Answer {
     state.transactions.fetch_add(1, Ordering::SeqCst);
     let fault = state.faults.lock().unwrap().transactions.pop_front();
     match fault {
         Some(Fault::BreakBefore) => {
-            state.broken.send_modify(|count| *count += 1);
+            state.break_connections();
             return Answer::Nothing;
         }
         Some(Fault::Refuse) => return Answer::Reset(Reason::REFUSED_STREAM),
@@ -357,14 +496,35 @@ async fn txn(state: &State, request: TxnRequest) -> Answer {
             other => panic!("{other:?}"),
         }
     });
+    let mut leases = state.leases.lock().await;
+    let mut given = Vec::new();
     let writes = request.success.iter().map(|op| match op.request.as_ref().unwrap() {
-        messages_request::Put(put) => Write::put(put.key.clone(), put.value.clone()),
-        messages_request::DeleteRange(delete) => Write::delete(delete.key.clone()),
+        messages_request::Put(put) => {
+            given.push((put.key.clone(), put.lease));
+            Write::put(put.key.clone(), put.value.clone())
+        }
+        messages_request::DeleteRange(delete) => {
+            given.push((delete.key.clone(), 0));
+            Write::delete(delete.key.clone())
+        }
         messages_request::Range(_) => panic!("reads come with compares that do not hold"),
     });
-    let transaction = Transaction { compares: compares.collect(), writes: writes.collect() };
+    let mut transaction = Transaction { compares: compares.collect(), writes: writes.collect() };
+    let is_gone = given.iter().any(|(_, lease)| *lease != 0 && leases.is_over(*lease));
+    if is_gone {
+        transaction.writes.clear();
+    }
     let answer = match state.store().commit(transaction.clone()).await {
+        Ok(_) if is_gone => {
+            return Answer::Status(code::NOT_FOUND, "etcdserver: requested lease not found".to_owned());
+        }
         Ok(committed) => {
+            for (key, lease) in given {
+                match lease {
+                    0 => leases.keys.remove(&key),
+                    lease => leases.keys.insert(key, lease),
+                };
+            }
             let responses = transaction.writes.iter().zip(&committed.previous).map(|(write, previous)| {
                 let previous = previous.as_ref().map(key_value);
                 ResponseOp {
@@ -390,8 +550,9 @@ async fn txn(state: &State, request: TxnRequest) -> Answer {
         }
         Err(other) => panic!("{other}"),
     };
+    drop(leases);
     if fault == Some(Fault::BreakAfter) {
-        state.broken.send_modify(|count| *count += 1);
+        state.break_connections();
         return Answer::Nothing;
     }
     Answer::of(&answer)
