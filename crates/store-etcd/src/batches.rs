@@ -99,7 +99,13 @@ mod tests {
 
     fn kv(key: &'static str, created: i64, modified: i64) -> KeyValue {
         let key = Bytes::from(key);
-        KeyValue { key, create_revision: created, mod_revision: modified, value: Bytes::new() }
+        KeyValue {
+            key,
+            create_revision: created,
+            mod_revision: modified,
+            value: Bytes::new(),
+            ..KeyValue::default()
+        }
     }
 
     fn put(key: &'static str, revision: i64) -> messages::Event {

@@ -80,7 +80,11 @@ impl Shared {
     }
 
     /// Sends a transaction, and sends it again only if no member can have seen it.
-    async fn transact(&self, request: &TxnRequest, due: machine::Instant) -> Result<TxnResponse, Unanswered> {
+    pub async fn transact(
+        &self,
+        request: &TxnRequest,
+        due: machine::Instant,
+    ) -> Result<TxnResponse, Unanswered> {
         loop {
             let connection = self.members.connection(due).await;
             let connection = connection.map_err(|reason| CommitError::Unavailable { reason })?;
@@ -116,7 +120,7 @@ impl Shared {
 
 /// Why there is no answer to a transaction.
 #[derive(Debug, thiserror::Error)]
-enum Unanswered {
+pub enum Unanswered {
     /// Nothing was written.
     #[error("{reason}")]
     LeaseGone { reason: String },

@@ -68,6 +68,7 @@ impl Prefix {
                 result: result.into(),
                 target: CompareTarget::Mod.into(),
                 key: self.key(compare.key()),
+                version: None,
                 mod_revision: Some(revision),
             }
         });

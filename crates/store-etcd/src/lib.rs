@@ -10,7 +10,7 @@
 //! - every read goes through etcd's leader, and a revision that is older than one seen before stops the store:
 //!   somebody has put an old state back;
 //! - a watch asks again for the last revision it has seen, so that etcd refuses it if anything behind is forgotten;
-//! - nothing outside of the prefix is read or written.
+//! - nothing outside of the prefix is read or written, but for the key by which a [`Compactor`] takes turns.
 //!
 //! Work runs on the runtime that the store is made with, so its futures may be awaited on any. The crate does
 //! not know objects, nor which keys Kubernetes uses.
@@ -19,6 +19,7 @@
 
 mod batches;
 mod commit;
+mod compactor;
 mod convert;
 mod endpoint;
 pub mod grpc;
@@ -29,6 +30,7 @@ mod store;
 mod watch;
 
 pub use bytes::Bytes;
+pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL};
 pub use endpoint::{Endpoint, InvalidEndpoint};
 pub use members::{Access, User};
 pub use store::{DEFAULT_PATIENCE, EtcdStore, Options};

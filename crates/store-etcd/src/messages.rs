@@ -31,6 +31,9 @@ pub struct KeyValue {
     pub create_revision: i64,
     #[prost(int64, tag = "3")]
     pub mod_revision: i64,
+    /// How often it was put since it was made.
+    #[prost(int64, tag = "4")]
+    pub version: i64,
     #[prost(bytes = "bytes", tag = "5")]
     pub value: Bytes,
 }
@@ -129,7 +132,7 @@ pub enum Response {
     DeleteRange(DeleteRangeResponse),
 }
 
-/// A condition on the revision that wrote a key last; zero of a key that is absent.
+/// A condition on the revision that wrote a key last, or on its version; zero of a key that is absent.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Compare {
     #[prost(enumeration = "CompareResult", tag = "1")]
@@ -138,7 +141,9 @@ pub struct Compare {
     pub target: i32,
     #[prost(bytes = "bytes", tag = "3")]
     pub key: Bytes,
-    /// One of a union, and so sent even if it is zero.
+    /// One of a union with the next, and so sent even if it is zero.
+    #[prost(int64, optional, tag = "4")]
+    pub version: Option<i64>,
     #[prost(int64, optional, tag = "6")]
     pub mod_revision: Option<i64>,
 }

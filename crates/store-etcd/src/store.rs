@@ -17,7 +17,7 @@ use sternpost_store::{
 use tokio::{
     runtime::Handle,
     sync::{oneshot, watch},
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
 };
 
 use crate::{
@@ -66,7 +66,7 @@ pub struct EtcdStore {
 struct Running {
     /// What somebody waits for, each bounded in time.
     calls: JoinSet<()>,
-    /// Watches, and what keeps the store connected.
+    /// Watches and whatever else goes on until it is aborted, and what keeps the store connected.
     others: JoinSet<()>,
 }
 
@@ -139,6 +139,21 @@ impl EtcdStore {
         self.run(work).await?
     }
 
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
+    /// Runs something that nobody waits for, until it is aborted or the store ends.
+    pub(crate) fn spawn(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<AbortHandle, Stopped> {
+        let mut running = self.running();
+        self.shared.check()?;
+        while running.others.try_join_next().is_some() {}
+        Ok(running.others.spawn_on(work, &self.runtime))
+    }
+
     fn running(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -190,11 +205,8 @@ impl Store for EtcdStore {
         Box::pin(async move {
             let checking = shared.clone();
             self.read(async move { checking.check_retained(after).await }).await?;
-            let mut running = self.running();
-            shared.check()?;
-            while running.others.try_join_next().is_some() {}
             let (watch, work) = EtcdWatch::new(shared, range, after);
-            let task = running.others.spawn_on(work, &self.runtime);
+            let task = self.spawn(work)?;
             Ok(Box::new(watch.owning(task)) as Watch)
         })
     }
@@ -320,7 +332,7 @@ impl Shared {
         self.understood(revision(request.revision).ok(), answer).await
     }
 
-    async fn compact(&self, to: Revision) -> Result<(), ReadError> {
+    pub async fn compact(&self, to: Revision) -> Result<(), ReadError> {
         let request = CompactionRequest { revision: number(to) };
         let answer = self.read(COMPACT, &request, |_: &CompactionResponse| None).await;
         match self.understood(Some(to), answer).await {

@@ -42,8 +42,13 @@ pub fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
+/// With [`PATIENCE`].
 pub fn open(access: Access) -> EtcdStore {
-    EtcdStore::new(Options { access, prefix: "/registry/".into(), patience: PATIENCE }, Handle::current())
+    open_for(access, PATIENCE)
+}
+
+pub fn open_for(access: Access, patience: Duration) -> EtcdStore {
+    EtcdStore::new(Options { access, prefix: "/registry/".into(), patience }, Handle::current())
 }
 
 /// A fake with a store on it.
@@ -81,18 +86,23 @@ pub struct State {
     token: AtomicU64,
     /// By which leases are over.
     clock: Clock,
+    /// What compactions were asked for, whether they were made or not.
+    pub compactions: Mutex<Vec<i64>>,
     /// Held while a transaction is made.
     leases: tokio::sync::Mutex<Leases>,
     /// Wait for the end of a lease each, and end with the server.
     expiring: Mutex<JoinSet<()>>,
 }
 
+/// What etcd knows of keys and a store does not.
 #[derive(Debug, Default)]
 struct Leases {
     /// Of each that was granted for how many seconds, and whether it is over. They count from one.
     granted: Vec<(i64, bool)>,
     /// The lease of each key that has one.
     keys: BTreeMap<Bytes, i64>,
+    /// How often each key was put since it was made, by transactions that came over the wire.
+    versions: BTreeMap<Bytes, i64>,
 }
 
 /// What goes wrong, or is difficult.
@@ -157,6 +167,7 @@ impl Fake {
             transactions: AtomicUsize::new(0),
             token: AtomicU64::new(1),
             clock,
+            compactions: Mutex::default(),
             leases: tokio::sync::Mutex::default(),
             expiring: Mutex::default(),
         });
@@ -403,6 +414,7 @@ fn key_value(entry: &Entry) -> KeyValue {
         key: Bytes::copy_from_slice(entry.key()),
         create_revision: number(entry.created),
         mod_revision: number(entry.modified),
+        version: 0,
         value: Bytes::copy_from_slice(entry.value()),
     }
 }
@@ -447,6 +459,7 @@ async fn range(state: &State, request: RangeRequest) -> Answer {
 async fn compact(state: &State, request: CompactionRequest) -> Answer {
     let store = state.store();
     let to = revision(request.revision).unwrap();
+    state.compactions.lock().unwrap().push(request.revision);
     // The contract's second time does nothing; etcd's is refused.
     if let Err(error) = store.range(KeyRange::all(), Some(to), 1).await {
         return refusal(&error);
@@ -486,17 +499,11 @@ async fn txn(state: &State, request: TxnRequest) -> Answer {
         Some(Fault::Status(code, message)) => return Answer::Status(code, message.to_owned()),
         Some(Fault::BreakAfter) | None => {}
     }
-    let compares = request.compare.iter().map(|compare| {
-        assert_eq!(compare.target, i32::from(CompareTarget::Mod));
-        let key = compare.key.clone();
-        match (CompareResult::try_from(compare.result).unwrap(), compare.mod_revision.unwrap()) {
-            (CompareResult::Equal, 0) => Compare::Absent { key },
-            (CompareResult::Greater, 0) => Compare::Present { key },
-            (CompareResult::Equal, at) => Compare::Modified { key, revision: revision(at).unwrap() },
-            other => panic!("{other:?}"),
-        }
-    });
     let mut leases = state.leases.lock().await;
+    let mut compares = Vec::new();
+    for compare in &request.compare {
+        compares.push(condition(state, &leases, compare).await);
+    }
     let mut given = Vec::new();
     let writes = request.success.iter().map(|op| match op.request.as_ref().unwrap() {
         messages_request::Put(put) => {
@@ -509,7 +516,7 @@ async fn txn(state: &State, request: TxnRequest) -> Answer {
         }
         messages_request::Range(_) => panic!("reads come with compares that do not hold"),
     });
-    let mut transaction = Transaction { compares: compares.collect(), writes: writes.collect() };
+    let mut transaction = Transaction { compares, writes: writes.collect() };
     let is_gone = given.iter().any(|(_, lease)| *lease != 0 && leases.is_over(*lease));
     if is_gone {
         transaction.writes.clear();
@@ -519,7 +526,14 @@ async fn txn(state: &State, request: TxnRequest) -> Answer {
             return Answer::Status(code::NOT_FOUND, "etcdserver: requested lease not found".to_owned());
         }
         Ok(committed) => {
-            for (key, lease) in given {
+            for ((key, lease), (write, previous)) in
+                given.into_iter().zip(transaction.writes.iter().zip(&committed.previous))
+            {
+                match (write, previous) {
+                    (Write::Put { .. }, Some(_)) => *leases.versions.entry(key.clone()).or_default() += 1,
+                    (Write::Put { .. }, None) => drop(leases.versions.insert(key.clone(), 1)),
+                    (Write::Delete { .. }, _) => drop(leases.versions.remove(&key)),
+                }
                 match lease {
                     0 => leases.keys.remove(&key),
                     lease => leases.keys.insert(key, lease),
@@ -541,7 +555,9 @@ async fn txn(state: &State, request: TxnRequest) -> Answer {
         }
         Err(CommitError::Conflict { revision, current }) => {
             let responses = current.iter().map(|found| {
-                let kvs = found.iter().map(key_value).collect();
+                let version = |entry: &Entry| leases.versions.get(entry.key()).copied().unwrap_or_default();
+                let kvs = found.iter().map(|entry| KeyValue { version: version(entry), ..key_value(entry) });
+                let kvs = kvs.collect();
                 let answer = RangeResponse { kvs, ..RangeResponse::default() };
                 ResponseOp { response: Some(messages_response::Range(answer)) }
             });
@@ -556,6 +572,37 @@ async fn txn(state: &State, request: TxnRequest) -> Answer {
         return Answer::Nothing;
     }
     Answer::of(&answer)
+}
+
+/// A comparison in the contract's words.
+async fn condition(
+    state: &State,
+    leases: &Leases,
+    compare: &sternpost_store_etcd::messages::Compare,
+) -> Compare {
+    let key = compare.key.clone();
+    let result = CompareResult::try_from(compare.result).unwrap();
+    match CompareTarget::try_from(compare.target).unwrap() {
+        CompareTarget::Mod => match (result, compare.mod_revision.unwrap()) {
+            (CompareResult::Equal, 0) => Compare::Absent { key },
+            (CompareResult::Greater, 0) => Compare::Present { key },
+            (CompareResult::Equal, at) => Compare::Modified { key, revision: revision(at).unwrap() },
+            other => panic!("{other:?}"),
+        },
+        CompareTarget::Version => {
+            assert_eq!(result, CompareResult::Equal);
+            let version = compare.version.unwrap();
+            let found = state.store().get(key.clone(), None).await.unwrap().entry;
+            let revision = match found {
+                _ if version == 0 => return Compare::Absent { key },
+                Some(found) if leases.versions.get(&key) == Some(&version) => found.modified,
+                // What nothing was written at: it does not hold.
+                _ => Revision::FIRST,
+            };
+            Compare::Modified { key, revision }
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 use sternpost_store_etcd::messages::{Request as messages_request, Response as messages_response};
