@@ -5,7 +5,7 @@
 //! their keys; `watch` keeps a watch going across connections; `grpc` carries the messages of `messages`.
 //!
 //! Invariants:
-//! - a transaction is sent a second time only if no member can have seen it the first time; else its outcome is
+//! - a transaction is sent a second time only if no member can have acted on it the first time; else its outcome is
 //!   [uncertain](sternpost_store::CommitError::Uncertain), and the caller's to find out;
 //! - every read goes through etcd's leader, and a revision that is older than one seen before stops the store:
 //!   somebody has put an old state back;
@@ -13,7 +13,7 @@
 //! - nothing outside of the prefix is read or written, but for the key by which a [`Compactor`] takes turns.
 //!
 //! Work runs on the runtime that the store is made with, so its futures may be awaited on any. The crate does
-//! not know objects, nor which keys Kubernetes uses.
+//! not know objects, nor which other keys Kubernetes uses.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in the machine's time"))]
 
@@ -23,6 +23,7 @@ mod compactor;
 mod convert;
 mod endpoint;
 pub mod grpc;
+mod kept;
 mod leases;
 mod members;
 pub mod messages;
@@ -32,5 +33,6 @@ mod watch;
 pub use bytes::Bytes;
 pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL};
 pub use endpoint::{Endpoint, InvalidEndpoint};
+pub use kept::Kept;
 pub use members::{Access, User};
 pub use store::{DEFAULT_PATIENCE, EtcdStore, Options};

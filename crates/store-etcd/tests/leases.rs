@@ -11,22 +11,23 @@ use std::{
     time::Duration,
 };
 
-use fake::{Fake, Fault, Faults, memory, open, pair, put, runtime, value};
-use sternpost_clock::manual::ManualClock;
+use fake::{Fake, Fault, Faults, memory, open_for, pair, put, runtime, value};
+use sternpost_clock::{machine, manual::ManualClock};
 use sternpost_store::{
-    Bytes, CommitError, Delivery, Event, KeyRange, Revision, Store, Transaction, Watch, Write,
+    Bytes, CommitError, Delivery, Event, KeyRange, Revision, Stopped, Store, Transaction, Watch, Write,
     conformance::drain,
 };
-use sternpost_store_etcd::{EtcdStore, grpc::code};
+use sternpost_store_etcd::{DEFAULT_PATIENCE, EtcdStore, grpc::code};
 use tokio::runtime::Handle;
 
 const HOUR: u32 = 3600;
+const FIFTEEN: NonZeroU32 = NonZeroU32::new(15).unwrap();
 
 /// As `pair`, with the time of the server.
 fn timed() -> (ManualClock, Fake, EtcdStore) {
     let time = ManualClock::at(0);
     let fake = Fake::with_clock(&Handle::current(), memory(), Faults::default(), time.clock());
-    let store = open(fake.access());
+    let store = open_for(fake.access(), DEFAULT_PATIENCE);
     (time, fake, store)
 }
 
@@ -146,5 +147,65 @@ fn without_a_lease_nothing_is_sent() {
         fake.faults(|faults| faults.leaderless = false);
         assert_eq!(store.get(Bytes::from("a"), None).await.unwrap().entry.unwrap().modified, first);
         put_expiring(&store, "a", HOUR).await;
+    });
+}
+
+/// The next change, which puts one key.
+async fn next_put(watch: &mut Watch) -> Revision {
+    let delivery = watch.next().await.unwrap();
+    let Delivery::Changes(changes) = &delivery else { panic!("{delivery:?}") };
+    assert!(matches!(changes.events(), [Event::Put { .. }]), "{delivery:?}");
+    changes.revision()
+}
+
+/// Waits until somebody waits for this time, and lets it pass.
+async fn pass(time: &ManualClock, seconds: u64) {
+    while time.next_due().is_none() {
+        machine::sleep(Duration::from_millis(1)).await;
+    }
+    time.advance(Duration::from_secs(seconds));
+}
+
+#[test]
+fn a_key_is_kept_by_a_new_lease_in_two_thirds_of_its_time() {
+    runtime().block_on(async {
+        let (etcd_time, fake, store) = timed();
+        let time = ManualClock::at(0);
+        let mut watch = store.watch(KeyRange::all(), Revision::FIRST).await.unwrap();
+        let kept = store.keep(time.clock(), "masterleases/10.0.0.1", "1", FIFTEEN).unwrap();
+        next_put(&mut watch).await;
+        for round in 2..5 {
+            etcd_time.advance(Duration::from_secs(10));
+            pass(&time, 10).await;
+            next_put(&mut watch).await;
+            assert_eq!(fake.lease("/registry/masterleases/10.0.0.1").await, Some(round));
+        }
+        assert_eq!(fake.granted().await, [15; 4]);
+        // Without its keeper it goes when its time is over.
+        drop(kept);
+        time.advance(Duration::from_secs(100));
+        assert_eq!(drain(&mut watch).await, []);
+        etcd_time.advance(Duration::from_secs(15));
+        assert_eq!(deleted(&mut watch).await, ["masterleases/10.0.0.1"]);
+    });
+}
+
+#[test]
+fn a_key_that_is_kept_no_more_is_deleted_and_one_that_was_not_put_is_put_sooner() {
+    runtime().block_on(async {
+        let (_, fake, store) = timed();
+        let time = ManualClock::at(0);
+        let mut watch = store.watch(KeyRange::all(), Revision::FIRST).await.unwrap();
+        fake.faults(|faults| faults.transactions.push_back(Fault::Status(code::RESOURCE_EXHAUSTED, "full")));
+        let kept = store.keep(time.clock(), "a", "1", FIFTEEN).unwrap();
+        pass(&time, 1).await;
+        next_put(&mut watch).await;
+        kept.end().await.unwrap();
+        assert_eq!(deleted(&mut watch).await, ["a"]);
+        let kept = store.keep(time.clock(), "a", "2", FIFTEEN).unwrap();
+        next_put(&mut watch).await;
+        store.close().await;
+        assert_eq!(kept.end().await, Err(Stopped::Closed.into()));
+        assert!(store.keep(time.clock(), "a", "3", FIFTEEN).is_err());
     });
 }
