@@ -10,6 +10,7 @@ use crate::{
     grpc::{CallError, Status, code},
     leases::{Sharing, TransactionLeases, times},
     messages::{LEASE_GRANT, LeaseGrantRequest, LeaseGrantResponse, TXN, TxnRequest, TxnResponse},
+    observe::operation,
     store::{PAUSE, Shared},
 };
 
@@ -25,6 +26,18 @@ impl Shared {
             let revision = self.current_revision().await?;
             return Ok(Committed { revision, changed: false, previous: Vec::new() });
         }
+        let (operation, key) = operation(transaction);
+        let is_answered = |answer: &Result<Committed, CommitError>| {
+            matches!(answer, Ok(_) | Err(CommitError::Conflict { .. }))
+        };
+        self.observed((operation, key), is_answered, self.commit_checked(transaction, sharing)).await
+    }
+
+    async fn commit_checked(
+        &self,
+        transaction: &Transaction,
+        sharing: Sharing,
+    ) -> Result<Committed, CommitError> {
         let due = machine::within(self.patience);
         let leases = self.leases_of(transaction, sharing, due).await?;
         let answer = match self.transact(&self.prefix.txn(transaction, &leases), due).await {

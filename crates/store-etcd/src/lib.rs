@@ -27,6 +27,7 @@ mod kept;
 mod leases;
 mod members;
 pub mod messages;
+mod observe;
 mod store;
 mod watch;
 
@@ -35,4 +36,5 @@ pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL};
 pub use endpoint::{Endpoint, InvalidEndpoint};
 pub use kept::Kept;
 pub use members::{Access, User};
+pub use observe::Observe;
 pub use store::{DEFAULT_PATIENCE, EtcdStore, Options};

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    Access, Bytes,
+    Access, Bytes, Observe,
     convert::{Malformed, Prefix, number, of_header, revision},
     grpc::{CallError, End, code},
     leases::{Leases, Sharing},
@@ -75,6 +75,7 @@ pub(crate) struct Shared {
     pub members: Members,
     pub prefix: Prefix,
     pub leases: Leases,
+    pub observer: Option<Arc<dyn Observe>>,
     pub patience: Duration,
     /// The newest revision that any answer was made at.
     pub newest: AtomicU64,
@@ -84,11 +85,35 @@ pub(crate) struct Shared {
 impl EtcdStore {
     /// Begins to connect; what is asked meanwhile waits.
     pub fn new(options: Options, runtime: Handle) -> Self {
+        Self::begin(options, None, runtime)
+    }
+
+    /// The same, and the observer is told how long etcd takes.
+    pub fn observed(options: Options, observer: Arc<dyn Observe>, runtime: Handle) -> Self {
+        Self::begin(options, Some(observer), runtime)
+    }
+
+    /// Whether etcd answers: a read of one key, which need not be there, through the leader. Not told to the
+    /// observer.
+    pub async fn health(&self, key: impl Into<Bytes>, patience: Duration) -> Result<(), ReadError> {
+        let (shared, key) = (self.shared.clone(), key.into());
+        self.read(async move {
+            let due = machine::within(patience);
+            let request = RangeRequest { key: shared.prefix.key(&key), ..RangeRequest::default() };
+            let header = |answer: &RangeResponse| answer.header;
+            let answer = shared.read_until(due, RANGE, &request, header).await;
+            shared.understood(None, answer).await.map(|_| ())
+        })
+        .await
+    }
+
+    fn begin(options: Options, observer: Option<Arc<dyn Observe>>, runtime: Handle) -> Self {
         let Options { access, prefix, patience } = options;
         let shared = Arc::new(Shared {
             members: Members::default(),
             prefix: Prefix::new(prefix),
             leases: Leases::default(),
+            observer,
             patience,
             newest: AtomicU64::new(0),
             stopped: watch::Sender::new(None),
@@ -167,16 +192,11 @@ impl Store for EtcdStore {
 
     fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
         let shared = self.shared.clone();
-        Box::pin(self.read(async move {
-            let request = RangeRequest {
-                key: shared.prefix.key(&key),
-                revision: at.map_or(0, number),
-                ..RangeRequest::default()
-            };
-            let answer = shared.range(&request).await?;
-            let entry = answer.kvs.first().map(|found| shared.prefix.entry(found)).transpose();
-            Ok(GetAnswer { entry: entry.map_err(unreadable)?, revision: answered_at(at, &answer)? })
-        }))
+        Box::pin(
+            self.read(
+                async move { shared.observed(("get", &key), Result::is_ok, shared.get(&key, at)).await },
+            ),
+        )
     }
 
     fn range(
@@ -186,7 +206,10 @@ impl Store for EtcdStore {
         limit: usize,
     ) -> BoxFuture<'_, Result<Page, ReadError>> {
         let shared = self.shared.clone();
-        Box::pin(self.read(async move { shared.page(&range, at, limit).await }))
+        Box::pin(self.read(async move {
+            let page = shared.page(&range, at, limit);
+            shared.observed(("list", range.start()), Result::is_ok, page).await
+        }))
     }
 
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
@@ -293,6 +316,17 @@ impl Shared {
             count_only: true,
             ..RangeRequest::default()
         }
+    }
+
+    async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<GetAnswer, ReadError> {
+        let request = RangeRequest {
+            key: self.prefix.key(key),
+            revision: at.map_or(0, number),
+            ..RangeRequest::default()
+        };
+        let answer = self.range(&request).await?;
+        let entry = answer.kvs.first().map(|found| self.prefix.entry(found)).transpose();
+        Ok(GetAnswer { entry: entry.map_err(unreadable)?, revision: answered_at(at, &answer)? })
     }
 
     async fn page(&self, range: &KeyRange, at: Option<Revision>, limit: usize) -> Result<Page, ReadError> {
