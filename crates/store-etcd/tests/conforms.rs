@@ -7,6 +7,7 @@ mod etcd;
 
 use std::{
     fs,
+    num::NonZeroU32,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -17,12 +18,14 @@ use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{PrivateKeyDer, pem::PemObject},
 };
-use sternpost_clock::machine;
+use sternpost_clock::{Clock, machine, manual::ManualClock};
 use sternpost_store::{
-    Bytes, CommitError, Event, KeyRange, ReadError, Revision, Store, Transaction, Write,
+    Bytes, CommitError, Delivery, Event, KeyRange, ReadError, Revision, Store, Transaction, Write,
     conformance::{self, drain},
 };
-use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, EtcdStore, Options, User};
+use sternpost_store_etcd::{
+    Access, Compactor, DEFAULT_COMPACTION_INTERVAL, DEFAULT_PATIENCE, EtcdStore, Options, User,
+};
 use tokio::runtime::{Handle, Runtime};
 
 /// The slow part is each member's start.
@@ -227,5 +230,100 @@ fn tls_is_spoken_with_certificates_on_both_sides() {
         let stranger = Access { tls: Some(tls.with_no_client_auth()), ..etcd.access() };
         let refused = open_for(stranger, Duration::from_secs(1)).current_revision().await;
         assert!(matches!(refused, Err(ReadError::Unavailable { .. })), "{refused:?}");
+    });
+}
+
+#[test]
+fn a_lease_that_is_gone_is_replaced() {
+    let Some(program) = etcd::program() else { return };
+    runtime().block_on(async {
+        let etcd = Etcd::start(&program, &[]);
+        let store = open(etcd.access());
+        let expiring = |key: &'static str| Write::expiring(key, "1", NonZeroU32::new(3600).unwrap());
+        let first = store.commit(Transaction::write([expiring("a")])).await.unwrap().revision;
+        let leases = etcd.post("/v3/lease/leases", "{}");
+        let (_, id) = leases.split_once(r#"{"ID":""#).unwrap();
+        let (id, _) = id.split_once('"').unwrap();
+        etcd.post("/v3/lease/revoke", &format!(r#"{{"ID":"{id}"}}"#));
+        assert_eq!(store.current_revision().await.unwrap(), first.plus(1).unwrap());
+        // Nothing of the transaction was done with the lease that is gone.
+        let both = Transaction::write([Write::put("b", "1"), expiring("c")]);
+        assert_eq!(store.commit(both).await.unwrap().revision, first.plus(2).unwrap());
+        let left = conformance::list(&store, &KeyRange::all(), None, 10).await.entries;
+        assert_eq!(left.iter().map(|entry| entry.key()).collect::<Vec<_>>(), [b"b", b"c"]);
+    });
+}
+
+#[test]
+fn a_key_is_kept_and_goes_without_its_keeper() {
+    let Some(program) = etcd::program() else { return };
+    runtime().block_on(async {
+        let etcd = Etcd::start(&program, &[]);
+        let store = open(etcd.access());
+        store.health("health", DEFAULT_PATIENCE).await.unwrap();
+        let mut watch = store.watch(KeyRange::all(), Revision::FIRST).await.unwrap();
+        let kept = store.keep(Clock::system(), "a", "1", NonZeroU32::new(2).unwrap()).unwrap();
+        let mut puts = 0;
+        while puts < 3 {
+            let Delivery::Changes(changes) = watch.next().await.unwrap() else { continue };
+            // On a slow machine it may be gone for a while.
+            puts += usize::from(changes.events()[0].entry().is_some());
+        }
+        drop(kept);
+        loop {
+            let Delivery::Changes(changes) = watch.next().await.unwrap() else { continue };
+            if let [Event::Delete { .. }] = changes.events()
+                && store.get(Bytes::from("a"), None).await.unwrap().entry.is_none()
+            {
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn one_of_two_compacts_in_each_interval() {
+    let Some(program) = etcd::program() else { return };
+    runtime().block_on(async {
+        let etcd = Etcd::start(&program, &[]);
+        let stores = [open(etcd.access()), open(etcd.access())];
+        let times = [ManualClock::at(0), ManualClock::at(0)];
+        let compactors = [0, 1].map(|index| {
+            Compactor::start(&stores[index], times[index].clock(), DEFAULT_COMPACTION_INTERVAL).unwrap()
+        });
+        let waits = async |time: &ManualClock| {
+            while time.next_due().is_none() {
+                machine::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let options = Options { access: etcd.access(), prefix: Bytes::new(), patience: DEFAULT_PATIENCE };
+        let everything = EtcdStore::new(options, Handle::current());
+        let key = KeyRange::single("compact_rev_key");
+        let mut watch = everything.watch(key, Revision::FIRST).await.unwrap();
+        let first = put(&stores[0], "a", Bytes::from("0")).await.unwrap();
+        let mut oldest = None;
+        for round in 0..4 {
+            for time in &times {
+                waits(time).await;
+                time.advance(DEFAULT_COMPACTION_INTERVAL);
+            }
+            for time in &times {
+                waits(time).await;
+            }
+            let turns = drain(&mut watch).await;
+            let [(revision, Event::Put { entry, .. })] = &turns[..] else {
+                panic!("round {round}: {turns:?}")
+            };
+            let text = oldest.map_or("0".to_owned(), |oldest: Revision| oldest.to_string());
+            assert_eq!(entry.value(), text.as_bytes(), "round {round}");
+            let old = stores[1].get(Bytes::from("a"), Some(first)).await;
+            match oldest {
+                None => assert!(old.is_ok(), "round {round}: {old:?}"),
+                Some(oldest) => assert_eq!(old, Err(ReadError::Compacted { oldest }), "round {round}"),
+            }
+            // What both have seen.
+            oldest = Some(*revision);
+        }
+        drop(compactors);
     });
 }

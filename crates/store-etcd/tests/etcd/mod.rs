@@ -86,7 +86,7 @@ impl Etcd {
     }
 
     /// What etcd has for those who do not speak gRPC.
-    pub fn post(&self, path: &str, body: &str) {
+    pub fn post(&self, path: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let length = body.len();
         write!(stream, "POST {path} HTTP/1.1\r\nhost: etcd\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}")
@@ -94,6 +94,7 @@ impl Etcd {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+        answer
     }
 
     pub fn access(&self) -> Access {
