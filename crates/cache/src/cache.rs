@@ -2,7 +2,8 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    convert::Infallible,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -17,6 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::{
     key::{self, ResourceId},
+    newest::{Asker, Newest},
     object::{Indexer, Object},
     resource::{ByPlace, Change, Objects, ResourceCache},
     runs::Encodings,
@@ -50,6 +52,8 @@ pub struct Cache {
     /// Wakes the feeder when somebody waits for a revision: the store is asked how far it is, for what took that
     /// revision may be none of the cache's keys.
     asking: Notify,
+    /// How new the store is, if others write to it as well.
+    newest: OnceLock<Arc<Newest>>,
     /// What lists are sent from.
     encodings: Arc<Encodings>,
 }
@@ -88,6 +92,17 @@ pub enum StartError {
     Read(#[from] ReadError),
 }
 
+/// Why it is not certain that the cache has what others were answered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Behind {
+    /// The store does not say how new it is.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The store is as new as that, and the cache did not get there in time.
+    #[error("revision {newest} is not in the cache yet")]
+    Slow { newest: Revision },
+}
+
 /// Keeps a cache up with its store. Run it for as long as the cache is used.
 #[derive(Debug)]
 pub struct Feeder {
@@ -95,6 +110,8 @@ pub struct Feeder {
     store: Arc<dyn Store>,
     /// `None` if the store hands over its changes by itself.
     watch: Option<Watch>,
+    /// `None` if nobody else writes to the store.
+    asker: Option<Asker>,
     /// Resources whose watchers have to be told, and when.
     due: DueQueue<machine::Instant, ResourceId, Arc<ResourceCache>>,
 }
@@ -117,17 +134,22 @@ impl Cache {
             unannounced: Mutex::default(),
             announcing: Notify::new(),
             asking: Notify::new(),
+            newest: OnceLock::new(),
             encodings,
         });
-        let watch = match store.follow(oldest, cache.clone()) {
+        let (watch, asker) = match store.follow(oldest, cache.clone()) {
             Some(following) => {
                 following?;
-                None
+                (None, None)
             }
-            None => Some(store.watch(KeyRange::all(), oldest).await?),
+            None => {
+                let (newest, asker) = Newest::of(store.clone());
+                cache.newest.get_or_init(|| newest);
+                (Some(store.watch(KeyRange::all(), oldest).await?), Some(asker))
+            }
         };
-        let mut feeder =
-            Feeder { cache: cache.clone(), store: store.clone(), watch, due: DueQueue::default() };
+        let due = DueQueue::default();
+        let mut feeder = Feeder { cache: cache.clone(), store: store.clone(), watch, asker, due };
         let current = store.current_revision().await?;
         feeder.ask();
         while cache.revision().get() < current.get() {
@@ -185,6 +207,19 @@ impl Cache {
         let mut seen = self.revision.subscribe();
         let reached = seen.wait_for(|seen| *seen >= revision.get());
         matches!(machine::timeout(patience, reached).await, Ok(Ok(_)))
+    }
+
+    /// Whether others write to the store as well: they may have been answered what is not here yet.
+    pub fn others_write(&self) -> bool {
+        self.newest.get().is_some()
+    }
+
+    /// Waits until everything can be read that anybody was answered before this was called; not longer than
+    /// `patience` from when the store has said how new it is. Where nobody else writes it is always so.
+    pub async fn catches_up(&self, patience: Duration) -> Result<(), Behind> {
+        let Some(newest) = self.newest.get() else { return Ok(()) };
+        let newest = newest.revision().await?;
+        if self.reaches(newest, patience).await { Ok(()) } else { Err(Behind::Slow { newest }) }
     }
 
     /// Wakes whenever anything changed.
@@ -294,6 +329,7 @@ impl Feeder {
                 self.ask();
                 return Ok(());
             }
+            never = asking(&mut self.asker) => match never {},
             delivery = next(&mut self.watch) => delivery,
         };
         match delivery {
@@ -356,6 +392,13 @@ impl Feeder {
 async fn until(due: Option<machine::Instant>) {
     match due {
         Some(due) => machine::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn asking(asker: &mut Option<Asker>) -> Infallible {
+    match asker {
+        Some(asker) => asker.ask().await,
         None => std::future::pending().await,
     }
 }

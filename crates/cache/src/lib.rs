@@ -11,7 +11,8 @@
 //! object's bytes are those the store holds, shared and never copied, with the
 //! resource version spliced in on the way out. A watcher reads from the window:
 //! one that is too slow finds its place gone and is told so, whatever the others do.
-//! Many watchers are woken at a bounded pace, few at once.
+//! Many watchers are woken at a bounded pace, few at once. Where others write to the
+//! store as well, [`Cache::catches_up`] is for reads that have to be the latest.
 //!
 //! This crate does not know schemas, users or HTTP.
 
@@ -22,6 +23,7 @@ mod encoding;
 mod event;
 mod key;
 mod labels;
+mod newest;
 mod object;
 mod pairs;
 mod reader;
@@ -29,7 +31,7 @@ mod resource;
 mod runs;
 mod waiters;
 
-pub use cache::{Cache, Feeder, StartError};
+pub use cache::{Behind, Cache, Feeder, StartError};
 pub use encoding::{encode, encode_in, fields_size, read_as, value_of, version_of, write_fields};
 pub use event::{Event, EventKind};
 pub use key::{ResourceId, object_key, resource_of};
