@@ -5,6 +5,7 @@
 //! - `http2::Http2Server` is any other server, whose connections can be counted and broken.
 //! - [`scratch::Scratch`] is a directory, `authority::Authority` issues certificates.
 //! - `store::DifficultStore` is a store that hesitates, or is written by others.
+//! - `shared_store::SharedStore` is what one of several servers has of a store.
 //! - `webhook::Server` is a webhook that does as it is told.
 
 #![allow(
@@ -26,6 +27,8 @@ pub mod recorded;
 pub mod scratch;
 #[cfg(feature = "servers")]
 pub mod server;
+#[cfg(feature = "store")]
+pub mod shared_store;
 #[cfg(feature = "store")]
 pub mod store;
 #[cfg(feature = "servers")]
