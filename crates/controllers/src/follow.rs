@@ -104,9 +104,9 @@ impl Follow {
 
 async fn begin(verbs: &Verbs, served: &Served, selection: &Selection) -> (Vec<Arc<Object>>, Watch) {
     let target = Target { served, namespace: "", name: "" };
-    let query = WatchQuery { resource_version: String::new(), initial_events: Some(true) };
+    // What the cache has, however far it is: so a watch always starts.
+    let query = WatchQuery { resource_version: "0".into(), initial_events: Some(true) };
     loop {
-        // From the latest state a watch always starts.
         if let Ok((objects, watch)) = verbs.watch(target, selection.clone(), &query).await {
             return (objects.unwrap_or_default(), watch);
         }
