@@ -137,6 +137,9 @@ impl Verbs {
 
         let name = object.field("metadata").text("name").to_owned();
         if writer.dry_run == DryRun::All {
+            if let Some(catching_up) = self.catching_up() {
+                catching_up.await?;
+            }
             if self.snapshot(served).get(target.namespace, &name).is_some() {
                 return Err(CreateError::Exists(name));
             }

@@ -20,8 +20,6 @@ use crate::{
     verbs::{DryRun, Target, Verbs, Writer, deleted_status, storage_status},
 };
 
-const ATTEMPTS: usize = 100;
-
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     pub grace_period_seconds: Option<i64>,
@@ -104,28 +102,34 @@ impl Verbs {
         options: &DeleteOptions,
         admission: Option<&Attributes<'_>>,
     ) -> Result<Deleted, Failure> {
-        for _ in 0..ATTEMPTS {
-            let old = self.get(target)?;
-            let current = self.loaded(target.served, &old).await?;
-            check_preconditions(target, &current, options)?;
-            if let Some(attributes) = admission {
-                // Upstream holds on to the very namespace that it has found.
-                let mut held;
-                let mut attributes = *attributes;
-                if target.served.strategy.is_namespace {
-                    held = options.clone();
-                    held.uid = Some(current.field("metadata").text("uid").to_owned());
-                    attributes.options = Options::Delete(&held);
-                }
-                let attributes = &attributes;
-                admission::mutate(self, attributes, &mut Value::Null, Some(&current)).await?;
-                let _ = admission::validate(self, attributes, &Value::Null, Some(&current)).await?;
+        self.attempting(target, move |old| self.delete_from(old, target, options, admission)).await
+    }
+
+    /// `None` if another writer was faster.
+    async fn delete_from(
+        &self,
+        old: Option<Arc<Object>>,
+        target: Target<'_>,
+        options: &DeleteOptions,
+        admission: Option<&Attributes<'_>>,
+    ) -> Result<Option<Deleted>, Failure> {
+        let old = old.ok_or_else(|| target.not_found())?;
+        let current = self.loaded(target.served, &old).await?;
+        check_preconditions(target, &current, options)?;
+        if let Some(attributes) = admission {
+            // Upstream holds on to the very namespace that it has found.
+            let mut held;
+            let mut attributes = *attributes;
+            if target.served.strategy.is_namespace {
+                held = options.clone();
+                held.uid = Some(current.field("metadata").text("uid").to_owned());
+                attributes.options = Options::Delete(&held);
             }
-            if let Some(deleted) = self.delete_once(target, &old, current, options).await? {
-                return Ok(deleted);
-            }
+            let attributes = &attributes;
+            admission::mutate(self, attributes, &mut Value::Null, Some(&current)).await?;
+            let _ = admission::validate(self, attributes, &Value::Null, Some(&current)).await?;
         }
-        Err(Status::conflict(target.resource_name(), target.name, Status::MODIFIED).into())
+        self.delete_once(target, &old, current, options).await
     }
 
     /// Deletes everything a query selects; what was there is returned.
@@ -154,7 +158,7 @@ impl Verbs {
         Ok(deleted)
     }
 
-    /// `None` if another writer was faster.
+    /// As [`Verbs::delete_from`], of what may be deleted.
     async fn delete_once(
         &self,
         target: Target<'_>,
@@ -175,6 +179,9 @@ impl Verbs {
                 return self.begin_to_end(target, object, old, options).await;
             }
             if !current.field("spec").items("finalizers").is_empty() {
+                if !self.is_still(target, Some(old.revision)).await? {
+                    return Ok(None);
+                }
                 return Ok(Some(Deleted::Pending(served.complete(current, Some(old.revision)))));
             }
         }
@@ -192,7 +199,11 @@ impl Verbs {
 
         let uid = current.field("metadata").text("uid").to_owned();
         let mut revision = old.revision;
-        if !options.dry_run {
+        if options.dry_run {
+            if !self.is_still(target, Some(old.revision)).await? {
+                return Ok(None);
+            }
+        } else {
             let key = object_key(&served.id, target.namespace, target.name);
             let (released, transaction) =
                 (self.release(served, &current), Transaction::delete(key, old.revision));
@@ -231,7 +242,11 @@ impl Verbs {
         object.object_mut("metadata").set("deletionTimestamp", self.now());
         served.settle_stored(&mut object);
         let mut revision = old.revision;
-        if !options.dry_run {
+        if options.dry_run {
+            if !self.is_still(target, Some(old.revision)).await? {
+                return Ok(None);
+            }
+        } else {
             let key = object_key(&served.id, target.namespace, target.name);
             let transaction = Transaction::update(key, old.revision, encode(&object));
             match self.commit_for(served, Claimed::default(), transaction).await {

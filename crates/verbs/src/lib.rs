@@ -2,8 +2,9 @@
 //!
 //! Entry point: [`Verbs`]. A write is typed ([`typed`]), defaulted and checked
 //! by the rules of its kind (`sternpost-registry`), compared and stored in one
-//! transaction, and answered when the cache shows it. Reads and watches never
-//! touch the store.
+//! transaction, and answered when the cache shows it. Reads and watches are
+//! answered from the cache; of a store that others write to as well they ask how
+//! new it is (`fresh`).
 //!
 //! Invariants: nothing is stored that was not validated; a write that changes
 //! nothing takes no revision; a refused write leaves no trace.
@@ -20,6 +21,7 @@ mod delete;
 mod etcd_limit;
 mod failure;
 mod form;
+mod fresh;
 pub mod index;
 mod latency;
 mod list;

@@ -313,19 +313,26 @@ impl Verbs {
         query: &ListQuery,
         token: Option<&Token>,
     ) -> Result<Option<Revision>, Status> {
-        if let Some(token) = token {
-            return Ok(token.revision);
+        if let Some(Token { revision: Some(revision), .. }) = token {
+            // It may be from another server, which is ahead.
+            self.await_revision(*revision).await?;
+            return Ok(Some(*revision));
+        }
+        // What is left of a list that has expired is of the latest state.
+        if token.is_some() || query.resource_version.is_empty() {
+            if let Some(catching_up) = self.catching_up() {
+                catching_up.await?;
+            }
+            return Ok(None);
+        }
+        if query.resource_version == "0" {
+            return Ok(None);
         }
         let exact = query.version_match == Some(VersionMatch::Exact)
             || (query.version_match.is_none() && query.limit > 0);
-        match query.resource_version.as_str() {
-            "" | "0" => Ok(None),
-            text => {
-                let revision = parse_version(text)?;
-                self.await_revision(revision).await?;
-                Ok(exact.then_some(revision))
-            }
-        }
+        let revision = parse_version(&query.resource_version)?;
+        self.await_revision(revision).await?;
+        Ok(exact.then_some(revision))
     }
 
     /// Waits a little for a revision that another replica may have seen.

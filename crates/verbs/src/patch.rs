@@ -16,7 +16,7 @@ use crate::{
     ownership::Ownership,
     served::Served,
     typed::MAX_COMPLAINTS,
-    update::{ATTEMPTS, Live, Part, check_named, modified, seen_version},
+    update::{Live, Part, check_named, seen_version},
     verbs::{Target, Verbs, Writer, Written},
 };
 
@@ -78,41 +78,33 @@ impl Verbs {
         part: Part,
         writer: Writer<'_>,
     ) -> Result<Written, Failure> {
-        for _ in 0..ATTEMPTS {
-            let Some(old) = self.snapshot(target.served).get(target.namespace, target.name).cloned() else {
-                let Patch::Apply { config, force } = &request.patch else {
-                    return Err(target.not_found().into());
-                };
-                if !matches!(part, Part::Main) {
-                    return Err(target.not_found().into());
-                }
-                target.check_name()?;
-                match self.apply_new(target, config, *force, request, writer).await {
-                    // Somebody else has created it: apply to that.
-                    Err(Failure::Refused(status))
-                        if status.code == 409 && status.reason == Some(Reason::AlreadyExists) =>
-                    {
-                        continue;
-                    }
-                    written => return written,
-                }
-            };
-            if let Some(written) = self.patch_once(target, request, &old, part, writer).await? {
-                return Ok(written);
-            }
-        }
-        Err(modified(target).into())
+        self.attempting(target, move |old| self.patch_once(old, target, request, part, writer)).await
     }
 
     /// `None` if another writer was faster.
     async fn patch_once(
         &self,
+        old: Option<Arc<Object>>,
         target: Target<'_>,
         request: &PatchRequest,
-        old: &Arc<Object>,
         part: Part,
         writer: Writer<'_>,
     ) -> Result<Option<Written>, Failure> {
+        let Some(old) = &old else {
+            let (Patch::Apply { config, force }, Part::Main) = (&request.patch, part) else {
+                return Err(target.not_found().into());
+            };
+            target.check_name()?;
+            return match self.apply_new(target, config, *force, request, writer).await {
+                // Somebody else has created it: apply to that.
+                Err(Failure::Refused(status))
+                    if status.code == 409 && status.reason == Some(Reason::AlreadyExists) =>
+                {
+                    Ok(None)
+                }
+                written => written.map(Some),
+            };
+        };
         let served = target.served;
         let current = self.loaded(served, old).await?;
         let (current, object) = match &request.patch {

@@ -1,7 +1,10 @@
 //! Writing an object through its scale.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use sternpost_apply::scale::{to_parent, to_scale};
+use sternpost_cache::Object;
 use sternpost_crd::{definition::Scale, object::scale as custom};
 use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{field::Errors, status::Status};
@@ -16,7 +19,7 @@ use crate::{
     ownership::{KindVersions, Ownership},
     patch::{Patch, PatchRequest},
     served::Served,
-    update::{ATTEMPTS, Live, Part, Shown, check_named, check_uid, modified, seen_version},
+    update::{Live, Part, Shown, check_named, check_uid, seen_version},
     verbs::{Target, Verbs, Writer, Written},
 };
 
@@ -30,7 +33,7 @@ pub enum ScaleChange<'a> {
 impl Verbs {
     /// The scale of an object.
     pub async fn scale(&self, target: Target<'_>) -> Result<Value, Status> {
-        let object = self.get(target)?;
+        let object = self.get_latest(target).await?;
         let parent = self.loaded(target.served, &object).await?;
         shown(target.served, &target.served.complete(parent, Some(object.revision)))
     }
@@ -43,96 +46,103 @@ impl Verbs {
         change: ScaleChange<'_>,
         writer: Writer<'_>,
     ) -> Result<Written, Failure> {
+        self.attempting(target, move |old| self.write_scale_from(old, target, scale, change, writer)).await
+    }
+
+    /// `None` if another writer was faster.
+    async fn write_scale_from(
+        &self,
+        old: Option<Arc<Object>>,
+        target: Target<'_>,
+        scale: &Served,
+        change: ScaleChange<'_>,
+        writer: Writer<'_>,
+    ) -> Result<Option<Written>, Failure> {
+        let old = old.ok_or_else(|| target.not_found())?;
         let api_version = target.served.resource.gv.to_string();
         let all = target.served.scale_paths();
         let paths: Vec<(&str, &str)> = all.iter().map(|(version, path)| (&**version, &**path)).collect();
         let unreadable =
             |error: sternpost_apply::scale::Malformed| Status::internal_error(&error.to_string());
-        for _ in 0..ATTEMPTS {
-            let old = self.get(target)?;
-            let current = self.loaded(target.served, &old).await?;
-            let owners = current.field("metadata").get_field("managedFields");
-            let parent = target.served.complete(current.clone(), Some(old.revision));
-            let mut live = match change {
-                // Where replicas were never counted, this is the beginning.
-                ScaleChange::Replace(_) => shown_or_none(target.served, &parent)?,
-                ScaleChange::Patch(_) => shown(target.served, &parent)?,
-            };
-            if let Some(owners) = to_scale(owners, &paths).map_err(unreadable)? {
-                live.object_mut("metadata").set("managedFields", owners);
-            }
+        let current = self.loaded(target.served, &old).await?;
+        let owners = current.field("metadata").get_field("managedFields");
+        let parent = target.served.complete(current.clone(), Some(old.revision));
+        let mut live = match change {
+            // Where replicas were never counted, this is the beginning.
+            ScaleChange::Replace(_) => shown_or_none(target.served, &parent)?,
+            ScaleChange::Patch(_) => shown(target.served, &parent)?,
+        };
+        if let Some(owners) = to_scale(owners, &paths).map_err(unreadable)? {
+            live.object_mut("metadata").set("managedFields", owners);
+        }
 
-            let mut wanted = match change {
-                ScaleChange::Replace(wanted) => wanted.clone(),
-                ScaleChange::Patch(request) => self.changed(scale, live.clone(), request, writer).await?,
-            };
-            if wanted.field("metadata").text("name").is_empty() {
-                wanted.object_mut("metadata").set("name", target.name);
-            }
-            check_named(target, &wanted)?;
-            wanted.object_mut("metadata").set("namespace", target.namespace);
-            if target.served.scale().is_some() {
-                match change {
-                    ScaleChange::Replace(_) => check_uid(target, &wanted, &current)?,
-                    // Nobody looks at what a patch makes of it.
-                    ScaleChange::Patch(_) => {
-                        wanted.object_mut("metadata").remove("uid");
-                    }
+        let mut wanted = match change {
+            ScaleChange::Replace(wanted) => wanted.clone(),
+            ScaleChange::Patch(request) => self.changed(scale, live.clone(), request, writer).await?,
+        };
+        if wanted.field("metadata").text("name").is_empty() {
+            wanted.object_mut("metadata").set("name", target.name);
+        }
+        check_named(target, &wanted)?;
+        wanted.object_mut("metadata").set("namespace", target.namespace);
+        if target.served.scale().is_some() {
+            match change {
+                ScaleChange::Replace(_) => check_uid(target, &wanted, &current)?,
+                // Nobody looks at what a patch makes of it.
+                ScaleChange::Patch(_) => {
+                    wanted.object_mut("metadata").remove("uid");
                 }
-            }
-            seen_version(target, &wanted, &old)?;
-            let mut errors = Errors::default();
-            if target.served.scale().is_none() {
-                (scale.strategy.validate)(&wanted, &mut errors);
-            }
-            if !errors.is_empty() {
-                return Err(
-                    Status::invalid(scale.group(), scale.kind(), target.name, errors.into_causes()).into()
-                );
-            }
-            let is_apply =
-                matches!(change, ScaleChange::Patch(PatchRequest { patch: Patch::Apply { .. }, .. }));
-            if !is_apply {
-                scale.settle(&mut wanted);
-                let now = self.now();
-                let version = scale.resource.gv.to_string();
-                let manager = self.manager(scale, writer, &version, &now);
-                let versions = KindVersions::new(self, scale);
-                // Through a subresource nobody says who the owners are.
-                wanted.object_mut("metadata").remove("managedFields");
-                sternpost_apply::update(Some(&live), &mut wanted, &manager, &versions);
-            }
-
-            let attributes =
-                Attributes { served: scale, ..Attributes::of_write(Operation::Update, target, writer) };
-            admission::mutate(self, &attributes, &mut wanted, Some(&live)).await?;
-
-            let now_owners = wanted.field("metadata").get_field("managedFields");
-            let owners = to_parent(owners, now_owners, &api_version, &paths).map_err(unreadable)?;
-            let mut parent = current.clone();
-            set(target.served, &mut parent, &wanted)?;
-            let metadata = parent.object_mut("metadata");
-            match owners {
-                Some(owners) => metadata.set("managedFields", owners),
-                None => {
-                    metadata.remove("managedFields");
-                }
-            }
-            let show = |parent: &Value| shown_or_none(target.served, parent);
-            let written = self.update_once(
-                target,
-                parent,
-                Ownership::Settled,
-                Live { object: &old, value: &current, shown_as: Some(Shown { served: scale, show: &show }) },
-                Part::Main,
-                writer,
-            );
-            if let Some(written) = written.await? {
-                let object = shown(target.served, &written.object)?;
-                return Ok(Written { object, stored: None, ..written });
             }
         }
-        Err(modified(target).into())
+        seen_version(target, &wanted, &old)?;
+        let mut errors = Errors::default();
+        if target.served.scale().is_none() {
+            (scale.strategy.validate)(&wanted, &mut errors);
+        }
+        if !errors.is_empty() {
+            return Err(
+                Status::invalid(scale.group(), scale.kind(), target.name, errors.into_causes()).into()
+            );
+        }
+        let is_apply = matches!(change, ScaleChange::Patch(PatchRequest { patch: Patch::Apply { .. }, .. }));
+        if !is_apply {
+            scale.settle(&mut wanted);
+            let now = self.now();
+            let version = scale.resource.gv.to_string();
+            let manager = self.manager(scale, writer, &version, &now);
+            let versions = KindVersions::new(self, scale);
+            // Through a subresource nobody says who the owners are.
+            wanted.object_mut("metadata").remove("managedFields");
+            sternpost_apply::update(Some(&live), &mut wanted, &manager, &versions);
+        }
+
+        let attributes =
+            Attributes { served: scale, ..Attributes::of_write(Operation::Update, target, writer) };
+        admission::mutate(self, &attributes, &mut wanted, Some(&live)).await?;
+
+        let now_owners = wanted.field("metadata").get_field("managedFields");
+        let owners = to_parent(owners, now_owners, &api_version, &paths).map_err(unreadable)?;
+        let mut parent = current.clone();
+        set(target.served, &mut parent, &wanted)?;
+        let metadata = parent.object_mut("metadata");
+        match owners {
+            Some(owners) => metadata.set("managedFields", owners),
+            None => {
+                metadata.remove("managedFields");
+            }
+        }
+        let show = |parent: &Value| shown_or_none(target.served, parent);
+        let written = self.update_once(
+            target,
+            parent,
+            Ownership::Settled,
+            Live { object: &old, value: &current, shown_as: Some(Shown { served: scale, show: &show }) },
+            Part::Main,
+            writer,
+        );
+        let Some(written) = written.await? else { return Ok(None) };
+        let object = shown(target.served, &written.object)?;
+        Ok(Some(Written { object, stored: None, ..written }))
     }
 }
 

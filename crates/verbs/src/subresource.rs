@@ -17,8 +17,6 @@ use crate::{
     verbs::{DryRun, Target, Verbs, Writer},
 };
 
-const ATTEMPTS: usize = 100;
-
 impl Verbs {
     /// What holds for everything that is created, stored or not. `served` is what `object` is.
     pub async fn admit_new(
@@ -92,17 +90,14 @@ impl Verbs {
         posted: &Value,
         dry_run: DryRun,
     ) -> Result<(), Failure> {
-        for _ in 0..ATTEMPTS {
-            let old = self.get(target)?;
+        let changed = self.attempting(target, move |old| async move {
+            let old = old.ok_or_else(|| target.not_found())?;
             let mut object = old.value();
             change(&mut object, posted, self)?;
             target.served.settle_stored(&mut object);
-            let stored = self.store_update(target, object, &old, Claimed::default(), dry_run).await?;
-            if stored.is_some() {
-                return Ok(());
-            }
-        }
-        Err(Status::conflict(target.resource_name(), target.name, Status::MODIFIED).into())
+            self.store_update(target, object, &old, Claimed::default(), dry_run).await
+        });
+        changed.await.map(|_| ())
     }
 
     /// Deletes an object through one of its subresources, if `agree` does; what that returns is stored
@@ -113,8 +108,13 @@ impl Verbs {
         agree: fn(&Value, &dyn Cluster) -> Result<Option<Stored>, Status>,
         options: &DeleteOptions,
     ) -> Result<(), Failure> {
-        for _ in 0..ATTEMPTS {
-            let first = agree(&self.get(target)?.value(), self)?;
+        // Whoever agrees looks at other objects too, and upstream at the latest of them.
+        if let Some(catching_up) = self.catching_up() {
+            catching_up.await?;
+        }
+        let agreed = self.attempting(target, move |old| async move {
+            let old = old.ok_or_else(|| target.not_found())?;
+            let first = agree(&old.value(), self)?;
             if let Some(Stored { group, version, plural, object: mut other }) =
                 first.filter(|_| !options.dry_run)
             {
@@ -127,13 +127,12 @@ impl Verbs {
                 served.settle_stored(&mut other);
                 let stored =
                     self.store_update(other_target, other, &old, Claimed::default(), DryRun::No).await?;
-                if stored.is_none() {
-                    continue;
-                }
+                return Ok(stored.map(|_| ()));
             }
-            // What there was to ask was asked of what was posted.
-            return self.delete_if(target, options, None).await.map(|_| ());
-        }
-        Err(Status::conflict(target.resource_name(), target.name, Status::MODIFIED).into())
+            Ok(Some(()))
+        });
+        agreed.await?;
+        // What there was to ask was asked of what was posted.
+        self.delete_if(target, options, None).await.map(|_| ())
     }
 }

@@ -23,10 +23,6 @@ use crate::{
     verbs::{DryRun, Target, Verbs, Writer, Written, invalid, storage_status},
 };
 
-/// How often an update without a resource version is tried again when another
-/// writer was faster.
-pub(crate) const ATTEMPTS: usize = 100;
-
 /// An object that is there, and its fields.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Live<'a> {
@@ -74,30 +70,37 @@ impl Verbs {
         check_named(target, &object)?;
         let mut object = object;
         writer.warn_all(dedup_owners(&mut object, DedupOwners::AsSent));
-        for _ in 0..ATTEMPTS {
-            let Some(old) = self.snapshot(target.served).get(target.namespace, target.name).cloned() else {
-                let may_create = target.served.strategy.create_on_update && matches!(part, Part::Main);
-                if !may_create {
-                    return Err(target.not_found().into());
-                }
-                target.check_name()?;
-                // There is nothing that a version could disagree with.
-                object.object_mut("metadata").remove("resourceVersion");
-                let request = Request::CreateOnUpdate;
-                return self.create_by(request, target, object, Ownership::Track, writer).await;
-            };
-            let current = self.loaded(target.served, &old).await?;
-            check_uid(target, &object, &current)?;
-            let live = Live { object: &old, value: &current, shown_as: None };
-            let written =
-                self.update_once(target, object.clone(), Ownership::Track, live, part, writer).await?;
-            if let Some(written) = written {
-                return Ok(written);
+        // When another writer was faster the next look tells why: the version that was named is no longer
+        // there, or what the object claims went to another.
+        let object = &object;
+        self.attempting(target, move |old| self.update_from(old, target, object, part, writer)).await
+    }
+
+    /// `None` if another writer was faster.
+    async fn update_from(
+        &self,
+        old: Option<Arc<Object>>,
+        target: Target<'_>,
+        object: &Value,
+        part: Part,
+        writer: Writer<'_>,
+    ) -> Result<Option<Written>, Failure> {
+        let mut object = object.clone();
+        let Some(old) = old else {
+            let may_create = target.served.strategy.create_on_update && matches!(part, Part::Main);
+            if !may_create {
+                return Err(target.not_found().into());
             }
-            // The next look tells why: the version that was named is no longer
-            // there, or what the object claims went to another.
-        }
-        Err(modified(target).into())
+            target.check_name()?;
+            // There is nothing that a version could disagree with.
+            object.object_mut("metadata").remove("resourceVersion");
+            let request = Request::CreateOnUpdate;
+            return self.create_by(request, target, object, Ownership::Track, writer).await.map(Some);
+        };
+        let current = self.loaded(target.served, &old).await?;
+        check_uid(target, &object, &current)?;
+        let live = Live { object: &old, value: &current, shown_as: None };
+        self.update_once(target, object, Ownership::Track, live, part, writer).await
     }
 
     /// The `finalize` subresource of a namespace: the finalizers in its spec, and metadata.
@@ -107,43 +110,48 @@ impl Verbs {
         object: Value,
         writer: Writer<'_>,
     ) -> Result<Written, Failure> {
+        check_named(target, &object)?;
+        let object = &object;
+        self.attempting(target, move |old| self.finalize_from(old, target, object, writer)).await
+    }
+
+    /// `None` if another writer was faster.
+    async fn finalize_from(
+        &self,
+        old: Option<Arc<Object>>,
+        target: Target<'_>,
+        object: &Value,
+        writer: Writer<'_>,
+    ) -> Result<Option<Written>, Failure> {
         let mut actions = target.served.strategy.subresources.iter().map(|subresource| subresource.action);
         let finalize = actions.find_map(|action| match action {
             Action::Finalize { prepare, validate } => Some((prepare, validate)),
             _ => None,
         });
         let (prepare, validate) = finalize.ok_or_else(Status::no_such_resource)?;
-        check_named(target, &object)?;
-        for _ in 0..ATTEMPTS {
-            let old = self.get(target)?;
-            let current = old.value();
-            check_uid(target, &object, &current)?;
-            let mut new = object.clone();
-            (target.served.strategy.default)(&mut new);
-            self.track(target, Some(&current), &mut new, writer).await;
-            let attributes = Attributes::of_write(Operation::Update, target, writer);
-            admission::mutate(self, &attributes, &mut new, Some(&current)).await?;
-            writer.warn_all(dedup_owners(&mut new, DedupOwners::AfterMutatingAdmission));
-            let unconditional = check_version(target, &new, &old)?;
-            keep_identity(&mut new, &current);
-            prepare(&mut new, &current);
-            let mut errors = Errors::default();
-            object_meta::validate(&new, target.served.strategy, &mut errors);
-            object_meta::validate_update(&new, &current, &mut errors);
-            validate(&new, &mut errors);
-            if !errors.is_empty() {
-                return Err(invalid(target, &new, errors).into());
-            }
-            let _charged = admission::validate(self, &attributes, &new, Some(&current)).await?;
-            target.served.settle_stored(&mut new);
-            keep_times(&current, &mut new);
-            match self.store_update(target, new, &old, Claimed::default(), writer.dry_run).await? {
-                Some(written) => return Ok(written),
-                None if unconditional => {}
-                None => return Err(modified(target).into()),
-            }
+        let old = old.ok_or_else(|| target.not_found())?;
+        let current = old.value();
+        check_uid(target, object, &current)?;
+        let mut new = object.clone();
+        (target.served.strategy.default)(&mut new);
+        self.track(target, Some(&current), &mut new, writer).await;
+        let attributes = Attributes::of_write(Operation::Update, target, writer);
+        admission::mutate(self, &attributes, &mut new, Some(&current)).await?;
+        writer.warn_all(dedup_owners(&mut new, DedupOwners::AfterMutatingAdmission));
+        check_version(target, &new, &old)?;
+        keep_identity(&mut new, &current);
+        prepare(&mut new, &current);
+        let mut errors = Errors::default();
+        object_meta::validate(&new, target.served.strategy, &mut errors);
+        object_meta::validate_update(&new, &current, &mut errors);
+        validate(&new, &mut errors);
+        if !errors.is_empty() {
+            return Err(invalid(target, &new, errors).into());
         }
-        Err(modified(target).into())
+        let _charged = admission::validate(self, &attributes, &new, Some(&current)).await?;
+        target.served.settle_stored(&mut new);
+        keep_times(&current, &mut new);
+        self.store_update(target, new, &old, Claimed::default(), writer.dry_run).await
     }
 
     /// Lets the server change metadata and status of an object, and nothing else of it. What it
@@ -154,32 +162,39 @@ impl Verbs {
         change: impl Fn(&mut Value),
         writer: Writer<'_>,
     ) -> Result<(), Failure> {
-        for _ in 0..ATTEMPTS {
-            let old = self.get(target)?;
-            let mut object = self.loaded(target.served, &old).await?;
-            // Owners of the rest do not change, so the rest need not be looked at.
-            let part = |object: &Value| {
-                let mut part = json!({"metadata": object.field("metadata")});
-                if let Some(status) = object.get_field("status") {
-                    part.set("status", status.clone());
-                }
-                part
-            };
-            let before = part(&object);
-            change(&mut object);
-            let mut after = part(&object);
-            self.track(target, Some(&before), &mut after, writer).await;
-            if let Some(metadata) = after.remove("metadata") {
-                object.set("metadata", metadata);
+        let change = &change;
+        let written = self.attempting(target, move |old| self.change_own_from(old, target, change, writer));
+        written.await.map(|_| ())
+    }
+
+    /// `None` if another writer was faster.
+    async fn change_own_from(
+        &self,
+        old: Option<Arc<Object>>,
+        target: Target<'_>,
+        change: &impl Fn(&mut Value),
+        writer: Writer<'_>,
+    ) -> Result<Option<Written>, Failure> {
+        let old = old.ok_or_else(|| target.not_found())?;
+        let mut object = self.loaded(target.served, &old).await?;
+        // Owners of the rest do not change, so the rest need not be looked at.
+        let part = |object: &Value| {
+            let mut part = json!({"metadata": object.field("metadata")});
+            if let Some(status) = object.get_field("status") {
+                part.set("status", status.clone());
             }
-            target.served.settle_stored(&mut object);
-            keep_times(&before, &mut object);
-            let written = self.store_update(target, object, &old, Claimed::default(), writer.dry_run);
-            if written.await?.is_some() {
-                return Ok(());
-            }
+            part
+        };
+        let before = part(&object);
+        change(&mut object);
+        let mut after = part(&object);
+        self.track(target, Some(&before), &mut after, writer).await;
+        if let Some(metadata) = after.remove("metadata") {
+            object.set("metadata", metadata);
         }
-        Err(modified(target).into())
+        target.served.settle_stored(&mut object);
+        keep_times(&before, &mut object);
+        self.store_update(target, object, &old, Claimed::default(), writer.dry_run).await
     }
 
     /// `None` if another writer was faster.
@@ -285,6 +300,10 @@ impl Verbs {
         let (encoded, object) = self.kept(served, object).await?;
         let unchanged = encoded == *old.stored();
         if unchanged || dry_run == DryRun::All {
+            // No comparison of the store's will tell.
+            if !self.is_still(target, Some(old.revision)).await? {
+                return Ok(None);
+            }
             let object = served.complete(object, Some(old.revision));
             let stored = unchanged.then(|| old.clone());
             return Ok(Some(Written { object, stored, created: false }));
@@ -345,12 +364,12 @@ pub(crate) fn check_named(target: Target<'_>, object: &Value) -> Result<(), Stat
     Ok(())
 }
 
-/// True if the writer did not say which version it has seen.
-fn check_version(target: Target<'_>, object: &Value, old: &Object) -> Result<bool, Status> {
+/// Some kinds want to be told which version the writer has seen.
+fn check_version(target: Target<'_>, object: &Value, old: &Object) -> Result<(), Status> {
     match object.field("metadata").text("resourceVersion") {
-        "" | "0" if target.served.strategy.unconditional_update => Ok(true),
+        "" | "0" if target.served.strategy.unconditional_update => Ok(()),
         "" | "0" => Err(Status::version_required(target.resource_name(), target.name)),
-        _ => seen_version(target, object, old).map(|()| false),
+        _ => seen_version(target, object, old),
     }
 }
 

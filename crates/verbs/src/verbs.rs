@@ -32,7 +32,7 @@ use crate::{
 /// How long an answer waits for the cache to show what was just written. The
 /// cache is fed by the store that already answered, so this is not reached
 /// unless the process is starved.
-const CATCH_UP: Duration = Duration::from_secs(10);
+pub(crate) const CATCH_UP: Duration = Duration::from_secs(10);
 
 /// Objects and what may be done to them.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub struct Verbs {
     pub cache: Arc<Cache>,
     /// Where the definitions of custom resources are.
     definitions: Arc<ResourceCache>,
-    store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     /// When everything here happens.
     pub clock: Clock,
     pub(crate) admission: Chain,
@@ -225,7 +225,7 @@ impl Verbs {
         self.charges.are_unstored(namespace)
     }
 
-    /// The object as it is now.
+    /// The object as the cache has it, which is as it is now unless others write to the store.
     pub fn get(&self, target: Target<'_>) -> Result<Arc<Object>, Status> {
         self.snapshot(target.served)
             .get(target.namespace, target.name)
@@ -289,7 +289,11 @@ impl Verbs {
             Err(error @ CommitError::Conflict { revision, .. }) => (revision, Err(error)),
             Err(error) => return Err(error),
         };
-        self.cache.reaches(revision, CATCH_UP).await;
+        let is_shown = self.cache.reaches(revision, CATCH_UP).await;
+        if committed.is_err() && !is_shown {
+            let reason = format!("the cache does not show revision {revision}");
+            return Err(CommitError::Unavailable { reason });
+        }
         committed
     }
 

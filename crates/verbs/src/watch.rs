@@ -169,6 +169,11 @@ impl Verbs {
         let cache = self.cache.resource(&target.served.id);
         let from_start = matches!(query.resource_version.as_str(), "" | "0");
         let initial = query.initial_events.unwrap_or(from_start);
+        if query.resource_version.is_empty()
+            && let Some(catching_up) = self.catching_up()
+        {
+            catching_up.await?;
+        }
         let mut place = self.cache.revision();
         if !from_start {
             let revision = parse_exact_version(&query.resource_version)?;

@@ -11,7 +11,8 @@
 //! order: policies, webhooks and quota. The chain only has their names, and
 //! [`mutate`] and [`validate`] call them where it ends. When one of them has
 //! changed the object, the mutating pass is gone through a second time. For the
-//! account of a new pod [`mutate`] waits before the chain.
+//! account of a new pod, and for a namespace that another server may have made,
+//! [`mutate`] waits before the chain.
 
 mod about;
 mod expressions;
@@ -194,12 +195,18 @@ async fn mutate_once(
     old: Option<&Value>,
     reinvocation: &mut Reinvocation,
 ) -> Result<(), Failure> {
+    if verbs.cache.others_write() {
+        plugins::namespace_lifecycle::look_for_namespace(verbs, attributes).await?;
+    }
     if verbs.admission.has(plugins::service_account::PLUGIN) {
         plugins::service_account::wait_for_account(verbs, attributes, object).await;
     }
     let request = Request { verbs, attributes, old };
-    for plugin in verbs.admission.plugins() {
-        (plugin.mutate)(&request, object)?;
+    let mut chain =
+        || verbs.admission.plugins().iter().try_for_each(|plugin| (plugin.mutate)(&request, object));
+    if let Err(refused) = chain() {
+        look_again(verbs, refused).await?;
+        chain()?;
     }
     if verbs.admission.has(MUTATING_POLICY) {
         policies::mutate(verbs, attributes, object, old, reinvocation).await?;
@@ -219,8 +226,11 @@ pub(crate) async fn validate<'a>(
     old: Option<&Value>,
 ) -> Result<Charged<'a>, Failure> {
     let request = Request { verbs, attributes, old };
-    for plugin in verbs.admission.plugins() {
-        (plugin.validate)(&request, object)?;
+    let chain =
+        || verbs.admission.plugins().iter().try_for_each(|plugin| (plugin.validate)(&request, object));
+    if let Err(refused) = chain() {
+        look_again(verbs, refused).await?;
+        chain()?;
     }
     if verbs.admission.has(VALIDATING_POLICY) {
         policies::validate(verbs, attributes, object, old).await?;
@@ -232,6 +242,15 @@ pub(crate) async fn validate<'a>(
         return Ok(Charged::NOTHING);
     }
     Ok(resource_quota::validate(verbs, attributes, object, old).await?)
+}
+
+/// What a plugin refuses because of other objects may be allowed by what another server has written to them, which
+/// the cache shows after this. Otherwise, or if nobody can say, it is refused.
+async fn look_again(verbs: &Verbs, refused: Status) -> Result<(), Status> {
+    match verbs.catching_up() {
+        Some(catching_up) => catching_up.await.map_err(|_| refused),
+        None => Err(refused),
+    }
 }
 
 /// What a plugin is told beside the object.

@@ -9,6 +9,7 @@ mod large_objects;
 mod lists;
 mod policies;
 mod quota;
+mod servers;
 mod startup;
 mod strategies;
 mod webhooks;

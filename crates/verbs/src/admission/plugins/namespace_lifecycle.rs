@@ -4,12 +4,33 @@
 use serde_json::Value;
 use sternpost_meta::status::{ResourceName, Status};
 
-use crate::admission::{Operation, Plugin, Request, name_of};
+use crate::{
+    admission::{Attributes, Operation, Plugin, Request, name_of},
+    verbs::Verbs,
+};
 
 pub(super) const PLUGIN: Plugin = Plugin { name: "NamespaceLifecycle", mutate, ..Plugin::NONE };
 
 /// Clusters do not work without them.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// Comes before the chain, which does not wait: a namespace that is not there may have been made by another server
+/// a moment ago. As upstream, which asks the store for one that its informer does not know. Whether one is
+/// on its way out is taken from what is known.
+pub(in crate::admission) async fn look_for_namespace(
+    verbs: &Verbs,
+    attributes: &Attributes<'_>,
+) -> Result<(), Status> {
+    let target = attributes.target;
+    let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
+    if !writes || !target.served.is_namespaced() || verbs.namespaces().get("", target.namespace).is_some() {
+        return Ok(());
+    }
+    match verbs.catching_up() {
+        Some(catching_up) => catching_up.await,
+        None => Ok(()),
+    }
+}
 
 fn mutate(request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
     let target = request.attributes.target;

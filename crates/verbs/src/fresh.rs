@@ -1,0 +1,113 @@
+//! Reads and writes on a store that others write to as well: what the cache shows may be older than what
+//! another server has answered.
+//!
+//! A read that has to be the latest waits first until the cache has caught up ([`Verbs::catching_up`]). A write
+//! begins with the object that the cache has, for the store compares its revision anyway; what is answered
+//! without that comparison is checked against the store first (`Verbs::attempting`, `Verbs::is_still`). On a
+//! store that has no other writers all of this is one branch.
+
+use std::sync::Arc;
+
+use sternpost_cache::{Behind, Object, object_key};
+use sternpost_meta::status::Status;
+use sternpost_store::{BoxFuture, Revision};
+
+use crate::{
+    failure::Failure,
+    list::FUTURE_VERSION_TIMEOUT,
+    update::modified,
+    verbs::{CATCH_UP, Target, Verbs},
+};
+
+/// How often a write is tried again when another writer was faster.
+const ATTEMPTS: usize = 100;
+
+impl Verbs {
+    /// What a read waits for that must not be older than anything that any server has answered; `None` where the
+    /// cache never is.
+    pub fn catching_up(&self) -> Option<BoxFuture<'_, Result<(), Status>>> {
+        if !self.cache.others_write() {
+            return None;
+        }
+        Some(Box::pin(async {
+            self.cache.catches_up(FUTURE_VERSION_TIMEOUT).await.map_err(|behind| match behind {
+                Behind::Slow { newest } => self.not_there_yet(newest),
+                Behind::Read(error) => Status::unexpected(error.to_string()),
+            })
+        }))
+    }
+
+    /// As [`Verbs::get`], of what all servers have answered so far.
+    pub async fn get_latest(&self, target: Target<'_>) -> Result<Arc<Object>, Status> {
+        if let Some(catching_up) = self.catching_up() {
+            catching_up.await?;
+        }
+        self.get(target)
+    }
+
+    /// Makes a write of the object that is there, which `attempt` is given as the cache has it. It says `None` when
+    /// another writer was faster, and is tried again with what that one wrote.
+    ///
+    /// As upstream: that there is no object, and what an attempt fails with, is answered only if the object is the
+    /// one that the store has.
+    pub(crate) async fn attempting<T, A>(
+        &self,
+        target: Target<'_>,
+        attempt: impl Fn(Option<Arc<Object>>) -> A,
+    ) -> Result<T, Failure>
+    where
+        A: Future<Output = Result<Option<T>, Failure>>,
+    {
+        let mut is_latest = !self.cache.others_write();
+        for _ in 0..ATTEMPTS {
+            let old = self.snapshot(target.served).get(target.namespace, target.name).cloned();
+            let seen = old.as_ref().map(|old| old.revision);
+            if seen.is_none() && !is_latest {
+                is_latest = true;
+                if !self.is_still(target, None).await? {
+                    continue;
+                }
+            }
+            match attempt(old).await {
+                Ok(Some(done)) => return Ok(done),
+                // The cache has what was faster: whoever says `None` has waited for that.
+                Ok(None) => {}
+                Err(Failure::Refused(status)) if !is_latest => {
+                    if self.is_still(target, seen).await? {
+                        return Err(status.into());
+                    }
+                }
+                Err(failure) => return Err(failure),
+            }
+            is_latest = true;
+        }
+        Err(modified(target).into())
+    }
+
+    /// Whether the store has the object as it was seen; `None` is that there is none. If it has another, the cache
+    /// shows it by then.
+    pub(crate) async fn is_still(&self, target: Target<'_>, seen: Option<Revision>) -> Result<bool, Status> {
+        if !self.cache.others_write() {
+            return Ok(true);
+        }
+        // Apart, so that nobody carries it about where it is not needed.
+        Box::pin(self.is_still_in_store(target, seen)).await
+    }
+
+    async fn is_still_in_store(&self, target: Target<'_>, seen: Option<Revision>) -> Result<bool, Status> {
+        let key = object_key(&target.served.id, target.namespace, target.name);
+        let found = self.store.get(key, None).await.map_err(|error| Status::unexpected(error.to_string()))?;
+        if found.entry.map(|entry| entry.modified) == seen {
+            return Ok(true);
+        }
+        if !self.cache.reaches(found.revision, CATCH_UP).await {
+            return Err(self.not_there_yet(found.revision));
+        }
+        Ok(false)
+    }
+
+    /// What a client is told to try again for.
+    fn not_there_yet(&self, wanted: Revision) -> Status {
+        Status::version_too_large(wanted.get(), self.cache.revision().get())
+    }
+}
