@@ -136,8 +136,15 @@ async fn respond(
         let shape = Shape::negotiate(request, served)?;
         options::check_export(request)?;
         let version = request.query.first("resourceVersion").unwrap_or_default();
-        if !matches!(version, "" | "0") {
-            verbs.await_revision(parse_exact_version(version)?).await?;
+        match version {
+            "" => {
+                if let Some(catching_up) = verbs.catching_up() {
+                    catching_up.await?;
+                }
+            }
+            // As the cache has it.
+            "0" => {}
+            version => verbs.await_revision(parse_exact_version(version)?).await?,
         }
         return Ok(shape.stored(verbs, request, served, &verbs.get(target)?).await?);
     }

@@ -56,10 +56,13 @@ pub async fn respond(
     match action {
         Action::Stream(stream) => stream_options(request, stream, &mut asked),
         Action::Proxy(_) => proxy_options(path, &mut asked),
-        _ => return Ok(log(verbs, request, target)?),
+        _ => return Ok(log(verbs, request, target).await?),
     }
     let writer = Writer { subresource: path.subresource, ..options::deleter(request) };
     verbs.admit_connection(target, kind, &mut asked, writer).await?;
+    if let Some(catching_up) = verbs.catching_up() {
+        catching_up.await?;
+    }
     match action {
         Action::Proxy(to) => Ok(proxy(verbs, request, target, path, to)?),
         Action::Stream(stream) => {
@@ -103,10 +106,13 @@ fn stream_options(request: &Request, stream: Stream, asked: &mut Value) {
 
 /// What was said, as text; all else is an object, and what is not said is all
 /// there is here.
-fn log(verbs: &Verbs, request: &Request, pod: Target<'_>) -> Result<Answer, Status> {
+async fn log(verbs: &Verbs, request: &Request, pod: Target<'_>) -> Result<Answer, Status> {
     check_accept_log(request)?;
     if Accept::of(&request.headers).choose(&OBJECTS).is_none() {
         return Err(Status::not_acceptable(&OBJECTS));
+    }
+    if let Some(catching_up) = verbs.catching_up() {
+        catching_up.await?;
     }
     find_log(verbs, request, pod)
 }

@@ -186,7 +186,7 @@ pub async fn token_request(
 
     // What the body names must be what the URL names, and be there.
     check_namespace(&api.verbs, target, &wanted)?;
-    let account = api.verbs.get(target)?.value();
+    let account = api.verbs.get_latest(target).await?.value();
     let uid = account.field("metadata").text("uid").to_owned();
     (served.strategy.default)(&mut wanted);
     let writer = options.writer("token");

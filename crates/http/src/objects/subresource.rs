@@ -54,7 +54,7 @@ pub async fn respond(
         (Action::Status | Action::Part { .. }, Verb::Get) => {
             let shape = Shape::negotiate(request, served)?;
             options::check_export(request)?;
-            Ok(shape.stored(verbs, request, served, &verbs.get(target)?).await?)
+            Ok(shape.stored(verbs, request, served, &verbs.get_latest(target).await?).await?)
         }
         (Action::Status, _) => write_part(verbs, request, target, name, Part::Status, verb).await,
         (Action::Part { prepare, validate }, _) => {
