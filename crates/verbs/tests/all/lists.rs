@@ -1,9 +1,10 @@
 //! Pages of lists: what they say of the rest, and for how long they can be continued.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::json;
-use sternpost_clock::manual::ManualClock;
+use sternpost_clock::{machine, manual::ManualClock};
 use sternpost_meta::status::{Reason, Status};
 use sternpost_store::memory::MemoryStore;
 use sternpost_verbs::{COMPACTION_SECONDS, ListQuery, Listed, Selection, Target, Verbs, Writer};
@@ -86,4 +87,15 @@ async fn pages_tell_how_much_is_left_of_the_state_they_began_with() {
     assert!(!seen.iter().any(|name| name.starts_with("later")), "{seen:?}");
     let expected: Vec<Option<usize>> = (1..=all).map(|page| (page < all).then(|| all - page)).collect();
     assert_eq!(left, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_of_a_revision_that_is_not_there_yet_is_waited_for() {
+    let verbs = crate::beginning::verbs(Arc::new(MemoryStore::default()), ManualClock::at(0).into()).await;
+    let token = json!({"v": "meta.k8s.io/v1", "rv": 1000, "start": "/a\0"});
+    let begun = machine::now();
+    let refused = list(&verbs, &URL_SAFE_NO_PAD.encode(token.to_string())).await.unwrap_err();
+    assert_eq!(machine::elapsed(begun), Duration::from_secs(3));
+    assert_eq!(refused.code, 504);
+    assert_eq!(refused.message, "Timeout: Too large resource version: 1000, current: 1");
 }

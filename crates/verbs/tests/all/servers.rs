@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use sternpost_clock::machine;
 use sternpost_meta::status::Status;
@@ -117,7 +118,7 @@ async fn begin(verbs: &Verbs, maps: &Served, version: &str) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn reads_without_a_version_show_what_another_server_has_acknowledged() {
-    for read in ["get", "list", "list with a limit", "watch", "deletecollection"] {
+    for read in ["get", "list", "list with a limit", "rest of an expired list", "watch", "deletecollection"] {
         let all = servers().await;
         let Servers { a, b, store, maps } = &all;
         store.hold_deliveries();
@@ -125,6 +126,12 @@ async fn reads_without_a_version_show_what_another_server_has_acknowledged() {
         let found = match read {
             "list" => all.when_delivered(count(b, maps, &list_query("", 0))).await.unwrap(),
             "list with a limit" => all.when_delivered(count(b, maps, &list_query("", 1))).await.unwrap(),
+            "rest of an expired list" => {
+                let token = json!({"v": "meta.k8s.io/v1", "rv": -1, "start": "default/a\0"});
+                let continue_token = URL_SAFE_NO_PAD.encode(token.to_string());
+                let query = ListQuery { continue_token, ..ListQuery::default() };
+                all.when_delivered(count(b, maps, &query)).await.unwrap()
+            }
             "watch" => all.when_delivered(begin(b, maps, "")).await,
             "deletecollection" => {
                 let (selection, options) = (Selection::default().named("new"), DeleteOptions::default());
