@@ -17,7 +17,7 @@ use sternpost_meta::{
     resource::{Group, Resource, Scope, Verb, Version},
 };
 
-use sternpost_cache::{Cache, Indexer, Pairs, ResourceId};
+use sternpost_cache::{Cache, Feeder, Indexer, Pairs, ResourceId};
 use sternpost_openapi::{
     names::Naming,
     publisher::{Publisher, Unobserved},
@@ -48,6 +48,12 @@ pub fn api_with(health: Health) -> Api {
 
 pub fn api_named(naming: Naming) -> Api {
     api_of(Health::default(), naming, verbs())
+}
+
+/// Of what is in a store, and what keeps up with that.
+pub async fn api_on(store: Arc<dyn Store>) -> (Api, Feeder) {
+    let (verbs, feeder) = verbs_on(store).await;
+    (api_of(Health::default(), Naming::Short, verbs), feeder)
 }
 
 /// There are no roles: only the admin may do anything.
@@ -190,13 +196,17 @@ pub fn now<F: Future>(future: F) -> F::Output {
 
 /// An empty registry in memory.
 fn verbs() -> Verbs {
+    now(verbs_on(Arc::new(MemoryStore::new(Default::default())))).0
+}
+
+async fn verbs_on(store: Arc<dyn Store>) -> (Verbs, Feeder) {
     struct NoIndex;
     impl Indexer for NoIndex {
         fn fields(&self, _: &ResourceId, _: &[u8]) -> Pairs {
             Pairs::default()
         }
     }
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Default::default()));
-    let (cache, _) = now(Cache::start(store.clone(), Box::new(NoIndex))).unwrap();
-    Verbs::new(ServedResources::built_in(), cache, store, ManualClock::at(1_700_000_000).passing().into())
+    let (cache, feeder) = Cache::start(store.clone(), Box::new(NoIndex)).await.unwrap();
+    let clock = ManualClock::at(1_700_000_000).passing().into();
+    (Verbs::new(ServedResources::built_in(), cache, store, clock), feeder)
 }

@@ -32,6 +32,8 @@ pub(crate) mod options;
 mod patch;
 mod representation;
 mod reviews;
+#[cfg(test)]
+mod shared_store;
 mod subresource;
 mod token_objects;
 pub(crate) mod watch;
