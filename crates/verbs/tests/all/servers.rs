@@ -62,7 +62,7 @@ impl Servers {
     /// `a` changes the map while nothing is delivered to `b`.
     async fn a_sets(&self, value: &str) -> Value {
         self.store.hold_deliveries();
-        let patch = merge(json!({"data": {"k": value}}));
+        let patch = merge(&json!({"data": {"k": value}}));
         self.a.patch(self.m(), &patch, Part::Main, writer("a")).await.unwrap().object
     }
 }
@@ -79,7 +79,7 @@ fn map(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": value}})
 }
 
-fn merge(patch: Value) -> PatchRequest {
+fn merge(patch: &Value) -> PatchRequest {
     request(Patch::Merge(patch.as_object().unwrap().clone()))
 }
 
@@ -236,7 +236,7 @@ async fn reads_share_a_question_that_is_asked_after_they_came() {
 async fn a_write_that_another_server_outran_starts_again_from_what_that_one_wrote() {
     let all = servers().await;
     all.a_sets("2").await;
-    let patch = merge(json!({"data": {"other": "b"}}));
+    let patch = merge(&json!({"data": {"other": "b"}}));
     let written = all.when_delivered(all.b.patch(all.m(), &patch, Part::Main, writer("b"))).await.unwrap();
     assert_eq!(written.object["data"], json!({"k": "2", "other": "b"}));
     all.a_sets("3").await;
@@ -281,19 +281,19 @@ async fn preconditions_of_a_deletion_are_checked_against_the_store() {
 async fn a_refusal_is_checked_against_the_store() {
     let all = servers().await;
     // What `b` knows is immutable, and was replaced by what is not.
-    let immutable = merge(json!({"immutable": true}));
+    let immutable = merge(&json!({"immutable": true}));
     all.b.patch(all.m(), &immutable, Part::Main, writer("b")).await.unwrap();
     all.a.get_latest(all.m()).await.unwrap();
     all.store.hold_deliveries();
     all.a.delete(all.m(), &DeleteOptions::default(), writer("a")).await.unwrap();
     all.a.create(target(&all.maps, ""), map("m", "1"), writer("a")).await.unwrap();
-    let patch = merge(json!({"data": {"k": "2"}}));
+    let patch = merge(&json!({"data": {"k": "2"}}));
     let written = all.when_delivered(all.b.patch(all.m(), &patch, Part::Main, writer("b"))).await.unwrap();
     assert_eq!(written.object["data"]["k"], "2");
     // A refusal that is right is told at once, though nothing is delivered.
     all.b.patch(all.m(), &immutable, Part::Main, writer("b")).await.unwrap();
     all.store.hold_deliveries();
-    let patch = merge(json!({"data": {"k": "3"}}));
+    let patch = merge(&json!({"data": {"k": "3"}}));
     let refusal = all.b.patch(all.m(), &patch, Part::Main, writer("b")).await.unwrap_err();
     assert_eq!(refused(refusal).code, 422);
 }
@@ -319,7 +319,7 @@ async fn that_nothing_changes_is_checked_against_the_store() {
     let all = servers().await;
     all.a_sets("2").await;
     // To `b` this is what is there.
-    let patch = merge(json!({"data": {"k": "1"}}));
+    let patch = merge(&json!({"data": {"k": "1"}}));
     let written = all.when_delivered(all.b.patch(all.m(), &patch, Part::Main, writer("b"))).await.unwrap();
     assert_eq!(all.a.get_latest(all.m()).await.unwrap().value()["data"]["k"], "1");
     // Where it is so it is answered without a write, and without waiting.
@@ -332,7 +332,7 @@ async fn that_nothing_changes_is_checked_against_the_store() {
 async fn what_is_not_in_the_cache_is_looked_for_in_the_store() {
     let all = servers().await;
     let Servers { a, b, store, maps } = &all;
-    let patch = merge(json!({"data": {"other": "b"}}));
+    let patch = merge(&json!({"data": {"other": "b"}}));
     for (name, verb) in [("x", "patch"), ("y", "update"), ("z", "delete"), ("w", "apply")] {
         let at = target(maps, name);
         store.hold_deliveries();
@@ -370,7 +370,7 @@ async fn a_dry_run_says_what_would_become_of_what_the_store_has() {
     let Servers { a, b, store, maps } = &all;
     let dry = Writer { dry_run: DryRun::All, ..writer("b") };
     all.a_sets("2").await;
-    let patch = merge(json!({"data": {"other": "b"}}));
+    let patch = merge(&json!({"data": {"other": "b"}}));
     let written = all.when_delivered(b.patch(all.m(), &patch, Part::Main, dry)).await.unwrap();
     assert_eq!(written.object["data"], json!({"k": "2", "other": "b"}));
     store.hold_deliveries();
@@ -438,7 +438,7 @@ async fn a_store_that_has_no_other_writer_is_never_asked_how_new_it_is() {
         1
     );
     assert_eq!(begin(&verbs, &maps, "").await, 0);
-    let patch = merge(json!({"data": {"k": "1"}}));
+    let patch = merge(&json!({"data": {"k": "1"}}));
     let same = verbs.patch(at, &patch, Part::Main, writer("a")).await.unwrap();
     assert_eq!(version(&same.object), version(&created.object));
     let mut stale = created.object.clone();
