@@ -1,6 +1,6 @@
 //! Keys.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use bytes::Bytes;
 use sternpost_cache::{ResourceId, object_key};
@@ -12,8 +12,8 @@ use crate::Customs;
 pub(crate) const EXTENSIONS: &str = "apiextensions.k8s.io";
 
 /// Between what the server keeps and what kube-apiserver keeps.
-pub struct Layout<'c> {
-    pub(crate) customs: &'c dyn Customs,
+pub struct Layout {
+    pub(crate) customs: Arc<dyn Customs>,
     /// By stored group and plural.
     by_resource: BTreeMap<(String, String), BuiltIn>,
     /// Group and plural by where they are.
@@ -37,8 +37,14 @@ pub(crate) struct BuiltIn {
 #[error("`{0}` is not the key of an object")]
 pub struct KeyError(String);
 
-impl<'c> Layout<'c> {
-    pub fn new(customs: &'c dyn Customs) -> Self {
+impl KeyError {
+    pub(crate) fn new(key: &[u8]) -> Self {
+        Self(String::from_utf8_lossy(key).into_owned())
+    }
+}
+
+impl Layout {
+    pub fn new(customs: Arc<dyn Customs>) -> Self {
         let mut by_resource = BTreeMap::new();
         let mut by_path = BTreeMap::new();
         for (kind, resource) in sternpost_builtin::stored_kinds() {
@@ -64,18 +70,25 @@ impl<'c> Layout<'c> {
 
     /// The key that kube-apiserver has for an object, below the prefix.
     pub fn key(&self, ours: &[u8]) -> Result<Bytes, KeyError> {
-        let error = || KeyError(String::from_utf8_lossy(ours).into_owned());
-        let (group, plural, namespace, name) = parts(ours).ok_or_else(error)?;
+        let defined = |group: &str, plural: &str| self.customs.kind(group, plural).is_some();
+        let is_known = parts(ours).is_some_and(|(group, plural, ..)| {
+            self.built_in(group, plural).is_some() || defined(group, plural)
+        });
+        self.place(ours).filter(|_| is_known).ok_or_else(|| KeyError::new(ours))
+    }
+
+    /// As [`Layout::key`], also of a custom resource whose definition is not known.
+    pub fn place(&self, ours: &[u8]) -> Option<Bytes> {
+        let (group, plural, namespace, name) = parts(ours)?;
         let path = match self.built_in(group, plural) {
             Some(built_in) if (built_in.scope == Scope::Namespaced) != namespace.is_empty() => {
                 built_in.path.clone()
             }
-            Some(_) => return Err(error()),
-            None if self.customs.kind(group, plural).is_some() => format!("{group}/{plural}"),
-            None => return Err(error()),
+            Some(_) => return None,
+            None => format!("{group}/{plural}"),
         };
         let place: Vec<&str> = [&path, namespace, name].into_iter().filter(|part| !part.is_empty()).collect();
-        Ok(Bytes::from(place.join("/")))
+        Some(Bytes::from(place.join("/")))
     }
 
     /// The key of an object that kube-apiserver has at this one; `None` for what is no object, or of a kind that is
@@ -105,7 +118,7 @@ impl<'c> Layout<'c> {
     }
 }
 
-impl fmt::Debug for Layout<'_> {
+impl fmt::Debug for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Layout").field("built_in", &self.by_resource.len()).finish_non_exhaustive()
     }
@@ -145,7 +158,7 @@ mod tests {
 
     #[test]
     fn keys_are_where_kube_apiserver_has_them() {
-        let layout = Layout::new(&Buoys);
+        let layout = Layout::new(Arc::new(Buoys));
         for (ours, theirs) in [
             ("/pods/a/b", "pods/a/b"),
             ("/nodes//n", "minions/n"),
@@ -172,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_is_no_object_has_no_place() {
-        let layout = Layout::new(&Buoys);
+        let layout = Layout::new(Arc::new(Buoys));
         for ours in [
             "internal.sternpost/serviceports//30080",
             "sea.example/unknown/a/b",

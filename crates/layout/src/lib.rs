@@ -13,13 +13,15 @@
 mod definition;
 mod go_order;
 mod key;
+mod ports;
 mod value;
 
 pub use key::{KeyError, Layout};
+pub use ports::{NODE_PORTS, Ports, PortsError};
 pub use value::{ReadError, WriteError};
 
 /// What is known of custom resources.
-pub trait Customs {
+pub trait Customs: Send + Sync {
     /// The kind of a custom resource that is defined.
     fn kind(&self, group: &str, plural: &str) -> Option<String>;
 }

@@ -43,7 +43,7 @@ pub enum WriteError {
     Protobuf(#[from] wire::EncodeError),
 }
 
-impl Layout<'_> {
+impl Layout {
     /// The bytes that kube-apiserver would have for a stored object.
     pub fn value(&self, our_key: &[u8], stored: &[u8]) -> Result<Bytes, WriteError> {
         // Also says whether it has any.
@@ -75,10 +75,10 @@ impl Layout<'_> {
         }
     }
 
-    /// The object that kube-apiserver has as these bytes, as it is stored here.
+    /// The object that kube-apiserver has as these bytes, as it is stored here. Of a custom object the definition need
+    /// not be known: objects are also read before their definitions.
     pub fn stored(&self, our_key: &[u8], value: &[u8]) -> Result<Bytes, ReadError> {
-        self.key(our_key)?;
-        let (group, plural, ..) = parts(our_key).unwrap_or_default();
+        let (group, plural, ..) = parts(our_key).ok_or_else(|| KeyError::new(our_key))?;
         if value.starts_with(ENCRYPTED) {
             return Err(ReadError::Encrypted);
         }
@@ -111,12 +111,13 @@ impl Layout<'_> {
                 Ok(sternpost_cache::encode(&Value::Object(object)))
             }
             None => {
-                let defined = self.customs.kind(group, plural).unwrap_or_default();
+                let defined = self.customs.kind(group, plural);
+                let is_kind = defined.as_ref().is_none_or(|defined| *defined == kind) && !kind.is_empty();
                 match api_version.split_once('/') {
-                    Some((found, version)) if found == group && kind == defined => {
+                    Some((found, version)) if found == group && is_kind => {
                         Ok(sternpost_cache::encode_in(&Value::Object(object.clone()), version))
                     }
-                    _ => Err(unexpected(format!("{group} {defined}"))),
+                    _ => Err(unexpected(format!("{group} {}", defined.as_deref().unwrap_or("object")))),
                 }
             }
         }

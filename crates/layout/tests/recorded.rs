@@ -3,8 +3,10 @@
 // Helpers outside `#[test]` functions fail the test the same way.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
+use std::sync::Arc;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
-use sternpost_layout::{Customs, Layout, ReadError};
+use sternpost_layout::{Customs, Layout, NODE_PORTS, Ports, ReadError};
 
 const RECORDED: &str = include_str!("recorded/kube-apiserver-1.36.4.tsv");
 
@@ -33,11 +35,14 @@ fn recorded() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn what_was_recorded_is_written_again_as_the_same_bytes() {
-    let layout = Layout::new(&Sea);
+    let layout = Layout::new(Arc::new(Sea));
     let mut problems = Vec::new();
     for (key, value) in recorded() {
         let Some(ours) = layout.our_key(key.as_bytes()) else {
-            assert_eq!(key, "ranges/servicenodeports");
+            assert_eq!(key, NODE_PORTS);
+            let ports = Ports::read(&value).unwrap();
+            assert_eq!((ports.range(), ports.taken.len()), (&(30_000..=32_767), 1));
+            assert_eq!(ports.value(), value);
             continue;
         };
         assert_eq!(layout.key(&ours).as_deref(), Ok(key.as_bytes()));
@@ -58,7 +63,7 @@ fn what_was_recorded_is_written_again_as_the_same_bytes() {
 
 #[test]
 fn what_cannot_be_read_is_refused_by_name() {
-    let layout = Layout::new(&Sea);
+    let layout = Layout::new(Arc::new(Sea));
     let stored = |value: &[u8]| layout.stored(b"/configmaps/a/b", value).map_err(|error| error.to_string());
     for (value, expected) in [
         (&b"k8s:enc:aescbc:v1:key1:xyz"[..], "the value is encrypted"),
