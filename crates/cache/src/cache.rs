@@ -447,7 +447,8 @@ async fn load(
             }
         }
         match page.entries.last() {
-            Some(last) if page.more => range = range.after(last.key()),
+            // Of all: a store may have its keys in another order.
+            Some(last) if page.more => range = KeyRange::all().after(last.key()),
             _ => break,
         }
     }

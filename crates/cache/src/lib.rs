@@ -32,7 +32,7 @@ mod runs;
 mod waiters;
 
 pub use cache::{Behind, Cache, Feeder, StartError};
-pub use encoding::{encode, encode_in, fields_size, read_as, value_of, version_of, write_fields};
+pub use encoding::{encode, encode_in, fields_size, read, read_as, value_of, version_of, write_fields};
 pub use event::{Event, EventKind};
 pub use key::{ResourceId, object_key, resource_of};
 pub use labels::{Labelled, MAX_INDEXED_LABELS};

@@ -85,6 +85,9 @@ pub enum CommitError {
     /// The store does not take such a transaction, and will not later; nothing was written.
     #[error("store refuses the transaction: {reason}")]
     Refused { reason: String },
+    /// Nothing is ever written by this server.
+    #[error("this server only reads")]
+    ReadOnly,
     /// Nothing was written; trying again later may help.
     #[error("store is not available: {reason}")]
     Unavailable { reason: String },

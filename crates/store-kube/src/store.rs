@@ -1,0 +1,367 @@
+//! The store, and the watches of it.
+
+use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
+
+use bytes::Bytes;
+use sternpost_encryption::Encryption;
+use sternpost_layout::{NODE_PORTS, Ports};
+use sternpost_store::{
+    BoxFuture, Changes, CommitError, Committed, Compare, Delivery, Entry, GetAnswer, KeyRange, Page,
+    ReadError, Revision, Stopped, Store, Transaction, Watch, WatchError, Watcher, Write, watch::Batch,
+};
+
+use crate::view::{Unreadable, View, claim_entry, claimed_port};
+
+/// How often another server may be faster with the node ports before a write is given up.
+const ATTEMPTS: usize = 16;
+
+#[derive(Debug)]
+pub struct Options {
+    /// What stands before all keys in the store below, which does not show it: `/registry/`. Values are encrypted
+    /// for their whole key.
+    pub prefix: String,
+    pub encryption: Encryption,
+    /// The range that is written where there is none yet.
+    pub node_ports: RangeInclusive<u16>,
+    /// Whether nothing is ever written.
+    pub read_only: bool,
+}
+
+/// See the [crate].
+#[derive(Debug)]
+pub struct KubeStore {
+    inner: Arc<dyn Store>,
+    view: Arc<View>,
+    node_ports: RangeInclusive<u16>,
+    read_only: bool,
+}
+
+impl KubeStore {
+    pub fn new(inner: Arc<dyn Store>, options: Options) -> Self {
+        let Options { prefix, encryption, node_ports, read_only } = options;
+        Self { inner, view: Arc::new(View::new(prefix, encryption)), node_ports, read_only }
+    }
+
+    /// All values that could not be read when they were last seen.
+    pub fn unreadable(&self) -> Vec<Unreadable> {
+        self.view.unreadable()
+    }
+
+    /// The node ports as they are kept; `None` if nobody has had any yet.
+    pub async fn ports(&self) -> Result<Option<Ports>, CommitError> {
+        Ok(self.ports_entry().await?.map(|(ports, _)| ports))
+    }
+
+    async fn ports_entry(&self) -> Result<Option<(Ports, Entry)>, CommitError> {
+        let Some(entry) = self.inner.get(Bytes::from_static(NODE_PORTS.as_bytes()), None).await?.entry else {
+            return Ok(None);
+        };
+        let ports = self.view.ports(&entry).map_err(refused)?;
+        Ok(Some((ports, entry)))
+    }
+
+    async fn write(&self, transaction: Transaction) -> Result<Committed, CommitError> {
+        transaction.check()?;
+        for _ in 0..ATTEMPTS {
+            let plan = self.plan(&transaction).await?;
+            match self.inner.commit(plan.theirs).await {
+                Ok(committed) => return Ok(self.committed(&transaction, &plan.ports, committed)),
+                Err(CommitError::Conflict { revision, mut current }) => {
+                    // The ports' compare is the last one.
+                    let ports_now = plan.ports.is_some().then(|| current.pop().flatten());
+                    let current = self.current(&transaction, &current, ports_now.flatten().as_ref())?;
+                    let held = transaction.compares.iter().zip(&current);
+                    if held.clone().any(|(compare, entry)| !compare.holds(entry.as_ref())) {
+                        return Err(CommitError::Conflict { revision, current });
+                    }
+                    // Another server took or gave back a port meanwhile, and it was none of these.
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(CommitError::Unavailable { reason: "node ports keep changing".to_owned() })
+    }
+
+    /// What is to be written for it, as things are.
+    async fn plan(&self, transaction: &Transaction) -> Result<Plan, CommitError> {
+        let keys = transaction.compares.iter().map(Compare::key);
+        let has_ports =
+            keys.chain(transaction.writes.iter().map(Write::key)).any(|key| claimed_port(key).is_some());
+        let mut theirs = Transaction::default();
+        for compare in &transaction.compares {
+            if claimed_port(compare.key()).is_none() {
+                theirs.compares.push(match compare {
+                    Compare::Absent { key } => Compare::Absent { key: self.key(key)? },
+                    Compare::Present { key } => Compare::Present { key: self.key(key)? },
+                    Compare::Modified { key, revision } => {
+                        Compare::Modified { key: self.key(key)?, revision: *revision }
+                    }
+                });
+            }
+        }
+        for write in transaction.writes.iter().filter(|write| claimed_port(write.key()).is_none()) {
+            theirs.writes.push(match write {
+                Write::Put { key, value } => {
+                    let their_key = self.key(key)?;
+                    let value = self.view.value(key, &their_key, value);
+                    Write::Put {
+                        value: value.map_err(|reason| CommitError::Refused { reason })?,
+                        key: their_key,
+                    }
+                }
+                Write::Delete { key } => Write::Delete { key: self.key(key)? },
+            });
+        }
+        let ports = match has_ports {
+            true => Some(self.plan_ports(transaction, &mut theirs).await?),
+            false => None,
+        };
+        Ok(Plan { theirs, ports })
+    }
+
+    /// Node ports as one value: read, changed, and compared with what was read. Which of the ports were taken is
+    /// answered.
+    async fn plan_ports(
+        &self,
+        transaction: &Transaction,
+        theirs: &mut Transaction,
+    ) -> Result<BTreeSet<u16>, CommitError> {
+        let key = Bytes::from_static(NODE_PORTS.as_bytes());
+        let (mut ports, compare) = match self.ports_entry().await? {
+            Some((ports, entry)) => (ports, Compare::Modified { key: key.clone(), revision: entry.modified }),
+            None => (Ports::free(self.node_ports.clone()), Compare::Absent { key: key.clone() }),
+        };
+        let before = ports.taken.clone();
+        for write in &transaction.writes {
+            match (claimed_port(write.key()), write) {
+                (Some(port), Write::Put { .. }) => {
+                    if !ports.range().contains(&port) {
+                        let (first, last) = (ports.range().start(), ports.range().end());
+                        let reason = format!("node port {port} is not in the range {first}-{last}");
+                        return Err(CommitError::Refused { reason });
+                    }
+                    ports.taken.insert(port);
+                }
+                (Some(port), Write::Delete { .. }) => drop(ports.taken.remove(&port)),
+                (None, _) => {}
+            }
+        }
+        let taken = |compare: &Compare| claimed_port(compare.key()).map(|port| before.contains(&port));
+        // A port that is taken is not taken again: all but that holds, and this cannot.
+        let fails = transaction.compares.iter().any(|compare| match (taken(compare), compare) {
+            (Some(taken), Compare::Absent { .. }) => taken,
+            (Some(taken), _) => !taken,
+            (None, _) => false,
+        });
+        if fails {
+            let revision = self.inner.current_revision().await?;
+            let mut current = Vec::new();
+            for compare in &transaction.compares {
+                current.push(match claimed_port(compare.key()) {
+                    Some(port) => before.contains(&port).then(|| claim_entry(port, revision, revision)),
+                    None => self.get(compare.key().clone(), None).await?.entry,
+                });
+            }
+            return Err(CommitError::Conflict { revision, current });
+        }
+        if ports.taken != before {
+            theirs.writes.push(Write::Put { key, value: ports.value() });
+        }
+        theirs.compares.push(compare);
+        Ok(before)
+    }
+
+    fn key(&self, ours: &[u8]) -> Result<Bytes, CommitError> {
+        self.view.layout.key(ours).map_err(|error| CommitError::Refused { reason: error.to_string() })
+    }
+
+    /// What is there for each compare of ours. A value that cannot be read ends it: it is neither there nor not.
+    fn current(
+        &self,
+        transaction: &Transaction,
+        theirs: &[Option<Entry>],
+        ports: Option<&Entry>,
+    ) -> Result<Vec<Option<Entry>>, CommitError> {
+        let taken = match ports {
+            Some(entry) => self.view.ports(entry).map_err(refused)?.taken,
+            None => BTreeSet::new(),
+        };
+        let mut theirs = theirs.iter();
+        let mut current = Vec::new();
+        for compare in &transaction.compares {
+            current.push(match claimed_port(compare.key()) {
+                Some(port) => ports
+                    .filter(|_| taken.contains(&port))
+                    .map(|entry| claim_entry(port, entry.created, entry.modified)),
+                None => match theirs.next().and_then(Option::as_ref) {
+                    Some(entry) => self.view.object(entry).transpose().map_err(refused)?,
+                    None => None,
+                },
+            });
+        }
+        Ok(current)
+    }
+
+    fn committed(
+        &self,
+        transaction: &Transaction,
+        ports: &Option<BTreeSet<u16>>,
+        theirs: Committed,
+    ) -> Committed {
+        let Committed { revision, changed, previous } = theirs;
+        let mut before = previous.into_iter();
+        let previous = transaction.writes.iter().map(|write| match claimed_port(write.key()) {
+            Some(port) => ports
+                .as_ref()
+                .filter(|taken| taken.contains(&port))
+                .map(|_| claim_entry(port, revision, revision)),
+            None => before.next().flatten().and_then(|entry| self.view.object(&entry)?.ok()),
+        });
+        Committed { revision, changed, previous: previous.collect() }
+    }
+
+    /// The range of theirs for one of ours.
+    fn range_of(&self, range: &KeyRange) -> Result<KeyRange, ReadError> {
+        let unknown = || ReadError::Unavailable { reason: "only all keys can be read in order".to_owned() };
+        match (range.start().split_last(), range.end()) {
+            (None, None) => Ok(KeyRange::all()),
+            // Behind one that was there.
+            (Some((0, last)), None) => {
+                let last = match claimed_port(last) {
+                    Some(_) => Bytes::from_static(NODE_PORTS.as_bytes()),
+                    None => self.view.layout.place(last).ok_or_else(unknown)?,
+                };
+                Ok(KeyRange::all().after(&last))
+            }
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// A transaction of theirs.
+struct Plan {
+    theirs: Transaction,
+    /// The node ports that were taken, if it is about any; then the last compare is that of their value.
+    ports: Option<BTreeSet<u16>>,
+}
+
+fn refused(error: Unreadable) -> CommitError {
+    CommitError::Refused { reason: error.to_string() }
+}
+
+impl Store for KubeStore {
+    fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.inner.current_revision()
+    }
+
+    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
+        Box::pin(async move {
+            let theirs = match claimed_port(&key) {
+                Some(_) => Some(Bytes::from_static(NODE_PORTS.as_bytes())),
+                None => self.view.layout.place(&key),
+            };
+            let Some(theirs) = theirs else {
+                let revision = match at {
+                    Some(at) => at,
+                    None => self.inner.current_revision().await?,
+                };
+                return Ok(GetAnswer { entry: None, revision });
+            };
+            let GetAnswer { entry, revision } = self.inner.get(theirs, at).await?;
+            let entries = entry.map(|entry| self.view.entries(&entry)).unwrap_or_default();
+            Ok(GetAnswer { entry: entries.into_iter().find(|entry| *entry.key() == *key), revision })
+        })
+    }
+
+    fn range(
+        &self,
+        range: KeyRange,
+        at: Option<Revision>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, ReadError>> {
+        Box::pin(async move {
+            let mut theirs = self.range_of(&range)?;
+            let mut at = at;
+            loop {
+                let page = self.inner.range(theirs.clone(), at, limit).await?;
+                let entries: Vec<Entry> =
+                    page.entries.iter().flat_map(|entry| self.view.entries(entry)).collect();
+                match page.entries.last() {
+                    // What is behind is asked for by the last that was answered, so there has to be one.
+                    Some(last) if page.more && entries.is_empty() => {
+                        theirs = theirs.after(last.key());
+                        at = Some(page.revision);
+                    }
+                    _ => return Ok(Page { entries, revision: page.revision, more: page.more }),
+                }
+            }
+        })
+    }
+
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
+        Box::pin(async move {
+            if self.read_only {
+                return Err(CommitError::ReadOnly);
+            }
+            self.write(transaction).await
+        })
+    }
+
+    fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
+        Box::pin(async move {
+            let inner = self.inner.watch(self.range_of(&range)?, after).await?;
+            Ok(Box::new(KubeWatch { inner, view: self.view.clone() }) as Watch)
+        })
+    }
+
+    fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.inner.compact(to)
+    }
+
+    fn stopped(&self) -> BoxFuture<'static, Stopped> {
+        self.inner.stopped()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.inner.close()
+    }
+}
+
+#[derive(Debug)]
+struct KubeWatch {
+    inner: Watch,
+    view: Arc<View>,
+}
+
+impl KubeWatch {
+    fn delivery(&self, theirs: Delivery) -> Delivery {
+        let Delivery::Changes(changes) = theirs else { return theirs };
+        let revision = changes.revision();
+        let mut events: Vec<_> = changes.events().iter().flat_map(|event| self.view.events(event)).collect();
+        events.sort_by(|left, right| left.key().cmp(right.key()));
+        let batch = Arc::new(Batch { revision, time: 0, events });
+        match Changes::of(&batch, &KeyRange::all()) {
+            Some(changes) => Delivery::Changes(changes),
+            // Nothing of ours changed, and all up to here was delivered.
+            None => Delivery::Progress(revision),
+        }
+    }
+}
+
+impl Watcher for KubeWatch {
+    fn next(&mut self) -> BoxFuture<'_, Result<Delivery, WatchError>> {
+        Box::pin(async {
+            let delivery = self.inner.next().await?;
+            Ok(self.delivery(delivery))
+        })
+    }
+
+    fn ready(&mut self) -> Option<Delivery> {
+        let delivery = self.inner.ready()?;
+        Some(self.delivery(delivery))
+    }
+
+    fn request_progress(&mut self) {
+        self.inner.request_progress();
+    }
+}

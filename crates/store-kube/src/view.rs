@@ -1,0 +1,212 @@
+//! What is there, as this server has it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use sternpost_cache::{ResourceId, object_key, read, resource_of};
+use sternpost_encryption::Encryption;
+use sternpost_layout::{Customs, Layout, NODE_PORTS, Ports};
+use sternpost_store::{Entry, Event, Revision};
+
+/// As which claims of node ports are known here.
+const CLAIMS: (&str, &str) = ("internal.sternpost", "serviceports");
+const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
+
+/// A value that this server does not understand.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the value at `{key}` cannot be read: {reason}")]
+pub struct Unreadable {
+    pub key: String,
+    pub reason: String,
+}
+
+/// The kinds of custom resources, by group and plural, as their definitions have passed by.
+#[derive(Default)]
+struct Definitions(RwLock<HashMap<(String, String), String>>);
+
+impl Customs for Definitions {
+    fn kind(&self, group: &str, plural: &str) -> Option<String> {
+        let kinds = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        kinds.get(&(group.to_owned(), plural.to_owned())).cloned()
+    }
+}
+
+#[derive(Deserialize)]
+struct Definition {
+    spec: DefinitionSpec,
+}
+
+#[derive(Deserialize)]
+struct DefinitionSpec {
+    group: String,
+    names: Names,
+}
+
+#[derive(Deserialize)]
+struct Names {
+    plural: String,
+    kind: String,
+}
+
+pub(crate) struct View {
+    pub layout: Layout,
+    definitions: Arc<Definitions>,
+    /// Before all keys; ends in a slash.
+    prefix: String,
+    encryption: Encryption,
+    unreadable: Mutex<BTreeMap<String, Unreadable>>,
+}
+
+impl View {
+    pub fn new(prefix: String, encryption: Encryption) -> Self {
+        let definitions = Arc::new(Definitions::default());
+        Self {
+            layout: Layout::new(definitions.clone()),
+            definitions,
+            prefix,
+            encryption,
+            unreadable: Mutex::default(),
+        }
+    }
+
+    /// All values that could not be read when they were last seen.
+    pub fn unreadable(&self) -> Vec<Unreadable> {
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// The object at a key of theirs; `None` for what is none, or of a kind that is not served.
+    pub fn object(&self, theirs: &Entry) -> Option<Result<Entry, Unreadable>> {
+        let key = self.layout.our_key(theirs.key())?;
+        Some(self.stored(&key, theirs).map(|stored| {
+            self.learn(&key, &stored);
+            Entry::new(&key, &stored, theirs.created, theirs.modified)
+        }))
+    }
+
+    fn stored(&self, key: &[u8], theirs: &Entry) -> Result<Bytes, Unreadable> {
+        let place = self.place(theirs.key());
+        let stored = self.opened(key, &place, theirs.value());
+        let stored = stored.map_err(|reason| Unreadable { key: place.clone(), reason });
+        let mut known = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        match &stored {
+            Ok(_) if known.is_empty() => {}
+            Ok(_) => drop(known.remove(&place)),
+            Err(error) => {
+                if known.insert(place, error.clone()).as_ref() != Some(error) {
+                    tracing::warn!("{error}; to clients the object is not there");
+                }
+            }
+        }
+        stored
+    }
+
+    /// What is gone is not unreadable any more.
+    fn forget(&self, theirs: &[u8]) {
+        let mut known = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.is_empty() {
+            known.remove(&self.place(theirs));
+        }
+    }
+
+    fn opened(&self, key: &[u8], place: &str, value: &[u8]) -> Result<Bytes, String> {
+        let (group, resource) = resource_of(key).unwrap_or_default();
+        let opened = self.encryption.open(group, resource, place.as_bytes(), value);
+        let opened = opened.map_err(|error| error.to_string())?;
+        self.layout.stored(key, opened.value.as_deref().unwrap_or(value)).map_err(|error| error.to_string())
+    }
+
+    /// The bytes of a value of ours.
+    pub fn value(&self, key: &[u8], their_key: &[u8], stored: &[u8]) -> Result<Bytes, String> {
+        self.learn(key, stored);
+        let value = self.layout.value(key, stored).map_err(|error| error.to_string())?;
+        let (group, resource) = resource_of(key).unwrap_or_default();
+        let sealed = self.encryption.seal(group, resource, self.place(their_key).as_bytes(), &value);
+        Ok(sealed.map_err(|error| error.to_string())?.map_or(value, Bytes::from))
+    }
+
+    /// A key as etcd has it.
+    pub fn place(&self, theirs: &[u8]) -> String {
+        format!("{}{}", self.prefix, String::from_utf8_lossy(theirs))
+    }
+
+    /// Objects of a definition are written with its kind. One that was removed is remembered: its objects may outlive it.
+    fn learn(&self, key: &[u8], stored: &[u8]) {
+        if resource_of(key) != Some(DEFINITIONS) {
+            return;
+        }
+        let Some(Definition { spec: DefinitionSpec { group, names } }) = read(stored) else { return };
+        let mut kinds = self.definitions.0.write().unwrap_or_else(PoisonError::into_inner);
+        kinds.insert((group, names.plural), names.kind);
+    }
+
+    /// What there is of ours at a key of theirs.
+    pub fn entries(&self, theirs: &Entry) -> Vec<Entry> {
+        if theirs.key() == NODE_PORTS.as_bytes() {
+            return match self.ports(theirs) {
+                Ok(ports) => ports
+                    .taken
+                    .iter()
+                    .map(|port| claim_entry(*port, theirs.created, theirs.modified))
+                    .collect(),
+                Err(_) => Vec::new(),
+            };
+        }
+        self.object(theirs).and_then(Result::ok).into_iter().collect()
+    }
+
+    pub fn ports(&self, theirs: &Entry) -> Result<Ports, Unreadable> {
+        Ports::read(theirs.value()).map_err(|error| {
+            let unreadable = Unreadable { key: self.place(theirs.key()), reason: error.to_string() };
+            tracing::warn!("{unreadable}");
+            unreadable
+        })
+    }
+
+    /// What a change of theirs is here.
+    pub fn events(&self, theirs: &Event) -> Vec<Event> {
+        let before = theirs.previous().map(|previous| self.entries(previous)).unwrap_or_default();
+        let after = match theirs.entry() {
+            Some(entry) => self.entries(entry),
+            None => {
+                self.forget(theirs.key());
+                Vec::new()
+            }
+        };
+        // Several, and most of them unchanged, only of ports, which have no value.
+        let is_one_object = theirs.key() != NODE_PORTS.as_bytes();
+        let mut events = Vec::new();
+        let mut before: BTreeMap<&[u8], &Entry> = before.iter().map(|entry| (entry.key(), entry)).collect();
+        for entry in after {
+            let previous = before.remove(entry.key()).cloned();
+            if is_one_object || previous.is_none() {
+                events.push(Event::Put { entry, previous });
+            }
+        }
+        events.extend(before.into_values().map(|previous| Event::Delete { previous: previous.clone() }));
+        events
+    }
+}
+
+/// The port that a key of ours claims.
+pub(crate) fn claimed_port(key: &[u8]) -> Option<u16> {
+    let (group, resource) = CLAIMS;
+    let place = key.strip_prefix(format!("{group}/{resource}//").as_bytes())?;
+    std::str::from_utf8(place).ok()?.parse().ok()
+}
+
+pub(crate) fn claim_entry(port: u16, created: Revision, modified: Revision) -> Entry {
+    let (group, resource) = CLAIMS;
+    let key = object_key(&ResourceId::new(group, resource), "", &port.to_string());
+    Entry::new(key, b"", created, modified)
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}

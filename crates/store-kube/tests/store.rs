@@ -1,0 +1,319 @@
+//! Objects as kube-apiserver has them, in a store in memory in the place of etcd.
+
+// Helpers outside `#[test]` functions fail the test the same way.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sternpost_cache::{encode, encode_in, value_of};
+use sternpost_encryption::Encryption;
+use sternpost_layout::{NODE_PORTS, Ports};
+use sternpost_store::{
+    CommitError, Compare, Delivery, KeyRange, ReadError, Revision, Store, Transaction, Watch, Write,
+    memory::{self, MemoryStore},
+};
+use sternpost_store_kube::{KubeStore, Options};
+
+const RECORDED: &str = include_str!("../../layout/tests/recorded/kube-apiserver-1.36.4.tsv");
+
+/// Keys below the prefix, with their values.
+fn recorded() -> Vec<(&'static str, Vec<u8>)> {
+    let row = |line: &'static str| {
+        let (key, value) = line.split_once('\t').unwrap();
+        (key.strip_prefix("/registry/").unwrap(), STANDARD.decode(value).unwrap())
+    };
+    RECORDED.lines().map(row).collect()
+}
+
+fn etcd() -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::new(memory::Options::default()))
+}
+
+fn options() -> Options {
+    Options {
+        prefix: "/registry/".to_owned(),
+        encryption: Encryption::default(),
+        node_ports: 30_000..=32_767,
+        read_only: false,
+    }
+}
+
+fn on(etcd: &Arc<MemoryStore>) -> KubeStore {
+    KubeStore::new(etcd.clone(), options())
+}
+
+async fn put(etcd: &MemoryStore, key: &'static str, value: impl Into<Bytes>) -> Revision {
+    etcd.commit(Transaction::write([Write::put(key, value)])).await.unwrap().revision
+}
+
+async fn bytes(etcd: &MemoryStore, key: &'static str) -> Option<Bytes> {
+    let found = etcd.get(Bytes::from(key), None).await.unwrap().entry;
+    found.map(|entry| Bytes::copy_from_slice(entry.value()))
+}
+
+/// All keys, read in pages.
+async fn keys(store: &dyn Store, limit: usize) -> BTreeSet<String> {
+    let (mut range, mut at) = (KeyRange::all(), None);
+    let mut keys = BTreeSet::new();
+    loop {
+        let page = store.range(range.clone(), at, limit).await.unwrap();
+        at = Some(page.revision);
+        for entry in &page.entries {
+            assert!(keys.insert(String::from_utf8(entry.key().to_vec()).unwrap()), "twice");
+        }
+        match page.entries.last() {
+            Some(last) if page.more => range = KeyRange::all().after(last.key()),
+            _ => return keys,
+        }
+    }
+}
+
+async fn next(watch: &mut Watch) -> Vec<(String, bool)> {
+    match watch.next().await.unwrap() {
+        Delivery::Changes(changes) => changes
+            .events()
+            .iter()
+            .map(|event| (String::from_utf8(event.key().to_vec()).unwrap(), event.entry().is_some()))
+            .collect(),
+        Delivery::Progress(_) => Vec::new(),
+    }
+}
+
+fn config_map(text: &str) -> Bytes {
+    encode(&json!({"metadata": {"name": "b", "namespace": "a", "uid": "u"}, "data": {"k": text}}))
+}
+
+fn port(port: u16) -> String {
+    format!("internal.sternpost/serviceports//{port}")
+}
+
+fn claim(number: u16) -> Transaction {
+    Transaction::create(port(number), "")
+}
+
+#[tokio::test]
+async fn everything_that_kube_apiserver_has_is_there_and_stays_the_same() {
+    let etcd = etcd();
+    for (key, value) in recorded() {
+        put(&etcd, key, value).await;
+    }
+    // Of others, and of kinds that are not served.
+    for key in ["masterleases/192.0.2.7", "peerserverleases/x", "leaderelections/a", "health"] {
+        put(&etcd, key, "theirs").await;
+    }
+    let store = on(&etcd);
+    let all = keys(&store, 1000).await;
+    let taken = Ports::read(&bytes(&etcd, NODE_PORTS).await.unwrap()).unwrap().taken;
+    assert_eq!(all.len(), recorded().len() - 1 + taken.len());
+    assert!(all.iter().any(|key| key.starts_with("/nodes//")), "{all:?}");
+    assert!(taken.iter().all(|taken| all.contains(&port(*taken))));
+    for limit in [1, 2, 7] {
+        assert_eq!(keys(&store, limit).await, all, "in pages of {limit}");
+    }
+    assert_eq!(store.unreadable(), []);
+
+    // Written again as it is, nothing changes but its revision.
+    for key in all.iter().filter(|key| !key.starts_with("internal.")) {
+        let entry = store.get(Bytes::from(key.clone()), None).await.unwrap().entry.unwrap();
+        let value = Bytes::copy_from_slice(entry.value());
+        store.commit(Transaction::update(key.clone(), entry.modified, value)).await.unwrap();
+    }
+    for (key, value) in recorded() {
+        assert_eq!(bytes(&etcd, key).await.as_deref(), Some(&*value), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn writes_are_where_and_as_kube_apiserver_has_them() {
+    let etcd = etcd();
+    let store = on(&etcd);
+    let key = "/configmaps/a/b";
+    let made = store.commit(Transaction::create(key, config_map("1"))).await.unwrap();
+    assert!(bytes(&etcd, "configmaps/a/b").await.unwrap().starts_with(b"k8s\0"));
+    let there = store.commit(Transaction::create(key, config_map("2"))).await;
+    let Err(CommitError::Conflict { current, .. }) = there else { panic!("{there:?}") };
+    let current = current[0].as_ref().unwrap();
+    assert_eq!((current.key(), current.value()), (key.as_bytes(), &*config_map("1")));
+    assert_eq!(current.modified, made.revision);
+    let changed = store.commit(Transaction::update(key, made.revision, config_map("2"))).await.unwrap();
+    assert_eq!(changed.previous[0].as_ref().unwrap().value(), &*config_map("1"));
+    store.commit(Transaction::delete(key, changed.revision)).await.unwrap();
+    assert_eq!(bytes(&etcd, "configmaps/a/b").await, None);
+    assert_eq!(keys(&*etcd, 1000).await, BTreeSet::new());
+}
+
+#[tokio::test]
+async fn objects_of_a_definition_are_written_with_its_kind() {
+    let etcd = etcd();
+    let buoy = || encode_in(&json!({"metadata": {"name": "b", "namespace": "a"}, "spec": {"x": 1}}), "v1");
+    let unknown = on(&etcd).commit(Transaction::create("sea.example/buoys/a/b", buoy())).await;
+    assert!(matches!(unknown, Err(CommitError::Refused { .. })), "{unknown:?}");
+    let definition = json!({
+        "metadata": {"name": "buoys.sea.example"},
+        "spec": {
+            "group": "sea.example", "scope": "Namespaced",
+            "names": {"plural": "buoys", "singular": "buoy", "kind": "Buoy", "listKind": "BuoyList"},
+            "versions": [{"name": "v1", "served": true, "storage": true}],
+        },
+        "status": {},
+    });
+    let store = on(&etcd);
+    let key = "apiextensions.k8s.io/customresourcedefinitions//buoys.sea.example";
+    store.commit(Transaction::create(key, encode(&definition))).await.unwrap();
+    store.commit(Transaction::create("sea.example/buoys/a/b", buoy())).await.unwrap();
+    let written: Value =
+        serde_json::from_slice(&bytes(&etcd, "sea.example/buoys/a/b").await.unwrap()).unwrap();
+    assert_eq!((&written["apiVersion"], &written["kind"]), (&json!("sea.example/v1"), &json!("Buoy")));
+
+    // Another server has not seen it be written. It reads objects that come before definitions, too.
+    put(
+        &etcd,
+        "air.example/kites/k",
+        r#"{"apiVersion":"air.example/v1","kind":"Kite","metadata":{"name":"k"}}"#,
+    )
+    .await;
+    let other = on(&etcd);
+    let all = keys(&other, 1000).await;
+    assert!(all.contains("air.example/kites//k") && all.contains("sea.example/buoys/a/b"), "{all:?}");
+    let key = "sea.example/buoys/a/c";
+    other.commit(Transaction::create(key, buoy())).await.unwrap();
+}
+
+#[tokio::test]
+async fn node_ports_are_bits_of_one_value() {
+    let etcd = etcd();
+    let store = on(&etcd);
+    let ports = async || Ports::read(&bytes(&etcd, NODE_PORTS).await.unwrap()).unwrap();
+    let service = |name: &str| Transaction {
+        compares: vec![Compare::Absent { key: Bytes::from(format!("/services/a/{name}")) }],
+        writes: vec![Write::put(
+            format!("/services/a/{name}"),
+            encode(&json!({"metadata": {"name": name, "namespace": "a"}, "spec": {}, "status": {}})),
+        )],
+    };
+    let with = |mut transaction: Transaction, other: Transaction| {
+        transaction.compares.extend(other.compares);
+        transaction.writes.extend(other.writes);
+        transaction
+    };
+    store.commit(with(service("one"), claim(30_080))).await.unwrap();
+    assert_eq!(ports().await.taken, BTreeSet::from([30_080]));
+    let taken = store.commit(with(service("two"), claim(30_080))).await;
+    let Err(CommitError::Conflict { current, .. }) = taken else { panic!("{taken:?}") };
+    assert_eq!(current[0], None);
+    assert_eq!(current[1].as_ref().unwrap().key(), port(30_080).as_bytes());
+    assert_eq!(bytes(&etcd, "services/specs/a/two").await, None);
+    let twice = store.commit(with(service("one"), claim(30_081))).await;
+    assert!(matches!(twice, Err(CommitError::Conflict { .. })), "{twice:?}");
+    assert_eq!(ports().await.taken, BTreeSet::from([30_080]));
+    let outside = store.commit(claim(40_000)).await;
+    assert!(matches!(outside, Err(CommitError::Refused { .. })), "{outside:?}");
+
+    // Kept apart although they are one value, and each taken once.
+    let store = Arc::new(store);
+    let mut claims = tokio::task::JoinSet::new();
+    for number in (30_100..30_108).chain(30_100..30_108) {
+        let store = store.clone();
+        claims.spawn(async move { store.commit(claim(number)).await.is_ok() });
+    }
+    let won = claims.join_all().await.into_iter().filter(|won| *won).count();
+    assert_eq!(won, 8);
+    assert_eq!(ports().await.taken, (30_100..30_108).chain([30_080]).collect());
+
+    store
+        .commit(Transaction::write([Write::delete(port(30_080)), Write::delete(port(31_000))]))
+        .await
+        .unwrap();
+    assert_eq!(ports().await.taken, (30_100..30_108).collect());
+}
+
+#[tokio::test]
+async fn watches_show_what_changed_of_ours() {
+    let etcd = etcd();
+    let store = on(&etcd);
+    let mut watch = store.watch(KeyRange::all(), Revision::FIRST).await.unwrap();
+    store.commit(Transaction::create("/configmaps/a/b", config_map("1"))).await.unwrap();
+    assert_eq!(next(&mut watch).await, [("/configmaps/a/b".to_owned(), true)]);
+    // Of others: that it happened is all there is to know.
+    let theirs = put(&etcd, "masterleases/192.0.2.7", "x").await;
+    assert_eq!(watch.next().await.unwrap(), Delivery::Progress(theirs));
+    store.commit(claim(30_001)).await.unwrap();
+    assert_eq!(next(&mut watch).await, [(port(30_001), true)]);
+    let swap = Transaction::write([Write::put(port(30_002), ""), Write::delete(port(30_001))]);
+    store.commit(swap).await.unwrap();
+    assert_eq!(next(&mut watch).await, [(port(30_001), false), (port(30_002), true)]);
+    etcd.commit(Transaction::write([Write::delete("configmaps/a/b")])).await.unwrap();
+    assert_eq!(next(&mut watch).await, [("/configmaps/a/b".to_owned(), false)]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_left_alone() {
+    let etcd = etcd();
+    let store = on(&etcd);
+    store.commit(Transaction::create("/configmaps/a/b", config_map("1"))).await.unwrap();
+    let mut watch = store.watch(KeyRange::all(), store.current_revision().await.unwrap()).await.unwrap();
+    put(&etcd, "configmaps/a/b", "k8s\0damaged").await;
+    assert_eq!(next(&mut watch).await, [("/configmaps/a/b".to_owned(), false)]);
+    put(&etcd, "secrets/a/s", "k8s:enc:aescbc:v1:key1:xyz").await;
+    assert_eq!(keys(&store, 1).await, BTreeSet::new());
+    let problems: Vec<String> = store.unreadable().iter().map(ToString::to_string).collect();
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(
+        problems[0].starts_with("the value at `/registry/configmaps/a/b` cannot be read: "),
+        "{problems:?}"
+    );
+    assert!(problems[1].starts_with("the value at `/registry/secrets/a/s` cannot be read: "), "{problems:?}");
+    let made = store.commit(Transaction::create("/configmaps/a/b", config_map("2"))).await;
+    let Err(CommitError::Refused { reason }) = made else { panic!("{made:?}") };
+    assert_eq!(reason, problems[0]);
+    assert_eq!(bytes(&etcd, "configmaps/a/b").await.unwrap(), "k8s\0damaged");
+    // Mended by somebody.
+    etcd.commit(Transaction::write([Write::delete("configmaps/a/b")])).await.unwrap();
+    store.commit(Transaction::create("/configmaps/a/b", config_map("3"))).await.unwrap();
+    assert_eq!(keys(&store, 1).await.len(), 1);
+    assert_eq!(store.unreadable().len(), 1);
+
+    put(&etcd, NODE_PORTS, "k8s\0damaged").await;
+    let claimed = store.commit(claim(30_000)).await;
+    assert!(matches!(claimed, Err(CommitError::Refused { .. })), "{claimed:?}");
+    assert_eq!(bytes(&etcd, NODE_PORTS).await.unwrap(), "k8s\0damaged");
+}
+
+#[tokio::test]
+async fn values_are_encrypted_for_their_place() {
+    let configuration = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
+        "resources": [{"resources": ["secrets"], "providers": [
+            {"aesgcm": {"keys": [{"name": "key1", "secret": STANDARD.encode([7; 32])}]}}, {"identity": {}},
+        ]}],
+    });
+    let etcd = etcd();
+    let store = || {
+        let encryption = Encryption::read(&configuration).unwrap();
+        KubeStore::new(etcd.clone(), Options { encryption, ..options() })
+    };
+    let secret = encode(&json!({"metadata": {"name": "s", "namespace": "a"}, "data": {"k": "dg=="}}));
+    store().commit(Transaction::create("/secrets/a/s", secret.clone())).await.unwrap();
+    let sealed = bytes(&etcd, "secrets/a/s").await.unwrap();
+    assert!(sealed.starts_with(b"k8s:enc:aesgcm:v1:key1:"));
+    let found = store().get(Bytes::from("/secrets/a/s"), None).await.unwrap().entry.unwrap();
+    assert_eq!(value_of(found.value()), value_of(&secret));
+    put(&etcd, "secrets/a/t", sealed).await;
+    let moved = store();
+    assert_eq!(moved.get(Bytes::from("/secrets/a/t"), None).await.unwrap().entry, None);
+    assert_eq!(moved.unreadable().len(), 1);
+}
+
+#[tokio::test]
+async fn one_that_only_reads_writes_nothing() {
+    let etcd = etcd();
+    let store = KubeStore::new(etcd.clone(), Options { read_only: true, ..options() });
+    let refused = store.commit(Transaction::create("/configmaps/a/b", config_map("1"))).await;
+    assert_eq!(refused, Err(CommitError::ReadOnly));
+    assert_eq!(keys(&*etcd, 1000).await, BTreeSet::new());
+    let part = store.range(KeyRange::prefix("/configmaps/"), None, 10).await;
+    assert!(matches!(part, Err(ReadError::Unavailable { .. })), "{part:?}");
+}
