@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use sternpost_golang::json::go_json;
+use sternpost_registry::kinds;
 use sternpost_wire::object as wire;
 
 use crate::{
@@ -101,14 +102,17 @@ impl Layout {
         let unexpected =
             |expected: String| ReadError::Kind { found: format!("{api_version} {kind}"), expected };
         match self.built_in(group, plural) {
-            Some(BuiltIn { kind: stored, .. }) => {
+            Some(BuiltIn { kind: stored, form, .. }) => {
                 if (&*api_version, &*kind) != (&*stored.group_version().to_string(), &*stored.kind) {
                     return Err(unexpected(format!("{} {}", stored.group_version(), stored.kind)));
                 }
                 if group == EXTENSIONS {
                     object = definition::from_v1beta1(object);
                 }
-                Ok(sternpost_cache::encode(&Value::Object(object)))
+                let mut object = Value::Object(object);
+                // As upstream: what was not said when it was written, or could not be said yet.
+                (kinds::strategy(&form.group, &form.kind).default)(&mut object);
+                Ok(sternpost_cache::encode(&object))
             }
             None => {
                 let defined = self.customs.kind(group, plural);

@@ -233,6 +233,15 @@ impl Status {
         Self::failure(403, Reason::Forbidden, message).with_details(Details::default())
     }
 
+    /// Nothing is written here, of this object or at all.
+    pub fn only_reads(object: Option<(ResourceName<'_>, &str)>) -> Self {
+        const WHY: &str = "this server only reads";
+        match object {
+            Some((resource, name)) => Self::forbidden_because(resource, name, WHY),
+            None => Self::failure(403, Reason::Forbidden, WHY),
+        }
+    }
+
     /// A name in a path that no object can have.
     pub fn invalid_name_parameter(name: &str, problems: &[String]) -> Self {
         Self::bad_request(format!("Name parameter invalid: {}: {}", go_quote(name), problems.join(";")))

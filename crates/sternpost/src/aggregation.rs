@@ -148,6 +148,9 @@ impl Aggregation {
         let (shown, remotes) = (api.clone(), self.remotes.clone());
         tasks.forever("remotes-shown", move || shown.clone().show_remotes(remotes.clone()));
         api_services::start(api.verbs.clone(), tasks, Arc::new(servers)).await;
+        if api.verbs.is_read_only() {
+            return;
+        }
         let (this, verbs) = (self.clone(), api.verbs.clone());
         tasks.forever("remotes-told", move || this.clone().keep_published(verbs.clone()));
     }

@@ -7,6 +7,7 @@ use clap::{
 };
 use http::HeaderValue;
 use sternpost_auth::certificate::SubjectAltName;
+use sternpost_controllers::switches::{Switches, UnknownController};
 use sternpost_http::cors::{Cors, OriginError};
 use sternpost_outbound::Network;
 use sternpost_verbs::admission::{Chain, SwitchError};
@@ -21,6 +22,7 @@ use crate::{
     controllers::ControllerArgs,
     diff::DiffArgs,
     envtest::EnvtestArgs,
+    etcd::EtcdArgs,
     explain::ExplainArgs,
     export::ExportArgs,
     flow::FlowArgs,
@@ -225,6 +227,9 @@ pub struct ServeArgs {
     pub log_level: LogLevel,
 
     #[command(flatten)]
+    pub etcd: EtcdArgs,
+
+    #[command(flatten)]
     pub service_accounts: ServiceAccountArgs,
 
     #[command(flatten)]
@@ -261,6 +266,15 @@ impl ServeArgs {
         match Cli::try_parse_from(["sternpost", "serve", "--in-memory"])?.command {
             Command::Serve(args) => Ok(args),
             _ => Err(anyhow::anyhow!("the flags of `serve` are others than they were")),
+        }
+    }
+
+    /// The controllers that are on. One that only reads has none.
+    pub fn switches(&self) -> Result<Switches, UnknownController> {
+        if self.etcd.etcd_read_only {
+            Switches::new(&["-*"])
+        } else {
+            Switches::new(&self.controllers.controllers)
         }
     }
 

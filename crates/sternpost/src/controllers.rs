@@ -16,7 +16,7 @@ use sternpost_tasks::Tasks;
 use sternpost_verbs::names;
 use tokio::sync::oneshot;
 
-use crate::{serve::STACK_BYTES, service_accounts::parse_seconds};
+use crate::{cli::ServeArgs, serve::STACK_BYTES, service_accounts::parse_seconds};
 
 /// `--controllers` is kube-controller-manager's, `--event-ttl` kube-apiserver's.
 #[derive(Debug, Args)]
@@ -69,7 +69,7 @@ const THREAD_END: Duration = Duration::from_secs(5);
 
 /// Starts the controllers that are on; `authority` vouches for this server, in PEM.
 pub fn start(
-    args: &ControllerArgs,
+    args: &ServeArgs,
     namespace_delay: Duration,
     api: &Arc<Api>,
     authority: String,
@@ -82,10 +82,10 @@ pub fn start(
         accounts.issue_for_secret(wanted.namespace, &account, wanted.secret).ok()
     };
     let options = Options {
-        switches: Switches::new(&args.controllers)?,
+        switches: args.switches()?,
         namespace_delay,
         authority,
-        event_lifetime: args.event_ttl,
+        event_lifetime: args.controllers.event_ttl,
         sign: Arc::new(sign),
     };
     let (end_lease, stopped) = oneshot::channel();

@@ -22,6 +22,12 @@ pub fn configure(path: &Path) -> anyhow::Result<AtRest> {
     Encryption::read(&parse(path, &text)?).map(AtRest).map_err(|errors| source.refuse(errors.into_causes()))
 }
 
+impl From<AtRest> for Encryption {
+    fn from(at_rest: AtRest) -> Self {
+        at_rest.0
+    }
+}
+
 impl Sealing for AtRest {
     fn seals(&self) -> bool {
         !self.0.is_empty()

@@ -3,21 +3,14 @@
 //! Each is about something that is here. Names of what is not here are left out: the loopback
 //! certificate, the peers' endpoints, repairs of addresses, the tracking of old tokens, object counts.
 
-use std::{
-    pin::pin,
-    sync::Arc,
-    task::{Context, Poll, Waker},
-};
-
-use sternpost_controllers::switches::{SERVER_LEASE, Switches};
+use sternpost_controllers::switches::SERVER_LEASE;
 use sternpost_http::health::{Health, Hook, On};
-use sternpost_store::Store;
 use sternpost_tasks::Tasks;
 
 use crate::{
     cli::{AuthorizationMode, ServeArgs},
     logging,
-    objects::Refusing,
+    objects::{Answering, Refusing},
 };
 
 /// The steps of the start. Each is done when what it is named for serves.
@@ -37,14 +30,14 @@ pub struct Start {
 
 pub fn checks(
     args: &ServeArgs,
-    store: Arc<dyn Store>,
+    answering: Box<Answering>,
     refusing: Box<Refusing>,
     tasks: &Tasks,
 ) -> (Health, Start) {
     let start = Start::default();
     let mut health = Health::default();
     health.add("log", On::All, Box::new(logging::check));
-    health.add("etcd", On::All, Box::new(move || answers(&*store)));
+    health.add("etcd", On::All, answering);
     // A server that cannot write is not ready, though it answers reads.
     let writable = move || refusing().map_or(Ok(()), |reason| Err(format!("writes are refused: {reason}")));
     health.add("etcd-readiness", On::ReadyzOnly, Box::new(writable));
@@ -54,8 +47,7 @@ pub fn checks(
 
     let flow = args.flow.enable_priority_and_fairness;
     let roles = args.authorization_mode == AuthorizationMode::Rbac;
-    let lease =
-        Switches::new(&args.controllers.controllers).is_ok_and(|switches| switches.is_on(SERVER_LEASE));
+    let lease = args.switches().is_ok_and(|switches| switches.is_on(SERVER_LEASE));
     let Start { objects, definitions, flow: flows, aggregation, lease: leases } = &start;
     for (name, step, there) in [
         ("poststarthook/start-apiserver-admission-initializer", objects, true),
@@ -90,14 +82,6 @@ pub fn checks(
         }
     }
     (health, start)
-}
-
-/// Whether the store answers reads, which it does from memory, at once.
-fn answers(store: &dyn Store) -> Result<(), String> {
-    match pin!(store.current_revision()).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => answer.map(|_| ()).map_err(|error| error.to_string()),
-        Poll::Pending => Err("the store does not answer".to_owned()),
-    }
 }
 
 fn in_sync(synced: &Hook, tasks: &Tasks) -> Result<(), String> {

@@ -22,7 +22,7 @@ use sternpost_verbs::admission::Chain;
 use crate::{
     cli::{AuthorizationMode, ObjectSizeLimit, ServeArgs},
     controllers, health,
-    objects::{self, Objects},
+    objects::{self, Objects, Place},
     serve,
     services::Routing,
     within::Within,
@@ -60,13 +60,14 @@ impl Judge {
             routing: Routing::default(),
             egress: Egress::new(address, Vec::new()).with_tasks(tasks.clone()),
         };
-        let Objects { verbs, refusing, store } = objects::open(None, settings, &tasks).await?;
+        let Objects { verbs, refusing, answering, .. } =
+            objects::open(Place::Memory, settings, &tasks).await?;
         let mut authenticator = Authenticator::default();
         let token = Token::generate();
         authenticator.add(&token, User::admin());
         let mut counters = Registry::default();
         let openapi = serve::openapi(&args, &mut counters, clock.wall());
-        let (health, _) = health::checks(&args, store, refusing, &tasks);
+        let (health, _) = health::checks(&args, answering, refusing, &tasks);
         let api = Arc::new(Api::new(
             authenticator,
             &Discovery::new(sternpost_builtin::groups().to_vec()),
@@ -81,7 +82,7 @@ impl Judge {
             published.publish_definition(name, group, change);
         });
         sternpost_controllers::definitions::start(api.verbs.clone(), &tasks, publish).await;
-        let controllers = controllers::start(&args.controllers, Duration::ZERO, &api, String::new(), &tasks)
+        let controllers = controllers::start(&args, Duration::ZERO, &api, String::new(), &tasks)
             .context("cannot start the controllers")?;
         let within = Within::new(api, &token)?;
         Ok(Self { within, tasks, controllers: Some(controllers) })

@@ -40,6 +40,7 @@ mod discover;
 mod encryption;
 mod envtest;
 mod error;
+mod etcd;
 mod explain;
 mod export;
 mod fetch;

@@ -1,6 +1,12 @@
 //! Where objects are kept: builds the store, the cache and the registry.
 
-use std::{io::Write, path::PathBuf, sync::Arc};
+use std::{
+    io::Write,
+    path::PathBuf,
+    pin::pin,
+    sync::Arc,
+    task::{self, Poll, Waker},
+};
 
 use anyhow::Context;
 use sternpost_cache::Cache;
@@ -22,17 +28,21 @@ use crate::{
     cli::{AuthorizationMode, ObjectSizeLimit},
     encryption::AtRest,
     error::Hinted,
+    etcd::Cluster,
     services::{Routing, Services},
     webhooks::Webhooks,
 };
 
 pub type Refusing = dyn Fn() -> Option<Arc<str>> + Send + Sync;
+pub type Answering = dyn Fn() -> Result<(), String> + Send + Sync;
 
 /// The objects of a running server.
 pub struct Objects {
     pub verbs: Arc<Verbs>,
     /// Says, whenever it is asked, why writes are refused for now.
     pub refusing: Box<Refusing>,
+    /// Says, whenever it is asked, whether the store answers.
+    pub answering: Box<Answering>,
     pub store: Arc<dyn Store>,
 }
 
@@ -48,34 +58,45 @@ pub struct Settings {
     pub egress: Egress,
 }
 
-/// Where objects outlive the process.
-pub struct Kept {
-    pub dir: PathBuf,
-    pub at_rest: AtRest,
+/// Where objects are.
+pub enum Place {
+    Memory,
+    Directory { dir: PathBuf, at_rest: AtRest },
+    Cluster(Cluster),
 }
 
-/// Opens the store in a directory, or one in memory, and everything above it. A store
+/// Opens the store, and everything above it. A store
 /// that fails ends the process: what is not durable must not be answered.
-pub async fn open(kept: Option<Kept>, settings: Settings, tasks: &Tasks) -> anyhow::Result<Objects> {
+pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Result<Objects> {
     let Settings { clock, port, admission, authorization, object_size, routing, egress } = settings;
-    let (store, refusing): (Arc<dyn Store>, Box<Refusing>) = match kept {
-        Some(Kept { dir, at_rest }) => {
-            let options = Options { clock: clock.clone(), sealing: Arc::new(at_rest), ..Options::default() };
-            let open = move || LogStore::open(&dir, options);
-            let store = tokio::task::spawn_blocking(open).await.context("the store did not open")?;
-            let store = store.map_err(with_hint)?;
-            let refusing = store.refusing();
-            (Arc::new(store), Box::new(refusing))
-        }
-        None => (
-            Arc::new(MemoryStore::new(memory::Options {
-                clock: clock.clone(),
-                ..memory::Options::default()
-            })),
-            Box::new(|| None),
-        ),
-    };
-    let (cache, feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await?;
+    let selectable = || Box::new(Selectable::built_in());
+    let mut is_read_only = false;
+    let (store, refusing, answering, (cache, feeder)): (Arc<dyn Store>, Box<Refusing>, Box<Answering>, _) =
+        match place {
+            Place::Directory { dir, at_rest } => {
+                let options =
+                    Options { clock: clock.clone(), sealing: Arc::new(at_rest), ..Options::default() };
+                let open = move || LogStore::open(&dir, options);
+                let store = tokio::task::spawn_blocking(open).await.context("the store did not open")?;
+                let store = Arc::new(store.map_err(with_hint)?);
+                let cache = Cache::start(store.clone(), selectable()).await?;
+                let asked = store.clone();
+                (store.clone(), Box::new(store.refusing()), Box::new(move || answers(&*asked)), cache)
+            }
+            Place::Memory => {
+                let options = memory::Options { clock: clock.clone(), ..memory::Options::default() };
+                let store = Arc::new(MemoryStore::new(options));
+                let cache = Cache::start(store.clone(), selectable()).await?;
+                let asked = store.clone();
+                (store, Box::new(|| None), Box::new(move || answers(&*asked)), cache)
+            }
+            Place::Cluster(cluster) => {
+                is_read_only = true;
+                let cache = cluster.cache().await?;
+                let reached = cluster.checked(tasks);
+                (cluster.store, Box::new(|| None), Box::new(move || reached.get()), cache)
+            }
+        };
     let stopped = store.stopped();
     tasks.essential("watch-cache", async move {
         let why = tokio::select! {
@@ -93,15 +114,26 @@ pub async fn open(kept: Option<Kept>, settings: Settings, tasks: &Tasks) -> anyh
         AuthorizationMode::AlwaysAllow => Arc::new(AlwaysAllow),
     };
     let verbs = Verbs::new(ServedResources::built_in(), cache, store.clone(), clock);
+    let verbs = if is_read_only { verbs.only_reading() } else { verbs };
     let verbs = verbs.with_object_size(match object_size {
         ObjectSizeLimit::Etcd => ObjectSize::AsInEtcd,
         ObjectSizeLimit::None => ObjectSize::Unlimited,
     });
     let verbs = Arc::new(verbs.with_admission(admission).with_callouts(webhooks).with_authorizer(authorizer));
-    startup::ensure(&verbs, port)
-        .await
-        .map_err(|status| anyhow::anyhow!("cannot create the start-up objects: {status}"))?;
-    Ok(Objects { verbs, refusing, store })
+    if !is_read_only {
+        startup::ensure(&verbs, port)
+            .await
+            .map_err(|status| anyhow::anyhow!("cannot create the start-up objects: {status}"))?;
+    }
+    Ok(Objects { verbs, refusing, answering, store })
+}
+
+/// Whether a store that has everything in memory answers reads, which it does at once.
+fn answers(store: &dyn Store) -> Result<(), String> {
+    match pin!(store.current_revision()).poll(&mut task::Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer.map(|_| ()).map_err(|error| error.to_string()),
+        Poll::Pending => Err("the store does not answer".to_owned()),
+    }
 }
 
 /// A damaged store can be looked into, and much of it saved.

@@ -6,6 +6,7 @@ use std::{
     iter,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
+    pin::pin,
     process::exit,
     sync::{Arc, Mutex},
     thread::available_parallelism,
@@ -55,7 +56,7 @@ use crate::{
         merge::{self, Merged},
     },
     limits, load, logging,
-    objects::{self, Objects},
+    objects::{self, Objects, Place},
     ready::{Ready, ReadyFile},
     reload,
     run::Parent,
@@ -174,10 +175,12 @@ pub async fn serve(
 
     let at_rest = args.encryption_provider_config.as_deref().map(encryption::configure).transpose()?;
 
-    let dir = match (&args.data_dir, args.in_memory) {
-        (_, true) => None,
-        (Some(path), false) => Some(path.clone()),
-        (None, false) => Some(data_dir::default_path()?),
+    let dir = match &args.data_dir {
+        // Settings may name both.
+        _ if args.in_memory => None,
+        Some(path) => Some(path.clone()),
+        None if args.etcd.is_used() => None,
+        None => Some(data_dir::default_path()?),
     };
     if let Some(dir) = &dir {
         error::want_directory(dir, "name a directory with --data-dir; it is made if it is not there")?;
@@ -230,8 +233,18 @@ pub async fn serve(
         routing: args.aggregation.routing(),
         egress: egress.clone(),
     };
-    let kept = objects.map(|dir| objects::Kept { dir, at_rest: at_rest.unwrap_or_default() });
-    let Objects { verbs, refusing, store } = objects::open(kept, settings, &tasks).await?;
+    let at_rest = at_rest.unwrap_or_default();
+    let place = match objects {
+        _ if args.etcd.is_used() => Place::Cluster(args.etcd.open(at_rest.into())?),
+        Some(dir) => Place::Directory { dir, at_rest },
+        None => Place::Memory,
+    };
+    let mut stop = pin!(stop);
+    let Objects { verbs, refusing, answering, store } = tokio::select! {
+        objects = objects::open(place, settings, &tasks) => objects?,
+        // It may have to wait for others.
+        () = &mut stop => return Ok(()),
+    };
 
     if let Some(clients) = &tls.clients {
         authenticator.set_clients(clients.clone());
@@ -246,7 +259,7 @@ pub async fn serve(
     let reachable = reachable(address);
     let mut counters = Registry::default();
     let openapi = openapi(args, &mut counters, clock.wall());
-    let (health, start) = health::checks(args, store.clone(), refusing, &tasks);
+    let (health, start) = health::checks(args, answering, refusing, &tasks);
     start.objects.done();
     let mut api = Api::new(
         authenticator,
@@ -288,7 +301,7 @@ pub async fn serve(
     sternpost_controllers::definitions::start(api.verbs.clone(), &tasks, publish).await;
     start.definitions.done();
     let namespace_delay = if args.stand_in { envtest::NAMESPACE_DELAY } else { Duration::ZERO };
-    let controllers = controllers::start(&args.controllers, namespace_delay, &api, trusted.clone(), &tasks)?;
+    let controllers = controllers::start(args, namespace_delay, &api, trusted.clone(), &tasks)?;
     start.lease.done();
     aggregation.start(&api, &tasks).await;
     start.aggregation.done();

@@ -52,6 +52,7 @@ impl Verbs {
         ownership: Ownership,
         writer: Writer<'_>,
     ) -> Result<Written, Failure> {
+        self.check_writes(target, writer.dry_run)?;
         let mut object = object;
         refuse_while_ending(target, &object)?;
         self.check_namespace_of_body(target, &object)?;

@@ -116,6 +116,7 @@ impl Verbs {
         let old = old.ok_or_else(|| target.not_found())?;
         let current = self.loaded(target.served, &old).await?;
         check_preconditions(target, &current, options)?;
+        self.check_writes(target, if options.dry_run { DryRun::All } else { DryRun::No })?;
         if let Some(attributes) = admission {
             // Upstream holds on to the very namespace that it has found.
             let mut held;

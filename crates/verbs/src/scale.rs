@@ -118,6 +118,7 @@ impl Verbs {
 
         let attributes =
             Attributes { served: scale, ..Attributes::of_write(Operation::Update, target, writer) };
+        self.check_writes(target, writer.dry_run)?;
         admission::mutate(self, &attributes, &mut wanted, Some(&live)).await?;
 
         let now_owners = wanted.field("metadata").get_field("managedFields");

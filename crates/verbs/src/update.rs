@@ -136,6 +136,7 @@ impl Verbs {
         (target.served.strategy.default)(&mut new);
         self.track(target, Some(&current), &mut new, writer).await;
         let attributes = Attributes::of_write(Operation::Update, target, writer);
+        self.check_writes(target, writer.dry_run)?;
         admission::mutate(self, &attributes, &mut new, Some(&current)).await?;
         writer.warn_all(dedup_owners(&mut new, DedupOwners::AfterMutatingAdmission));
         check_version(target, &new, &old)?;
@@ -207,6 +208,7 @@ impl Verbs {
         part: Part,
         writer: Writer<'_>,
     ) -> Result<Option<Written>, Failure> {
+        self.check_writes(target, writer.dry_run)?;
         let Live { object: old, value: current, shown_as } = live;
         let served = target.served;
         let mut object = object;

@@ -53,6 +53,8 @@ pub struct Verbs {
     pub(crate) callouts: Arc<dyn Callouts>,
     /// Who may grant what; everybody everything, unless somebody else decides.
     pub authorizer: Arc<dyn Authorizer>,
+    /// Whether nothing is written.
+    is_read_only: bool,
 }
 
 /// Which object, or which collection, a request is about.
@@ -180,6 +182,7 @@ impl Verbs {
             charges: Charges::default(),
             callouts: Arc::new(NoCallouts),
             authorizer: Arc::new(AlwaysAllow),
+            is_read_only: false,
         }
     }
 
@@ -194,6 +197,26 @@ impl Verbs {
         let policies = self.policies.costs_by_size(&served.resource);
         let conditions = self.webhooks.costs_by_size(&served.resource.plural);
         (rules + policies + conditions).of(bytes)
+    }
+
+    /// Of a server that writes nothing.
+    #[must_use]
+    pub fn only_reading(self) -> Self {
+        Self { is_read_only: true, ..self }
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Before anybody is asked about a write, who may act on it.
+    pub(crate) fn check_writes(&self, target: Target<'_>, dry_run: DryRun) -> Result<(), Status> {
+        match dry_run {
+            DryRun::No if self.is_read_only => {
+                Err(Status::only_reads(Some((target.resource_name(), target.name))))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// With other admission plugins than those that are on by default.
@@ -306,6 +329,7 @@ impl Verbs {
 /// What the store refused, other than a conflict.
 pub(crate) fn storage_status(error: &CommitError) -> Status {
     match error {
+        CommitError::ReadOnly => Status::only_reads(None),
         CommitError::Invalid(invalid) => Status::request_too_large_for_storage(&invalid.to_string()),
         other => Status::internal_error(&other.to_string()),
     }

@@ -37,6 +37,10 @@ pub async fn start(verbs: Arc<Verbs>, tasks: &Tasks, publish: Arc<Publish>) {
     serving.all(&objects);
     verbs.served.customs.applied(follow.revision());
     tasks.essential("definitions", serving.run(follow));
+    if verbs.is_read_only() {
+        // Others decide which names are whose, and register groups.
+        return;
+    }
     let apart = verbs.clone();
     tasks.forever("definitions-registering", move || registering::run(apart.clone(), groups.clone()));
     let ends = tasks.clone();

@@ -1,0 +1,149 @@
+//! `--etcd-servers`: the objects of a cluster, where its kube-apiserver keeps them.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use arc_swap::ArcSwap;
+use clap::{Args, builder::NonEmptyStringValueParser};
+use sternpost_cache::{Cache, Feeder, StartError};
+use sternpost_clock::machine;
+use sternpost_encryption::Encryption;
+use sternpost_outbound::{Trust, client_certificate, client_tls};
+use sternpost_registry::kinds::service::allocation::DEFAULT_NODE_PORTS;
+use sternpost_store::{ReadError, Store};
+use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
+use sternpost_store_kube::KubeStore;
+use sternpost_tasks::Tasks;
+use sternpost_verbs::index::Selectable;
+use tokio::runtime::Handle;
+
+use crate::config_file::read;
+
+/// The flags, which are kube-apiserver's but for one.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "etcd")]
+pub struct EtcdArgs {
+    /// Serve the objects of a cluster, from the etcd that its kube-apiserver keeps them in: the URLs of its
+    /// members
+    #[arg(long, value_name = "URL,...", value_delimiter = ',', value_parser = Endpoint::parse,
+        requires = "etcd_read_only", conflicts_with_all = ["in_memory", "load"])]
+    pub etcd_servers: Vec<Endpoint>,
+
+    /// Never write to etcd: what clients send to be written is refused, controllers are off. A server cannot do
+    /// without it yet
+    #[arg(long, requires = "etcd_servers")]
+    pub etcd_read_only: bool,
+
+    /// What kube-apiserver's keys begin with
+    #[arg(long, value_name = "PATH", default_value = "/registry", value_parser = NonEmptyStringValueParser::new())]
+    pub etcd_prefix: String,
+
+    /// Certificates (PEM) of the authorities that vouch for etcd [default: those that the machine knows]
+    #[arg(long, value_name = "FILE", requires = "etcd_servers")]
+    pub etcd_cafile: Option<PathBuf>,
+
+    /// Certificate (PEM) by which etcd knows this server
+    #[arg(long, value_name = "FILE", requires = "etcd_servers", requires = "etcd_keyfile")]
+    pub etcd_certfile: Option<PathBuf>,
+
+    /// Private key (PEM) of --etcd-certfile
+    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
+    pub etcd_keyfile: Option<PathBuf>,
+}
+
+impl EtcdArgs {
+    /// Whether objects are in etcd.
+    pub fn is_used(&self) -> bool {
+        !self.etcd_servers.is_empty()
+    }
+
+    /// How etcd is reached, and what is read there. Begins to connect.
+    pub fn open(&self, encryption: Encryption) -> anyhow::Result<Cluster> {
+        let trust = match &self.etcd_cafile {
+            Some(path) => {
+                let context = || format!("cannot use `{}`", path.display());
+                Trust::pem(read(path)?.as_bytes()).with_context(context)?
+            }
+            None => Trust::Machine,
+        };
+        let identity = match (&self.etcd_certfile, &self.etcd_keyfile) {
+            (Some(certificate), Some(key)) => {
+                let context = || format!("cannot use `{}` and `{}`", certificate.display(), key.display());
+                Some(
+                    client_certificate(read(certificate)?.as_bytes(), read(key)?.as_bytes())
+                        .with_context(context)?,
+                )
+            }
+            _ => None,
+        };
+        let prefix = format!("/{}/", self.etcd_prefix.trim_matches('/'));
+        let access = Access {
+            endpoints: self.etcd_servers.clone(),
+            tls: Some(client_tls(trust, identity)?),
+            user: None,
+        };
+        let options = Options { access, prefix: prefix.clone().into(), patience: DEFAULT_PATIENCE };
+        let etcd = Arc::new(EtcdStore::new(options, Handle::current()));
+        let options = sternpost_store_kube::Options {
+            prefix,
+            encryption,
+            node_ports: DEFAULT_NODE_PORTS,
+            read_only: self.etcd_read_only,
+        };
+        Ok(Cluster { store: Arc::new(KubeStore::new(etcd, options)) })
+    }
+}
+
+/// The objects of a cluster.
+pub struct Cluster {
+    pub store: Arc<KubeStore>,
+}
+
+/// How often etcd is asked whether it is there, and how long it may take to say so, as long as kube-apiserver's check.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
+const CHECK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the last check of etcd said.
+#[derive(Clone)]
+pub struct Reached(Arc<ArcSwap<Result<(), String>>>);
+
+impl Reached {
+    pub fn get(&self) -> Result<(), String> {
+        self.0.load().as_ref().clone()
+    }
+}
+
+impl Cluster {
+    /// All that is there, read as soon as etcd answers; until then the server waits, and says why.
+    pub async fn cache(&self) -> Result<(Arc<Cache>, Feeder), StartError> {
+        loop {
+            let started = Cache::start(self.store.clone(), Box::new(Selectable::built_in())).await;
+            match started {
+                // Who asks has waited for a while.
+                Err(StartError::Read(ReadError::Unavailable { reason })) => {
+                    tracing::warn!("waiting for etcd: {reason}");
+                }
+                started => return started,
+            }
+        }
+    }
+
+    /// Asks etcd from now on whether it is there.
+    pub fn checked(&self, tasks: &Tasks) -> Reached {
+        let reached = Reached(Arc::new(ArcSwap::from_pointee(Ok(()))));
+        let (store, told) = (self.store.clone(), reached.clone());
+        tasks.forever("etcd-check", move || check(store.clone(), told.clone()));
+        reached
+    }
+}
+
+async fn check(store: Arc<KubeStore>, told: Reached) {
+    loop {
+        let answer = match machine::timeout(CHECK_PATIENCE, store.current_revision()).await {
+            Ok(answer) => answer.map(|_| ()).map_err(|error| error.to_string()),
+            Err(_) => Err(format!("etcd has not answered in {} s", CHECK_PATIENCE.as_secs())),
+        };
+        told.0.store(Arc::new(answer));
+        machine::sleep(CHECK_EVERY).await;
+    }
+}
