@@ -100,6 +100,9 @@ Examples:
   # Begin with the objects of a directory
   sternpost serve --in-memory --load manifests/
 
+  # The objects of a cluster, read from its etcd beside its kube-apiserver
+  sternpost serve --etcd-servers http://127.0.0.1:2379 --etcd-read-only --kubeconfig ./replica
+
 Every flag can be set by a variable, too, such as --data-dir by STERNPOST_DATA_DIR, and in the file of --config. The \
 command line wins over variables, and these over the file.";
 
