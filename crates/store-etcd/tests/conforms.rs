@@ -3,8 +3,6 @@
 // Helpers outside `#[test]` functions fail the test the same way.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
 
-mod etcd;
-
 use std::{
     fs,
     num::NonZeroU32,
@@ -12,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use etcd::{Cluster, Etcd};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
     ClientConfig, RootCertStore,
@@ -24,8 +21,9 @@ use sternpost_store::{
     conformance::{self, drain},
 };
 use sternpost_store_etcd::{
-    Access, Compactor, DEFAULT_COMPACTION_INTERVAL, DEFAULT_PATIENCE, EtcdStore, Options, User,
+    Access, Compactor, DEFAULT_COMPACTION_INTERVAL, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options, User,
 };
+use sternpost_testkit::etcd::{self, Cluster, Etcd};
 use tokio::runtime::{Handle, Runtime};
 
 /// The slow part is each member's start.
@@ -41,7 +39,7 @@ fn conforms() {
         let make = || {
             let etcd = Etcd::start(&program, &[]);
             let options =
-                Options { access: etcd.access(), prefix: prefix.into(), patience: DEFAULT_PATIENCE };
+                Options { access: access(&[etcd.url()]), prefix: prefix.into(), patience: DEFAULT_PATIENCE };
             *last.lock().unwrap() = Some(etcd);
             Arc::new(EtcdStore::new(options, runtime.handle().clone())) as Arc<dyn Store>
         };
@@ -51,6 +49,11 @@ fn conforms() {
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+fn access(urls: &[String]) -> Access {
+    let endpoints = urls.iter().map(|url| Endpoint::parse(url).unwrap()).collect();
+    Access { endpoints, tls: None, user: None }
 }
 
 fn open(access: Access) -> EtcdStore {
@@ -70,7 +73,7 @@ fn a_watch_and_its_store_outlive_a_member() {
     let Some(program) = etcd::program() else { return };
     runtime().block_on(async {
         let mut etcd = Etcd::start(&program, &[]);
-        let store = open(etcd.access());
+        let store = open(access(&[etcd.url()]));
         let mut watch = store.watch(KeyRange::all(), Revision::FIRST).await.unwrap();
         let mut written = vec![put(&store, "a", Bytes::from("1")).await.unwrap()];
         for _ in 0..3 {
@@ -97,7 +100,7 @@ fn writes_and_watches_are_whole_while_members_are_killed() {
     let Some(program) = etcd::program() else { return };
     runtime().block_on(async {
         let mut cluster = Cluster::start(&program, 3);
-        let store = Arc::new(open(cluster.access()));
+        let store = Arc::new(open(access(&cluster.urls())));
         let first = store.current_revision().await.unwrap();
         let mut watch = store.watch(KeyRange::all(), first).await.unwrap();
         let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -145,7 +148,7 @@ fn what_etcd_refuses_is_not_written() {
     let Some(program) = etcd::program() else { return };
     runtime().block_on(async {
         let etcd = Etcd::start(&program, &["--quota-backend-bytes", "8388608"]);
-        let store = open(etcd.access());
+        let store = open(access(&[etcd.url()]));
         let size = |megabytes: usize| Bytes::from(vec![b'x'; megabytes << 20]);
         // etcd's own limit, and that of its gRPC.
         for megabytes in [2, 7] {
@@ -173,12 +176,12 @@ fn users_have_a_password() {
         etcd.post("/v3/auth/user/grant", r#"{"user":"root","role":"root"}"#);
         etcd.post("/v3/auth/enable", "{}");
         let user = |password: &str| Some(User { name: "root".to_owned(), password: password.to_owned() });
-        let store = open(Access { user: user("secret"), ..etcd.access() });
+        let store = open(Access { user: user("secret"), ..access(&[etcd.url()]) });
         put(&store, "a", Bytes::from("1")).await.unwrap();
         let mut watch = store.watch(KeyRange::all(), Revision::FIRST).await.unwrap();
         assert_eq!(drain(&mut watch).await.len(), 1);
         for user in [user("wrong"), None] {
-            let store = open_for(Access { user, ..etcd.access() }, Duration::from_secs(1));
+            let store = open_for(Access { user, ..access(&[etcd.url()]) }, Duration::from_secs(1));
             let refused = store.current_revision().await;
             assert!(matches!(refused, Err(ReadError::Unavailable { .. })), "{refused:?}");
         }
@@ -225,9 +228,9 @@ fn tls_is_spoken_with_certificates_on_both_sides() {
         let (certificate, key) = issue();
         let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap();
         let known = tls.clone().with_client_auth_cert(vec![certificate.der().clone()], key).unwrap();
-        let store = open(Access { tls: Some(known), ..etcd.access() });
+        let store = open(Access { tls: Some(known), ..access(&[etcd.url()]) });
         put(&store, "a", Bytes::from("1")).await.unwrap();
-        let stranger = Access { tls: Some(tls.with_no_client_auth()), ..etcd.access() };
+        let stranger = Access { tls: Some(tls.with_no_client_auth()), ..access(&[etcd.url()]) };
         let refused = open_for(stranger, Duration::from_secs(1)).current_revision().await;
         assert!(matches!(refused, Err(ReadError::Unavailable { .. })), "{refused:?}");
     });
@@ -238,7 +241,7 @@ fn a_lease_that_is_gone_is_replaced() {
     let Some(program) = etcd::program() else { return };
     runtime().block_on(async {
         let etcd = Etcd::start(&program, &[]);
-        let store = open(etcd.access());
+        let store = open(access(&[etcd.url()]));
         let expiring = |key: &'static str| Write::expiring(key, "1", NonZeroU32::new(3600).unwrap());
         let first = store.commit(Transaction::write([expiring("a")])).await.unwrap().revision;
         let leases = etcd.post("/v3/lease/leases", "{}");
@@ -259,7 +262,7 @@ fn a_key_is_kept_and_goes_without_its_keeper() {
     let Some(program) = etcd::program() else { return };
     runtime().block_on(async {
         let etcd = Etcd::start(&program, &[]);
-        let store = open(etcd.access());
+        let store = open(access(&[etcd.url()]));
         store.health("health", DEFAULT_PATIENCE).await.unwrap();
         let mut watch = store.watch(KeyRange::all(), Revision::FIRST).await.unwrap();
         let kept = store.keep(Clock::system(), "a", "1", NonZeroU32::new(2).unwrap()).unwrap();
@@ -286,7 +289,7 @@ fn one_of_two_compacts_in_each_interval() {
     let Some(program) = etcd::program() else { return };
     runtime().block_on(async {
         let etcd = Etcd::start(&program, &[]);
-        let stores = [open(etcd.access()), open(etcd.access())];
+        let stores = [open(access(&[etcd.url()])), open(access(&[etcd.url()]))];
         let times = [ManualClock::at(0), ManualClock::at(0)];
         let compactors = [0, 1].map(|index| {
             Compactor::start(&stores[index], times[index].clock(), DEFAULT_COMPACTION_INTERVAL).unwrap()
@@ -296,7 +299,8 @@ fn one_of_two_compacts_in_each_interval() {
                 machine::sleep(Duration::from_millis(1)).await;
             }
         };
-        let options = Options { access: etcd.access(), prefix: Bytes::new(), patience: DEFAULT_PATIENCE };
+        let options =
+            Options { access: access(&[etcd.url()]), prefix: Bytes::new(), patience: DEFAULT_PATIENCE };
         let everything = EtcdStore::new(options, Handle::current());
         let key = KeyRange::single("compact_rev_key");
         let mut watch = everything.watch(key, Revision::FIRST).await.unwrap();

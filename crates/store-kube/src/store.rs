@@ -101,13 +101,11 @@ impl KubeStore {
         }
         for write in transaction.writes.iter().filter(|write| claimed_port(write.key()).is_none()) {
             theirs.writes.push(match write {
-                Write::Put { key, value } => {
+                Write::Put { key, value, ttl } => {
                     let their_key = self.key(key)?;
                     let value = self.view.value(key, &their_key, value);
-                    Write::Put {
-                        value: value.map_err(|reason| CommitError::Refused { reason })?,
-                        key: their_key,
-                    }
+                    let value = value.map_err(|reason| CommitError::Refused { reason })?;
+                    Write::Put { key: their_key, value, ttl: *ttl }
                 }
                 Write::Delete { key } => Write::Delete { key: self.key(key)? },
             });
@@ -165,7 +163,7 @@ impl KubeStore {
             return Err(CommitError::Conflict { revision, current });
         }
         if ports.taken != before {
-            theirs.writes.push(Write::Put { key, value: ports.value() });
+            theirs.writes.push(Write::put(key, ports.value()));
         }
         theirs.compares.push(compare);
         Ok(before)
@@ -305,6 +303,10 @@ impl Store for KubeStore {
             }
             self.write(transaction).await
         })
+    }
+
+    fn expires(&self) -> bool {
+        self.inner.expires()
     }
 
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {

@@ -295,7 +295,9 @@ async fn values_are_encrypted_for_their_place() {
         let encryption = Encryption::read(&configuration).unwrap();
         KubeStore::new(etcd.clone(), Options { encryption, ..options() })
     };
-    let secret = encode(&json!({"metadata": {"name": "s", "namespace": "a"}, "data": {"k": "dg=="}}));
+    let secret = encode(
+        &json!({"metadata": {"name": "s", "namespace": "a"}, "data": {"k": "dg=="}, "type": "Opaque"}),
+    );
     store().commit(Transaction::create("/secrets/a/s", secret.clone())).await.unwrap();
     let sealed = bytes(&etcd, "secrets/a/s").await.unwrap();
     assert!(sealed.starts_with(b"k8s:enc:aesgcm:v1:key1:"));

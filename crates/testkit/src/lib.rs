@@ -1,6 +1,7 @@
 //! What tests of several crates need, and nothing else uses.
 //!
 //! - [`recorded::Suite`] makes every recorded case a test with a name of its own.
+//! - [`etcd::Etcd`] is a real etcd, if there is one.
 //! - `process::Process` is `sternpost serve` in a process of its own, `server::Server` is one with a client.
 //! - `http2::Http2Server` is any other server, whose connections can be counted and broken.
 //! - [`scratch::Scratch`] is a directory, `authority::Authority` issues certificates.
@@ -19,6 +20,7 @@
 
 #[cfg(feature = "servers")]
 pub mod authority;
+pub mod etcd;
 #[cfg(feature = "servers")]
 pub mod http2;
 #[cfg(feature = "servers")]

@@ -26,6 +26,7 @@ mod diff;
 mod egress;
 mod encryption;
 mod envtest;
+mod etcd;
 mod explain;
 mod export;
 mod extension;

@@ -5,17 +5,15 @@ use std::{
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use sternpost_clock::machine;
-use sternpost_store_etcd::{Access, Endpoint};
-use tempfile::TempDir;
+use crate::scratch::Scratch;
 
-const START: Duration = Duration::from_secs(20);
+/// A start that takes longer has failed, on however busy a machine.
+const LONGEST_START: Duration = Duration::from_secs(60);
 
 /// The server to test with; says so if there is none.
-#[allow(clippy::disallowed_methods, reason = "a test's configuration")]
 pub fn program() -> Option<PathBuf> {
     let program = std::env::var_os("STERNPOST_ETCD").map(PathBuf::from);
     if program.is_none() {
@@ -47,8 +45,8 @@ impl Cluster {
                 &initial,
             ];
             let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-            let directory = tempfile::tempdir().unwrap();
-            let process = spawn(program, directory.path(), *port, &flags);
+            let directory = Scratch::new(&format!("etcd-{port}"));
+            let process = spawn(program, &directory.0, *port, &flags);
             Etcd { process, port: *port, directory, program: program.to_owned(), flags }
         };
         let mut members: Vec<Etcd> = ports.iter().enumerate().map(member).collect();
@@ -56,8 +54,9 @@ impl Cluster {
         Self { members }
     }
 
-    pub fn access(&self) -> Access {
-        Access { endpoints: self.members.iter().map(Etcd::endpoint).collect(), tls: None, user: None }
+    /// Where clients reach them.
+    pub fn urls(&self) -> Vec<String> {
+        self.members.iter().map(Etcd::url).collect()
     }
 
     pub fn member(&mut self, index: usize) -> &mut Etcd {
@@ -69,17 +68,17 @@ impl Cluster {
 pub struct Etcd {
     process: Child,
     port: u16,
-    directory: TempDir,
+    directory: Scratch,
     program: PathBuf,
     flags: Vec<String>,
 }
 
 impl Etcd {
     pub fn start(program: &Path, flags: &[&str]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let port = free_port();
-        let process = spawn(program, directory.path(), port, &flags);
+        let directory = Scratch::new(&format!("etcd-{port}"));
+        let process = spawn(program, &directory.0, port, &flags);
         let mut etcd = Self { process, port, directory, program: program.to_owned(), flags };
         etcd.wait();
         etcd
@@ -97,12 +96,9 @@ impl Etcd {
         answer
     }
 
-    pub fn access(&self) -> Access {
-        Access { endpoints: vec![self.endpoint()], tls: None, user: None }
-    }
-
-    pub fn endpoint(&self) -> Endpoint {
-        Endpoint::parse(&format!("{}://127.0.0.1:{}", scheme(&self.flags), self.port)).unwrap()
+    /// Where clients reach it.
+    pub fn url(&self) -> String {
+        format!("{}://127.0.0.1:{}", scheme(&self.flags), self.port)
     }
 
     /// As by a crash; what it had is there when it is started again.
@@ -113,16 +109,16 @@ impl Etcd {
 
     pub fn restart(&mut self) {
         self.kill();
-        self.process = spawn(&self.program, self.directory.path(), self.port, &self.flags);
+        self.process = spawn(&self.program, &self.directory.0, self.port, &self.flags);
         self.wait();
     }
 
     fn wait(&mut self) {
-        let due = machine::within(START);
+        let due = Instant::now() + LONGEST_START;
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            assert!(machine::left(due) > Duration::ZERO, "etcd does not listen");
+            assert!(Instant::now() < due, "etcd does not listen");
             assert!(self.process.try_wait().unwrap().is_none(), "etcd has ended");
-            machine::block(Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 }

@@ -1,0 +1,225 @@
+//! `--etcd-servers`: a cluster's objects, read from its etcd. `STERNPOST_ETCD` is the path of an etcd, and
+//! `STERNPOST_KUBE_APISERVER` of a kube-apiserver; without the latter, what one has written is from a recording.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sternpost_clock::machine;
+use sternpost_store::{Store, Transaction, Write};
+use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
+use sternpost_testkit::{
+    etcd::{self, Etcd},
+    process::{Process, serve},
+    server::Server,
+};
+
+const RECORDED: &str = include_str!("../../../layout/tests/recorded/kube-apiserver-1.36.4.tsv");
+
+/// Keys below the prefix, with their values.
+fn recorded() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+    RECORDED.lines().map(|line| {
+        let (key, value) = line.split_once('\t').unwrap();
+        (key.strip_prefix("/registry/").unwrap(), STANDARD.decode(value).unwrap())
+    })
+}
+
+fn store(etcd: &Etcd) -> EtcdStore {
+    let endpoints = vec![Endpoint::parse(&etcd.url()).unwrap()];
+    let access = Access { endpoints, tls: None, user: None };
+    let options = Options { access, prefix: "/registry/".into(), patience: DEFAULT_PATIENCE };
+    EtcdStore::new(options, tokio::runtime::Handle::current())
+}
+
+async fn put(store: &EtcdStore, key: &str, value: impl Into<Bytes>) {
+    store.commit(Transaction::write([Write::put(key.to_owned(), value)])).await.unwrap();
+}
+
+async fn replica(data: &tempfile::TempDir, etcd: &Etcd) -> Server {
+    let servers = format!("--etcd-servers={}", etcd.url());
+    Server::start_on("etcd", data.path().to_str().unwrap(), &[&servers, "--etcd-read-only"]).await
+}
+
+/// What is listed of a resource, without what lists do not have.
+async fn listed(server: &Server, path: &str) -> Vec<Value> {
+    server.get(path).await.expect(200)["items"].as_array().unwrap().clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_cluster_has_is_served_and_never_written() {
+    let Some(program) = etcd::program() else { return };
+    let mut etcd = Etcd::start(&program, &[]);
+    let cluster = store(&etcd);
+    for (key, value) in recorded() {
+        put(&cluster, key, value).await;
+    }
+    put(&cluster, "configmaps/default/damaged", "k8s\0damaged").await;
+    put(&cluster, "masterleases/192.0.2.7", "of others").await;
+    let before = cluster.current_revision().await.unwrap();
+
+    let data = tempfile::tempdir().unwrap();
+    let server = replica(&data, &etcd).await;
+    let deployments = listed(&server, "/apis/apps/v1/deployments").await;
+    assert!(!deployments.is_empty());
+    let buoys = listed(&server, "/apis/sea.example/v1/buoys").await;
+    assert_eq!(buoys[0]["kind"], "Buoy");
+    // In this one nothing is made up: it has what was recorded.
+    assert_eq!(listed(&server, "/apis/scheduling.k8s.io/v1/priorityclasses").await.len(), 1);
+    server.get("/api/v1/namespaces/default/configmaps/damaged").await.expect(404);
+
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    let map = json!({"metadata": {"name": "new"}});
+    let refused = server.post(MAPS, &map).await;
+    assert_eq!(refused.message(), "configmaps is forbidden: this server only reads");
+    refused.expect(403);
+    server.delete("/apis/sea.example/v1/namespaces/default/buoys/red").await.expect(403);
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    let node = listed(&server, "/api/v1/nodes").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let node = format!("/api/v1/nodes/{node}");
+    server.patch(&node, "application/merge-patch+json", &label).await.expect(403);
+    let shown = server.patch(&format!("{node}?dryRun=All"), "application/merge-patch+json", &label).await;
+    assert_eq!(shown.expect(200)["metadata"]["labels"]["a"], "b");
+    let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
+    let review = server.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await;
+    assert_eq!(review.expect(201)["status"]["allowed"], true);
+    assert_eq!(cluster.current_revision().await.unwrap(), before);
+
+    // What others write is there at once, and watched.
+    let from = server.get(MAPS).await.expect(200)["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let mut watch = server.watch(&format!("{MAPS}?watch=true&resourceVersion={from}")).await;
+    let (_, bytes) = recorded().find(|(key, _)| key.starts_with("configmaps/")).unwrap();
+    for count in 0..20 {
+        put(&cluster, &format!("configmaps/default/m{count}"), bytes.clone()).await;
+        server.get(&format!("{MAPS}/m{count}")).await.expect(200);
+        let (kind, ..) = watch.told().await.unwrap();
+        assert_eq!(kind, "ADDED");
+    }
+
+    // Without etcd it is not ready; with it again, it goes on.
+    etcd.kill();
+    server.until("/readyz", |code, _| code == 500).await;
+    etcd.restart();
+    server.until("/readyz", |code, _| code == 200).await;
+    put(&store(&etcd), "configmaps/default/again", bytes).await;
+    server.get(&format!("{MAPS}/again")).await.expect(200);
+    assert_eq!(watch.told().await.unwrap().0, "ADDED");
+    server.terminate().await;
+}
+
+#[test]
+fn a_server_waits_for_etcd_and_can_be_stopped_meanwhile() {
+    let mut command = serve();
+    command.args(["--etcd-servers", "http://127.0.0.1:1", "--etcd-read-only"]);
+    let mut process = Process::spawn(command);
+    let log = process.log();
+    while !log.text().contains("waiting for etcd: http://127.0.0.1:1: Connection refused") {
+        assert_eq!(process.has_ended(), None, "{}", log.text());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    process.terminate();
+    assert_eq!(process.end().0, Some(0));
+}
+
+/// Everything that a kube-apiserver lists, against what is listed here.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_those_of_the_kube_apiserver_beside() {
+    #[allow(clippy::disallowed_methods, reason = "a test's configuration")]
+    let kube_apiserver = std::env::var_os("STERNPOST_KUBE_APISERVER").map(PathBuf::from);
+    let (Some(program), Some(kube_apiserver)) = (etcd::program(), kube_apiserver) else {
+        eprintln!("SKIPPED: STERNPOST_ETCD or STERNPOST_KUBE_APISERVER is not set");
+        return;
+    };
+    let etcd = Etcd::start(&program, &[]);
+    // What the other has written before, of every kind; it adds its own.
+    let cluster = store(&etcd);
+    for (key, value) in recorded() {
+        put(&cluster, key, value).await;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let file = |name: &str| data.path().join(name).to_str().unwrap().to_owned();
+    let key = rcgen::KeyPair::generate().unwrap();
+    std::fs::write(file("key"), key.serialize_pem()).unwrap();
+    std::fs::write(file("public"), key.public_key_pem()).unwrap();
+    std::fs::write(file("tokens"), "token,admin,admin,system:masters\n").unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut peer = Command::new(kube_apiserver)
+        .args(["--bind-address=127.0.0.1", "--authorization-mode=RBAC"])
+        .args(["--service-cluster-ip-range=10.0.0.0/24", "--service-account-issuer=https://issuer.example"])
+        .args([
+            format!("--etcd-servers={}", etcd.url()),
+            format!("--secure-port={port}"),
+            format!("--cert-dir={}", file("certificates")),
+            format!("--token-auth-file={}", file("tokens")),
+            format!("--service-account-key-file={}", file("public")),
+            format!("--service-account-signing-key-file={}", file("key")),
+        ])
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(file("log")).unwrap())
+        .spawn()
+        .unwrap();
+    let ask = |path: &str| {
+        let output = Command::new("curl")
+            .args(["--silent", "--insecure", "--fail", "--header", "Authorization: Bearer token"])
+            .arg(format!("https://127.0.0.1:{port}{path}"))
+            .output()
+            .unwrap();
+        output.status.success().then(|| output.stdout)
+    };
+    while ask("/readyz").is_none() {
+        assert!(
+            peer.try_wait().unwrap().is_none(),
+            "kube-apiserver has ended: {}",
+            std::fs::read_to_string(file("log")).unwrap()
+        );
+        machine::block(Duration::from_millis(100));
+    }
+    let json =
+        |path: &str| -> Value { serde_json::from_slice(&ask(path).unwrap_or_default()).unwrap_or_default() };
+    let identity = tempfile::tempdir().unwrap();
+    let server = replica(&identity, &etcd).await;
+    let mut versions = vec!["/api/v1".to_owned()];
+    for group in json("/apis")["groups"].as_array().unwrap() {
+        let all = group["versions"].as_array().unwrap().iter();
+        versions.extend(all.map(|version| format!("/apis/{}", version["groupVersion"].as_str().unwrap())));
+    }
+    let (mut objects, mut problems) = (0, Vec::new());
+    for version in versions {
+        for resource in json(&version)["resources"].as_array().unwrap() {
+            let name = resource["name"].as_str().unwrap();
+            let is_listed = resource["verbs"].as_array().unwrap().contains(&json!("list"));
+            // The health of others is not stored; of the leases, some are renewed all the time.
+            if !is_listed || ["componentstatuses", "leases"].contains(&name) {
+                continue;
+            }
+            let path = format!("{version}/{name}");
+            let by_name = |list: Value| -> BTreeMap<String, Value> {
+                let items = list["items"].as_array().cloned().unwrap_or_default().into_iter();
+                let key =
+                    |item: &Value| format!("{}/{}", item["metadata"]["namespace"], item["metadata"]["name"]);
+                items.map(|item| (key(&item), item)).collect()
+            };
+            let ours = server.get(&path).await;
+            // Definitions are in effect a little later than it is ready; conversions fail at both.
+            for _ in (0..600).take_while(|_| ours.code == 200 && ask(&path).is_none()) {
+                machine::block(Duration::from_millis(100));
+            }
+            let (theirs, ours) = (by_name(json(&path)), by_name(ours.body));
+            objects += theirs.len();
+            for key in theirs.keys().chain(ours.keys()) {
+                if theirs.get(key) != ours.get(key) {
+                    problems.push(format!("{path} {key}:\n  {:?}\n  {:?}", theirs.get(key), ours.get(key)));
+                }
+            }
+        }
+    }
+    peer.kill().unwrap();
+    peer.wait().unwrap();
+    assert!(objects > 200, "{objects}");
+    assert!(problems.is_empty(), "of {objects}: {}", problems.join("\n"));
+}
