@@ -358,9 +358,14 @@ impl ServeFlags {
     /// would be for flags of other names.
     const OTHERWISE: [&str; 3] = ["listen", "in-memory", "config"];
 
+    /// The etcd that is named is a stand-in, too, which keeps nothing: objects stay here.
+    const ETCD: &str = "etcd-";
+
     fn find(&self, name: &str) -> Option<&clap::Arg> {
-        let mut arguments = self.0.get_arguments();
-        arguments.find(|argument| argument.get_long() == Some(name) && !Self::OTHERWISE.contains(&name))
+        if Self::OTHERWISE.contains(&name) || name.starts_with(Self::ETCD) {
+            return None;
+        }
+        self.0.get_arguments().find(|argument| argument.get_long() == Some(name))
     }
 
     fn has(&self, name: &str) -> bool {
