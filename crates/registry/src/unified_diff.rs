@@ -102,7 +102,8 @@ fn longest_match(
 ) -> (usize, usize, usize) {
     let mut best = (in_old.start, in_new.start, 0);
     // Lines of `new` at which a run ends, in order, and its length; for the line of `old` before and for this one.
-    let (mut before, mut runs): (Vec<(usize, usize)>, Vec<(usize, usize)>) = (Vec::new(), Vec::new());
+    let mut before: Vec<(usize, usize)> = Vec::new();
+    let mut runs = Vec::new();
     for (index, at) in places.iter().enumerate().take(in_old.end).skip(in_old.start) {
         std::mem::swap(&mut before, &mut runs);
         runs.clear();

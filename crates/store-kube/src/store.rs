@@ -56,7 +56,7 @@ impl KubeStore {
         let Some(entry) = self.inner.get(Bytes::from_static(NODE_PORTS.as_bytes()), None).await?.entry else {
             return Ok(None);
         };
-        let ports = self.view.ports(&entry).map_err(refused)?;
+        let ports = self.view.ports(&entry)?;
         Ok(Some((ports, entry)))
     }
 
@@ -181,7 +181,7 @@ impl KubeStore {
         ports: Option<&Entry>,
     ) -> Result<Vec<Option<Entry>>, CommitError> {
         let taken = match ports {
-            Some(entry) => self.view.ports(entry).map_err(refused)?.taken,
+            Some(entry) => self.view.ports(entry)?.taken,
             None => BTreeSet::new(),
         };
         let mut theirs = theirs.iter();
@@ -192,7 +192,7 @@ impl KubeStore {
                     .filter(|_| taken.contains(&port))
                     .map(|entry| claim_entry(port, entry.created, entry.modified)),
                 None => match theirs.next().and_then(Option::as_ref) {
-                    Some(entry) => self.view.object(entry).transpose().map_err(refused)?,
+                    Some(entry) => self.view.object(entry).transpose()?,
                     None => None,
                 },
             });
@@ -243,8 +243,10 @@ struct Plan {
     ports: Option<BTreeSet<u16>>,
 }
 
-fn refused(error: Unreadable) -> CommitError {
-    CommitError::Refused { reason: error.to_string() }
+impl From<Unreadable> for CommitError {
+    fn from(error: Unreadable) -> Self {
+        Self::Refused { reason: error.to_string() }
+    }
 }
 
 impl Store for KubeStore {

@@ -14,6 +14,7 @@
     clippy::disallowed_methods,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stderr,
     missing_debug_implementations,
     reason = "a test fails by panicking, and waits in the machine's time"
 )]

@@ -169,7 +169,7 @@ async fn answers_are_those_of_the_kube_apiserver_beside() {
             .arg(format!("https://127.0.0.1:{port}{path}"))
             .output()
             .unwrap();
-        output.status.success().then(|| output.stdout)
+        output.status.success().then_some(output.stdout)
     };
     while ask("/readyz").is_none() {
         assert!(
