@@ -2,7 +2,7 @@
 //!
 //! Entry point: [`EtcdStore::new`], which connects in the background. `members` chooses the member that is talked
 //! to and moves on from one that fails; `store` makes reads of calls and `commit` transactions, with the `leases` of
-//! their keys; `watch` keeps a watch going across connections; `grpc` carries the messages of `messages`.
+//! their keys; `watch` keeps a watch going across connections; `sternpost_grpc` carries the messages of `messages`.
 //!
 //! Invariants:
 //! - a transaction is sent a second time only if no member can have acted on it the first time; else its outcome is
@@ -22,7 +22,6 @@ mod commit;
 mod compactor;
 mod convert;
 mod endpoint;
-pub mod grpc;
 mod kept;
 mod leases;
 mod members;
@@ -37,4 +36,5 @@ pub use endpoint::{Endpoint, InvalidEndpoint};
 pub use kept::Kept;
 pub use members::{Access, User};
 pub use observe::Observe;
+pub use sternpost_grpc as grpc;
 pub use store::{DEFAULT_PATIENCE, EtcdStore, Options};

@@ -1,17 +1,18 @@
-//! gRPC on one HTTP/2 connection, as far as etcd needs it: calls, and streams in both directions.
+//! gRPC on one HTTP/2 connection: calls, and streams in both directions.
+//!
+//! Entry points: [`Client::call`] for one message that is answered by one, [`Client::begin`] for streams. Whoever
+//! has the connection makes it, drives it, and writes the messages down with prost.
 //!
 //! Nothing is tried again here. [`CallError`] says whether the server can have acted on a call, which
-//! decides whether it may be tried again at all.
+//! decides whether it may be tried again at all. The crate does not know who is called, nor over what.
 
 use std::{fmt, future::poll_fn, sync::Arc, time::Duration};
 
-use bytes::{Buf, BufMut, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use h2::{RecvStream, SendStream, client::SendRequest};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, uri};
 use prost::Message;
 use sternpost_clock::machine;
-
-use crate::Bytes;
 
 /// The largest message that is read. etcd takes requests of 1.5 MB; an answer has several of them.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
