@@ -8,8 +8,10 @@ use sternpost_store_log::{MAX_SEALING, Opened, Sealing};
 
 use crate::config_file::{Source, parse, read};
 
-// The longest mark but for the name, what is drawn for each value, and a tag or padding.
-const _: () = assert!(b"k8s:enc:secretbox:v1::".len() + MAX_KEY_NAME + 24 + 16 <= MAX_SEALING);
+/// By how much what is encrypted may be longer: the longest mark but for the name, what is drawn for each value, and a tag
+/// or padding.
+const OVERHEAD: usize = b"k8s:enc:secretbox:v1::".len() + MAX_KEY_NAME + 24 + 16;
+const _: () = assert!(OVERHEAD <= MAX_SEALING);
 
 /// Objects as they are on the disk. By default nothing is encrypted, and what is encrypted is refused.
 #[derive(Debug, Default)]
@@ -29,8 +31,8 @@ impl From<AtRest> for Encryption {
 }
 
 impl Sealing for AtRest {
-    fn seals(&self) -> bool {
-        !self.0.is_empty()
+    fn overhead(&self) -> usize {
+        if self.0.is_empty() { 0 } else { OVERHEAD }
     }
 
     fn seal(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, String> {

@@ -257,7 +257,7 @@ pub fn decode_header(bytes: &[u8; HEADER], file: FileId) -> Result<Header, Heade
 }
 
 /// Makes a frame in the buffer. `length` is that of the file, at least. Fails if it would be longer
-/// than a frame can be, or a value cannot be sealed.
+/// than a frame can be, or a value cannot be sealed; what was sealed otherwise a moment ago may do.
 pub fn encode_frame<'a>(
     buffer: &mut Vec<u8>,
     place: (FileId, u64),
@@ -266,7 +266,7 @@ pub fn encode_frame<'a>(
     records: impl Iterator<Item = Record<'a>> + Clone,
 ) -> Result<(), String> {
     let too_long = || "a frame would be too long".to_owned();
-    if !cover.sealing.seals() {
+    if cover.sealing.overhead() == 0 {
         return encode_records(buffer, place, cover.mask, state, records).ok_or_else(too_long);
     }
     let seal = |record: Record<'_>| match record.kind {

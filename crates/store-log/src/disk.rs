@@ -36,6 +36,8 @@ pub trait File: Debug + Send + Sync {
 pub enum WriteError {
     /// What was synced is as it was before. Writing may be tried again.
     NoSpace { reason: Arc<str> },
+    /// Nothing was written: it cannot be sealed, or is too long when it is.
+    Unsealed { reason: String },
     /// Nobody knows what is on the disk. Nothing may be written any more.
     Final { reason: String },
 }

@@ -120,7 +120,7 @@ impl Engine {
         let place = (FileId::log(number), sequence);
         let records = batches.iter().flat_map(|batch| Record::of_batch(batch));
         codec::encode_frame(&mut self.buffer, place, &self.cover, (&state, length), records)
-            .map_err(|reason| WriteError::Final { reason })?;
+            .map_err(|reason| WriteError::Unsealed { reason })?;
         let size = self.buffer.len() as u64;
         self.allocate(offset.saturating_add(size))?;
         if let Err(error) = self.file.write(offset, &self.buffer) {
@@ -168,7 +168,7 @@ impl Engine {
     /// What a write means that failed for want of space: some of the frame is there, as after a kill
     /// at that moment, and not all of it, which is looked at.
     fn refused(&self, error: WriteError) -> WriteError {
-        if let WriteError::Final { .. } = error {
+        if !matches!(error, WriteError::NoSpace { .. }) {
             return error;
         }
         let found = Frames::new(&*self.file, FileId::log(self.end.number))

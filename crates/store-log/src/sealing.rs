@@ -6,21 +6,29 @@ use sternpost_store::load::Version;
 
 use crate::codec::{Mask, RecordKind};
 
-/// By how many bytes more what stands on the disk may be than the value.
-pub const MAX_SEALING: usize = 256;
+/// By how many bytes more what stands on the disk may be than the value, ever.
+pub const MAX_SEALING: usize = 128 << 10;
 
 /// What stands on the disk of values, and how to get them back. Keys are as they are.
 ///
 /// In memory and towards callers values are what they are. Whoever has the key of an earlier sealing opens what it made:
 /// what a store holds is sealed anew when it is [stale](Opened::stale).
 pub trait Sealing: Debug + Send + Sync {
-    /// Whether any value is sealed; if not, nothing is asked of it when something is written.
-    fn seals(&self) -> bool;
+    /// By how many bytes more what is written may be than a value, now; no more than [`MAX_SEALING`]. If it is zero no
+    /// value is sealed, and nothing is asked of it when something is written.
+    fn overhead(&self) -> usize;
 
-    /// What is written of a value, at most [`MAX_SEALING`] bytes longer; `None` if it is the value.
+    /// Whether a value of this key may be written now; if not, why. Asked before a change is decided on, for each alone,
+    /// so that one that has to wait holds up no other.
+    fn can_seal(&self, _key: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// What is written of a value; `None` if it is the value. Must not block: it is asked while others wait. After
+    /// [`can_seal`](Self::can_seal) it fails only if the sealing has changed since; then nothing of the change is written.
     fn seal(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, String>;
 
-    /// The value that was written as this.
+    /// The value that was written as this. May block: it is asked only while a store is opened.
     fn open(&self, key: &[u8], written: &[u8]) -> Result<Opened, String>;
 }
 
@@ -38,8 +46,8 @@ pub struct Opened {
 pub struct Plain;
 
 impl Sealing for Plain {
-    fn seals(&self) -> bool {
-        false
+    fn overhead(&self) -> usize {
+        0
     }
 
     fn seal(&self, _: &[u8], _: &[u8]) -> Result<Option<Vec<u8>>, String> {

@@ -68,7 +68,7 @@ pub fn write(
     let (offset, buffer) = (HEADER as u64, Vec::new());
     let mut output = Output { disk, file, id, cover, buffer, offset, synced: 0, frames: 0, records: 0 };
     let contents = output.contents(hub, place.state, ended).inspect_err(|error| {
-        if let SnapshotError::Stopped = error {
+        if let SnapshotError::Stopped | SnapshotError::Write(WriteError::Unsealed { .. }) = error {
             // If it stays it is replaced by the next one.
             let _ = disk.remove(UNFINISHED);
         }
@@ -161,7 +161,7 @@ impl Output<'_> {
     ) -> Result<(), SnapshotError> {
         let count = records.clone().count() as u64;
         codec::encode_frame(frame, (self.id, self.frames), self.cover, (state, 0), records)
-            .map_err(|reason| WriteError::Final { reason })?;
+            .map_err(|reason| WriteError::Unsealed { reason })?;
         self.buffer.extend_from_slice(frame);
         self.frames += 1;
         self.records += count;
@@ -219,6 +219,9 @@ pub struct Snapshots {
     least: u64,
     /// The next one begins when the log since the last has this many bytes.
     due: u64,
+    /// Whether the next one is due whatever the log has. One that is being written does not count: it may have begun
+    /// before there was a reason.
+    asked: Arc<AtomicBool>,
     running: Option<Running>,
 }
 
@@ -234,12 +237,17 @@ struct Running {
 impl Snapshots {
     /// The next one is due when the log has as many bytes as the last snapshot, but not before `least`.
     pub fn new(least: u64, last: u64) -> Self {
-        Self { least, due: last.max(least), running: None }
+        Self { least, due: last.max(least), asked: Arc::default(), running: None }
     }
 
     /// The next one is due now.
     pub fn at_once(least: u64) -> Self {
-        Self { least, due: 0, running: None }
+        Self { least, due: 0, asked: Arc::default(), running: None }
+    }
+
+    /// Whoever sets it asks for one.
+    pub fn asked(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.asked)
     }
 
     /// Begins one if it is due, and notes what came of the one before. `wake` is called when one has
@@ -266,11 +274,17 @@ impl Snapshots {
                     self.due = length.max(self.least);
                 }
                 // The log has everything. There will be another try when it has grown.
-                Err(SnapshotError::Write(WriteError::NoSpace { .. }) | SnapshotError::Stopped) => {
+                Err(
+                    SnapshotError::Write(WriteError::NoSpace { .. } | WriteError::Unsealed { .. })
+                    | SnapshotError::Stopped,
+                ) => {
                     self.due = engine.logged.saturating_add(self.least);
                 }
                 Err(SnapshotError::Write(WriteError::Final { reason })) => return Err(reason),
             }
+        }
+        if self.asked.swap(false, Ordering::AcqRel) {
+            self.due = 0;
         }
         if engine.logged < self.due {
             return Ok(());
@@ -278,7 +292,7 @@ impl Snapshots {
         self.due = engine.logged.saturating_add(self.least);
         let place = match engine.rotate() {
             Ok(place) => place,
-            Err(WriteError::NoSpace { .. }) => return Ok(()),
+            Err(WriteError::NoSpace { .. } | WriteError::Unsealed { .. }) => return Ok(()),
             Err(WriteError::Final { reason }) => return Err(reason),
         };
         let ended = Arc::new(AtomicBool::new(false));

@@ -5,7 +5,11 @@ use std::{
     io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    sync::{Arc, mpsc as timer},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc as timer,
+    },
     time::Duration,
 };
 
@@ -44,6 +48,8 @@ pub struct LogStore {
     hub: Arc<Hub>,
     queue: mpsc::Sender<Command>,
     refusing: Refusing,
+    /// Asks for a snapshot.
+    asked: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Debug)]
@@ -96,7 +102,7 @@ impl OpenError {
     pub(crate) fn write(path: &Path, error: WriteError) -> Self {
         let reason = match error {
             WriteError::NoSpace { reason } => reason.to_string(),
-            WriteError::Final { reason } => reason,
+            WriteError::Unsealed { reason } | WriteError::Final { reason } => reason,
         };
         Self::Io { path: path.to_owned(), source: io::Error::other(reason) }
     }
@@ -159,13 +165,15 @@ impl LogStore {
         let (ticks, ended) = timer::channel();
         // Weak, because the writer ends with the last sender.
         let ticker = queue.downgrade();
+        let snapshots = match loaded.stale {
+            // With that everything is sealed as it should be.
+            true => Snapshots::at_once(snapshot_after),
+            false => Snapshots::new(snapshot_after, loaded.snapshot_bytes),
+        };
+        let asked = snapshots.asked();
         let writer = Writer {
             engine,
-            snapshots: match loaded.stale {
-                // With that everything is sealed as it should be.
-                true => Snapshots::at_once(snapshot_after),
-                false => Snapshots::new(snapshot_after, loaded.snapshot_bytes),
-            },
+            snapshots,
             hub: Arc::clone(&hub),
             retention,
             clock,
@@ -190,13 +198,25 @@ impl LogStore {
             .name("store-writer".to_owned())
             .spawn(move || writer::run(writer, commands))
             .map_err(OpenError::Thread)?;
-        Ok(Self { hub, queue, refusing })
+        Ok(Self { hub, queue, refusing, asked })
     }
 
     /// Says, whenever it is asked, why writes are refused for now.
     pub fn refusing(&self) -> impl Fn() -> Option<Arc<str>> + Send + Sync + 'static {
         let refusing = self.refusing.clone();
         move || refusing.reason()
+    }
+
+    /// Lets everything be sealed anew, whenever it is called: a snapshot is written, and then the files before it
+    /// are removed. For a [`Sealing`] that has changed.
+    pub fn resealing(&self) -> impl Fn() + Send + Sync + 'static {
+        // Weak, because the writer ends with the last sender.
+        let (asked, queue) = (Arc::clone(&self.asked), self.queue.downgrade());
+        move || {
+            asked.store(true, Ordering::Release);
+            // If there is no room, the writer is awake and sees that it is asked.
+            queue.upgrade().map(|queue| queue.try_send(Command::Tick));
+        }
     }
 
     /// Why nothing can be handed to the writer any more.

@@ -7,7 +7,7 @@ use std::{
 
 use sternpost_clock::Clock;
 use sternpost_store::{
-    CommitError, Committed, ReadError, Revision, Stopped, Transaction,
+    CommitError, Committed, ReadError, Revision, Stopped, Transaction, Write,
     hub::Hub,
     mvcc::Pending,
     retention::Retention,
@@ -35,9 +35,10 @@ const MAX_GROUP_BYTES: usize = 16 << 20;
 // A group uses only revisions that an earlier commit reserved.
 const _: () = assert!((MAX_GROUP as u64) < RESERVATION / 2);
 
-// A group is one frame, rows of its records and all.
+// A group is one frame, rows of its records and all. By how much sealing makes it longer is counted.
 const _: () = assert!(
-    MAX_GROUP_BYTES + MAX_TRANSACTION_BYTES + (64 + MAX_SEALING) * MAX_GROUP * MAX_OPERATIONS <= MAX_FRAME
+    MAX_GROUP_BYTES + MAX_TRANSACTION_BYTES + MAX_SEALING * MAX_OPERATIONS + 64 * MAX_GROUP * MAX_OPERATIONS
+        <= MAX_FRAME
 );
 
 /// How often a store that nobody writes to forgets history that has expired.
@@ -125,12 +126,14 @@ impl Writer {
         while let Some(command) = next.take() {
             match command {
                 Command::Commit { transaction, answer } => {
-                    let mut bytes = transaction.size();
+                    let overhead = self.engine.cover().sealing.overhead();
+                    let size = |one: &Transaction| one.size() + overhead * one.writes.len();
+                    let mut bytes = size(&transaction);
                     let mut group = vec![(transaction, answer)];
                     while group.len() < MAX_GROUP && bytes < MAX_GROUP_BYTES {
                         match queue.try_recv() {
                             Ok(Command::Commit { transaction, answer }) => {
-                                bytes += transaction.size();
+                                bytes += size(&transaction);
                                 group.push((transaction, answer));
                             }
                             Ok(other) => {
@@ -168,6 +171,9 @@ impl Writer {
     fn commit(&mut self, group: Vec<(Transaction, Answer)>) -> Result<(), Stopped> {
         let now = self.clock.unix_millis();
 
+        // What cannot be sealed now is refused before it is decided on, and nothing rests on it.
+        let group = self.without_unsealed(group);
+
         // Decide all in order, each on top of those before it.
         let mut pending = Pending::default();
         let mut answers = Vec::with_capacity(group.len());
@@ -190,12 +196,17 @@ impl Writer {
             (Ok(()), []) => Ok(()),
             (Ok(()), batches) => self.write(batches, expired),
         };
-        if let Err(WriteError::NoSpace { reason }) = written {
+        let refused = match &written {
+            Err(WriteError::NoSpace { reason }) => Some(reason.to_string()),
+            Err(WriteError::Unsealed { reason }) => Some(reason.clone()),
+            _ => None,
+        };
+        if let Some(reason) = refused {
             for (answer, sender) in answers {
                 // Also what was not to change anything: it may rest on what was.
                 let _ = sender.send(Err(match answer {
                     Err(error @ CommitError::Invalid(_)) => error,
-                    _ => CommitError::Unavailable { reason: reason.to_string() },
+                    _ => CommitError::Unavailable { reason: reason.clone() },
                 }));
             }
             return Ok(());
@@ -225,6 +236,26 @@ impl Writer {
         self.see_to_snapshots()
     }
 
+    fn without_unsealed(&self, group: Vec<(Transaction, Answer)>) -> Vec<(Transaction, Answer)> {
+        let sealing = &self.engine.cover().sealing;
+        if sealing.overhead() == 0 {
+            return group;
+        }
+        let can_seal = |transaction: &Transaction| {
+            let mut puts = transaction.writes.iter().filter(|write| matches!(write, Write::Put { .. }));
+            puts.try_for_each(|put| sealing.can_seal(put.key()))
+        };
+        let sorted = group.into_iter().filter_map(|(transaction, answer)| match can_seal(&transaction) {
+            Ok(()) => Some((transaction, answer)),
+            Err(reason) => {
+                // The caller may have gone.
+                let _ = answer.send(Err(CommitError::Unavailable { reason }));
+                None
+            }
+        });
+        sorted.collect()
+    }
+
     fn see_to_snapshots(&mut self) -> Result<(), Stopped> {
         let queue = self.queue.clone();
         let wake = move || {
@@ -246,6 +277,7 @@ impl Writer {
         match self.write(&[], Some(to)) {
             Ok(()) => self.hub.compact(to),
             Err(WriteError::NoSpace { reason }) => Err(ReadError::Unavailable { reason: reason.to_string() }),
+            Err(WriteError::Unsealed { reason }) => Err(ReadError::Unavailable { reason }),
             Err(WriteError::Final { reason }) => Err(self.fail(&reason).into()),
         }
     }
@@ -300,6 +332,7 @@ impl Writer {
                 self.refusing.set(Some(Arc::clone(&reason)));
                 Err(WriteError::NoSpace { reason })
             }
+            Err(WriteError::Unsealed { reason }) => Err(WriteError::Unsealed { reason }),
             Err(WriteError::Final { reason }) => Err(WriteError::Final { reason: failure(&reason) }),
         }
     }
@@ -314,7 +347,7 @@ impl Writer {
         self.snapshots.end();
         let stopped = match self.engine.close() {
             // Without space the reservation stays, and nothing else is lost.
-            Ok(()) | Err(WriteError::NoSpace { .. }) => Stopped::Closed,
+            Ok(()) | Err(WriteError::NoSpace { .. } | WriteError::Unsealed { .. }) => Stopped::Closed,
             Err(WriteError::Final { reason }) => Stopped::Failed { reason: failure(&reason).into() },
         };
         self.hub.stop(stopped.clone());

@@ -1,9 +1,12 @@
 //! Values that stand on the disk as something else.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use sternpost_store::{
-    Store, Transaction, Write,
+    CommitError, Store, Transaction, Write,
     conformance::{self, block_on},
     retention::Retention,
 };
@@ -19,8 +22,8 @@ const SECRET: &[u8] = b"a value that nobody may see";
 struct Turned(&'static [&'static str]);
 
 impl Sealing for Turned {
-    fn seals(&self) -> bool {
-        true
+    fn overhead(&self) -> usize {
+        256
     }
 
     fn seal(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, String> {
@@ -139,5 +142,105 @@ fn what_is_stale_is_sealed_anew_after_the_next_write() {
             let store = open(&disk, options(&["new"]));
             assert_eq!(value(&store, "secret/x").await.as_deref(), Some(SECRET));
         }
+    });
+}
+
+/// One that changes while the store is open.
+#[derive(Debug)]
+struct Changing(Mutex<Now>);
+
+#[derive(Debug, Clone)]
+struct Now {
+    keys: &'static [&'static str],
+    /// Why nothing secret may be written.
+    refusing: Option<&'static str>,
+    /// The same, said too late.
+    failing: Option<&'static str>,
+}
+
+impl Changing {
+    fn new(keys: &'static [&'static str]) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Now { keys, refusing: None, failing: None })))
+    }
+
+    fn now(&self) -> Now {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Now)) {
+        change(&mut self.0.lock().unwrap());
+    }
+}
+
+impl Sealing for Changing {
+    fn overhead(&self) -> usize {
+        256
+    }
+
+    fn can_seal(&self, key: &[u8]) -> Result<(), String> {
+        match self.now().refusing {
+            Some(why) if !key.starts_with(b"public/") => Err(why.to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn seal(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        match self.now().failing {
+            Some(why) if !key.starts_with(b"public/") => Err(why.to_owned()),
+            _ => Turned(self.now().keys).seal(key, value),
+        }
+    }
+
+    fn open(&self, key: &[u8], written: &[u8]) -> Result<Opened, String> {
+        Turned(self.now().keys).open(key, written)
+    }
+}
+
+#[test]
+fn a_sealing_that_changes_is_used_at_once_and_everything_sealed_anew_when_asked_for() {
+    block_on(async {
+        let (disk, sealing) = (fresh(), Changing::new(&["old"]));
+        let store = open(&disk, Options { sealing: sealing.clone(), ..small() });
+        store.commit(put("secret/x", SECRET)).await.unwrap();
+        assert!(holds(&disk, b"turned:old:"));
+        sealing.change(|now| now.keys = &["new", "old"]);
+        store.commit(put("secret/y", "1")).await.unwrap();
+        assert!(holds(&disk, b"turned:new:") && holds(&disk, b"turned:old:"));
+        store.resealing()();
+        while holds(&disk, b"turned:old:") {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        store.close().await;
+        let store = open(&disk.after_restart(), options(&["new"]));
+        assert_eq!(value(&store, "secret/x").await.as_deref(), Some(SECRET));
+        assert_eq!(value(&store, "secret/y").await.as_deref(), Some(b"1".as_slice()));
+    });
+}
+
+#[test]
+fn what_cannot_be_sealed_now_is_refused_alone_and_the_store_goes_on() {
+    block_on(async {
+        let (disk, sealing) = (fresh(), Changing::new(&["a"]));
+        // Every write begins a snapshot, which cannot be written either while sealing fails.
+        let store = open(&disk, Options { sealing: sealing.clone(), snapshot_after: 1, ..small() });
+        store.commit(put("secret/x", SECRET)).await.unwrap();
+        for too_late in [false, true] {
+            sealing.change(|now| {
+                (now.refusing, now.failing) =
+                    if too_late { (None, Some("no key")) } else { (Some("no key"), None) };
+            });
+            let refused = store.commit(put("secret/x", "2")).await;
+            assert_eq!(refused, Err(CommitError::Unavailable { reason: "no key".to_owned() }));
+            store.commit(put("public/y", "1")).await.unwrap();
+            store.commit(put("public/y", "2")).await.unwrap();
+            store.commit(Transaction::write([Write::delete("secret/z")])).await.unwrap();
+            assert_eq!(value(&store, "secret/x").await.as_deref(), Some(SECRET));
+            assert_eq!(store.refusing()(), None);
+        }
+        sealing.change(|now| now.failing = None);
+        store.commit(put("secret/x", "3")).await.unwrap();
+        store.close().await;
+        let store = open(&disk.after_restart(), options(&["a"]));
+        assert_eq!(value(&store, "secret/x").await.as_deref(), Some(b"3".as_slice()));
     });
 }
