@@ -52,6 +52,12 @@ impl Url {
         }
     }
 
+    /// The path with nothing escaped.
+    pub fn path(&self) -> String {
+        // What cannot be read was refused.
+        unescape(&self.path, Part::Rest).unwrap_or_default()
+    }
+
     /// The path with what must be escaped, escaped; escapes stay as they are where the rest needs none.
     pub fn escaped_path(&self) -> String {
         let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@/[]%".contains(&byte);
