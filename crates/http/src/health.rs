@@ -34,6 +34,8 @@ pub enum Endpoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
     All,
+    /// What a restart would not mend.
+    AllButLivez,
     ReadyzOnly,
 }
 
@@ -93,7 +95,11 @@ impl Health {
     }
 
     fn of(&self, endpoint: Endpoint) -> impl Iterator<Item = &Check> {
-        self.checks.iter().filter(move |check| check.on == On::All || endpoint == Endpoint::Readyz)
+        self.checks.iter().filter(move |check| match check.on {
+            On::All => true,
+            On::AllButLivez => endpoint != Endpoint::Livez,
+            On::ReadyzOnly => endpoint == Endpoint::Readyz,
+        })
     }
 }
 
@@ -176,6 +182,7 @@ mod tests {
     fn health() -> Health {
         let mut health = Health::default();
         health.add("disk", On::All, Box::new(|| Ok(())));
+        health.add("keys", On::AllButLivez, Box::new(|| Ok(())));
         health.add_shutdown(|| true);
         health
     }
@@ -190,7 +197,7 @@ mod tests {
                 Endpoint::Healthz,
                 "?verbose&exclude=ping",
                 200,
-                "[+]ping excluded: ok\n[+]disk ok\nhealthz check passed\n",
+                "[+]ping excluded: ok\n[+]disk ok\n[+]keys ok\nhealthz check passed\n",
             ),
             (
                 Endpoint::Livez,
@@ -203,7 +210,7 @@ mod tests {
                 Endpoint::Readyz,
                 "",
                 500,
-                "[+]ping ok\n[+]disk ok\n[-]shutdown failed: reason withheld\nreadyz check failed\n",
+                "[+]ping ok\n[+]disk ok\n[+]keys ok\n[-]shutdown failed: reason withheld\nreadyz check failed\n",
             ),
             (Endpoint::Readyz, "?exclude=shutdown", 200, "ok"),
         ] {
@@ -237,6 +244,8 @@ mod tests {
         for (endpoint, name, code, body) in [
             (Endpoint::Readyz, "ping", 200, "ok"),
             (Endpoint::Readyz, "shutdown", 500, "internal server error: process is shutting down\n"),
+            (Endpoint::Healthz, "keys", 200, "ok"),
+            (Endpoint::Livez, "keys", 404, "404 page not found\n"),
             (Endpoint::Livez, "shutdown", 404, "404 page not found\n"),
             (Endpoint::Livez, "", 404, "404 page not found\n"),
         ] {
