@@ -131,7 +131,7 @@ def encrypted(answers, check, name):
     path = CRATES / "encryption/tests/recorded.jsonl"
     before = recording.read_lines(path)
     given = lambda case: ("stored",) if "stored" in case else ("value",)
-    asked = [{key: case[key] for key in ("config", "resource", "context", *given(case)) if key in case} for case in before]
+    asked = [{key: case[key] for key in ("config", "plugins", "resource", "context", *given(case)) if key in case} for case in before]
     cases = [{**question, **answer} for question, answer in zip(asked, answers(name, asked))]
     return recording.settle(path, cases, check, write=compact)
 

@@ -1,9 +1,15 @@
 //! `EncryptionConfiguration`, checked as kube-apiserver checks it.
 
-use std::collections::HashMap;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
+use sternpost_clock::Clock;
+use sternpost_golang::{duration, strconv::go_quote, url};
 use sternpost_meta::{
     field::{Errors, Path},
     shape::{Shape, check_kind},
@@ -11,6 +17,7 @@ use sternpost_meta::{
 
 use crate::{
     Encryption,
+    kms::{Connect, Plugin, Settings},
     provider::{Cipher, Key, Provider},
 };
 
@@ -20,6 +27,13 @@ const KEYS: Shape = Shape::Object(&[(
     "keys",
     &Shape::List(&Shape::Object(&[("name", &Shape::Text), ("secret", &Shape::Text)])),
 )]);
+const KMS: Shape = Shape::Object(&[
+    ("apiVersion", &Shape::Text),
+    ("name", &Shape::Text),
+    ("endpoint", &Shape::Text),
+    ("timeout", &Shape::Text),
+    ("cachesize", &Shape::Any),
+]);
 const FILE: Shape = Shape::Object(&[
     ("apiVersion", &Shape::Text),
     ("kind", &Shape::Text),
@@ -34,7 +48,7 @@ const FILE: Shape = Shape::Object(&[
                     ("aescbc", &KEYS),
                     ("secretbox", &KEYS),
                     ("identity", &Shape::Object(&[])),
-                    ("kms", &Shape::Any),
+                    ("kms", &KMS),
                 ])),
             ),
         ])),
@@ -52,12 +66,15 @@ pub const MAX_KEY_NAME: usize = 128;
 /// What a secret is in messages.
 const REDACTED: &str = "REDACTED";
 
+/// How long a call of a plugin may take if nothing is said of it.
+const PLUGIN_TIMEOUT: &str = "3s";
+
 /// A group and a resource of it.
 type GroupResource = (String, String);
 
 impl Encryption {
-    /// Reads the configuration, or tells all that is wrong with it. No secret is in what it tells.
-    pub fn read(file: &Value) -> Result<Self, Errors> {
+    /// Reads the configuration, or tells all that is wrong with it. No secret is in what it tells. Plugins are not asked yet.
+    pub fn read(file: &Value, clock: &Clock, connect: &Connect<'_>) -> Result<Self, Errors> {
         let mut errors = Errors::default();
         check_kind(file, &API_VERSIONS, KIND, &mut errors);
         FILE.check(file, &mut errors);
@@ -70,14 +87,16 @@ impl Encryption {
             errors.required(root, "at least one resources is required");
         }
         let mut found = Self::default();
+        let mut plugins = Plugins { clock, connect, names: HashSet::new(), made: vec![] };
         for (at, entry) in entries.iter().enumerate() {
             let path = root.index(at);
-            found.add(entry, &path, &mut errors);
+            found.add(entry, &path, &mut plugins, &mut errors);
         }
+        found.plugins = plugins.made;
         if errors.is_empty() { Ok(found) } else { Err(errors) }
     }
 
-    fn add(&mut self, entry: &Value, path: &Path<'_>, errors: &mut Errors) {
+    fn add(&mut self, entry: &Value, path: &Path<'_>, plugins: &mut Plugins<'_>, errors: &mut Errors) {
         let resources_path = path.child("resources");
         let resources: Vec<&str> = list(entry, "resources").iter().filter_map(Value::as_str).collect();
         if resources.is_empty() {
@@ -105,19 +124,23 @@ impl Encryption {
                 }
             }
         }
-        let mut made = HashMap::<GroupResource, Vec<Provider>>::new();
-        for (number, resource) in resources.iter().enumerate() {
-            // Read for each, because keys are not copied; told of once.
-            let mut ignored = Errors::default();
-            let errors = if number == 0 { &mut *errors } else { &mut ignored };
-            let read = providers.iter().enumerate();
-            let read = read.flat_map(|(at, one)| provider(one, &providers_path.index(at), errors)).collect();
-            made.entry(parse(resource)).or_insert(read);
-        }
-        for (resource, providers) in made {
-            self.providers.entry(resource).or_default().extend(providers);
+        let read = providers.iter().enumerate();
+        let read = read.flat_map(|(at, one)| provider(one, &providers_path.index(at), plugins, errors));
+        let read: Vec<Arc<Provider>> = read.map(Arc::new).collect();
+        let named: HashSet<GroupResource> = resources.iter().map(|resource| parse(resource)).collect();
+        for resource in named {
+            self.providers.entry(resource).or_default().extend(read.iter().cloned());
         }
     }
+}
+
+/// The plugins of a configuration while it is read.
+struct Plugins<'a> {
+    clock: &'a Clock,
+    connect: &'a Connect<'a>,
+    /// Also of those that something is wrong with.
+    names: HashSet<String>,
+    made: Vec<Arc<Plugin>>,
 }
 
 fn list<'a>(of: &'a Value, name: &str) -> &'a [Value] {
@@ -180,7 +203,7 @@ fn check_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A provider, of which there is one for each key.
-fn provider(entry: &Value, path: &Path<'_>, errors: &mut Errors) -> Vec<Provider> {
+fn provider(entry: &Value, path: &Path<'_>, plugins: &mut Plugins<'_>, errors: &mut Errors) -> Vec<Provider> {
     let is_there = |name: &str| entry.get(name).is_some_and(|value| !value.is_null());
     let names = ["kms", "aesgcm", "aescbc", "secretbox", "identity"];
     match names.iter().filter(|name| is_there(name)).count() {
@@ -203,8 +226,8 @@ fn provider(entry: &Value, path: &Path<'_>, errors: &mut Errors) -> Vec<Provider
         return vec![Provider::Identity];
     }
     let Some(cipher) = CIPHERS.into_iter().find(|cipher| is_there(cipher.name())) else {
-        errors.forbidden(path.child("kms"), "KMS providers are not supported yet");
-        return Vec::new();
+        let entry = entry.get("kms").unwrap_or(&Value::Null);
+        return plugin(entry, &path.child("kms"), plugins, errors).map(Provider::Kms).into_iter().collect();
     };
     let path = path.child(cipher.name());
     let path = path.child("keys");
@@ -214,6 +237,89 @@ fn provider(entry: &Value, path: &Path<'_>, errors: &mut Errors) -> Vec<Provider
     }
     let keys = keys.iter().enumerate().filter_map(|(at, key)| read_key(cipher, key, &path.index(at), errors));
     keys.map(Provider::Key).collect()
+}
+
+fn plugin(
+    entry: &Value,
+    path: &Path<'_>,
+    plugins: &mut Plugins<'_>,
+    errors: &mut Errors,
+) -> Option<Arc<Plugin>> {
+    let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (name, endpoint) = (text("name"), text("endpoint"));
+    if ["", "v1"].contains(&text("apiVersion")) {
+        let why = "KMSv1 is deprecated upstream and not supported here. Use KMSv2 instead: `apiVersion: v2`";
+        errors.forbidden(path.child("apiVersion"), why);
+        return None;
+    }
+    let before = errors.len();
+    let at = path.child("name");
+    if name.is_empty() {
+        errors.required(at, "name is a mandatory field for a provider");
+    }
+    if name.len() > MAX_KEY_NAME {
+        errors.too_long(at, MAX_KEY_NAME);
+    }
+    if name.contains(':') {
+        errors.invalid(at, name, &format!("invalid KMS provider name {name}, must not contain ':'"));
+    }
+    if !plugins.names.insert(name.to_owned()) {
+        errors.invalid(at, name, &format!("duplicate KMS provider name {name}, names must be unique"));
+    }
+    let timeout = timeout(entry, &path.child("timeout"), errors);
+    let socket = socket(endpoint, &path.child("endpoint"), errors);
+    if let Some(size) = entry.get("cachesize").filter(|size| !size.is_null()) {
+        errors.invalid(path.child("cachesize"), size, "cachesize is not supported in v2");
+    }
+    if text("apiVersion") != "v2" {
+        let why = "unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported";
+        errors.invalid(path.child("apiVersion"), text("apiVersion"), why);
+    }
+    if errors.len() != before {
+        return None;
+    }
+    let settings = Settings { name: name.to_owned(), path: socket?, timeout: timeout? };
+    let service = (plugins.connect)(&settings);
+    let plugin = Arc::new(Plugin::new(settings, plugins.clock, service));
+    plugins.made.push(Arc::clone(&plugin));
+    Some(plugin)
+}
+
+fn timeout(entry: &Value, path: &Path<'_>, errors: &mut Errors) -> Option<Duration> {
+    let text = entry.get("timeout").and_then(Value::as_str).unwrap_or(PLUGIN_TIMEOUT);
+    match duration::parse(text) {
+        Ok(nanos) if nanos > 0 => return u64::try_from(nanos).ok().map(Duration::from_nanos),
+        Ok(nanos) => {
+            errors.invalid(path, duration::format(nanos).as_str(), "timeout should be a positive value");
+        }
+        Err(error) => errors.invalid(path, text, &format!("time: {error}")),
+    }
+    None
+}
+
+/// Where the plugin listens.
+fn socket(endpoint: &str, path: &Path<'_>, errors: &mut Errors) -> Option<String> {
+    if endpoint.is_empty() {
+        errors.invalid(path, "", "endpoint is a mandatory field for a kms");
+        return None;
+    }
+    match url::parse(endpoint) {
+        Ok(url) if url.scheme == "unix" => {
+            let path = url.path();
+            // In Linux' abstract namespace, which has no folders.
+            let name = path.strip_prefix('/').filter(|name| name.starts_with('@'));
+            return Some(name.unwrap_or(&path).to_owned());
+        }
+        Ok(url) => {
+            let scheme = go_quote(&url.scheme);
+            let why = format!("unsupported scheme {scheme} for KMS provider, only unix is supported");
+            errors.invalid(path, endpoint, &why);
+        }
+        Err(error) => {
+            errors.invalid(path, endpoint, &format!("invalid endpoint for kms provider, error: {error}"));
+        }
+    }
+    None
 }
 
 fn read_key(cipher: Cipher, key: &Value, path: &Path<'_>, errors: &mut Errors) -> Option<Key> {

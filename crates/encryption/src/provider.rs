@@ -1,6 +1,6 @@
 //! One way to encrypt a value, with one key.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use aws_lc_rs::{
     aead::{AES_128_GCM, AES_192_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey},
@@ -14,11 +14,13 @@ use aws_lc_rs::{
 use crypto_secretbox::{AeadInPlace, KeyInit, XSalsa20Poly1305};
 use sternpost_clock::machine;
 
-use crate::{MARK, OpenError, SealError};
+use crate::{MARK, OpenError, SealError, kms::Plugin};
 
 /// Bytes in front of what is encrypted, drawn anew for each value.
 const CBC_IV: usize = 16;
-const GCM_NONCE: usize = 12;
+pub const GCM_NONCE: usize = 12;
+/// Behind it.
+pub const GCM_TAG: usize = 16;
 const SECRETBOX_NONCE: usize = 24;
 const SECRETBOX_TAG: usize = 16;
 
@@ -31,7 +33,11 @@ pub enum Provider {
     /// Values as they are.
     Identity,
     Key(Key),
+    Kms(Arc<Plugin>),
 }
+
+/// A value that was stored; `None` if it is what is stored. Beside it whether this provider would store it otherwise now.
+type Opened = (Option<Vec<u8>>, bool);
 
 /// What a provider does with its keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,17 +65,22 @@ impl Provider {
     pub fn seal(&self, context: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, SealError> {
         match self {
             Self::Identity => Ok(None),
-            Self::Key(key) => key.seal(context, value).map(Some).map_err(|Unspecified| SealError),
+            Self::Key(key) => key.seal(context, value).map(Some).map_err(|Unspecified| SealError::TooLong),
+            Self::Kms(plugin) => plugin.seal(context, value).map(Some),
         }
     }
 
-    /// The value, or why it cannot be had; `None` if something else stored it. A value of `None` is what is stored.
-    pub fn open(&self, context: &[u8], stored: &[u8]) -> Option<Result<Option<Vec<u8>>, OpenError>> {
+    /// The value, or why it cannot be had; `None` if something else stored it.
+    pub fn open(&self, context: &[u8], stored: &[u8]) -> Option<Result<Opened, OpenError>> {
         match self {
-            Self::Identity => (!stored.starts_with(MARK)).then_some(Ok(None)),
+            Self::Identity => (!stored.starts_with(MARK)).then_some(Ok((None, false))),
             Self::Key(key) => {
                 let sealed = stored.strip_prefix(key.prefix.as_slice())?;
-                Some(key.open(context, sealed).map(Some))
+                Some(key.open(context, sealed).map(|value| (Some(value), false)))
+            }
+            Self::Kms(plugin) => {
+                let opened = plugin.open(context, stored)?;
+                Some(opened.map(|(value, is_stale)| (Some(value), is_stale)))
             }
         }
     }
@@ -149,13 +160,7 @@ impl Key {
                 keys.0.less_safe_encrypt(&mut text, EncryptionContext::Iv128(FixedLength::from(iv)))?;
                 Ok([&self.prefix, iv.as_slice(), &text].concat())
             }
-            Secret::Gcm(key) => {
-                let nonce: [u8; GCM_NONCE] = random();
-                let mut text = value.to_vec();
-                let aad = Aad::from(context);
-                key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut text)?;
-                Ok([&self.prefix, nonce.as_slice(), &text].concat())
-            }
+            Secret::Gcm(key) => Ok([self.prefix.as_slice(), &seal_gcm(key, context, value)?].concat()),
             Secret::Secretbox(key) => {
                 let nonce: [u8; SECRETBOX_NONCE] = random();
                 let mut text = value.to_vec();
@@ -176,12 +181,7 @@ impl Key {
                 let value = keys.1.decrypt(&mut text, iv).map_err(|Unspecified| OpenError::Wrong)?;
                 Ok(value.to_vec())
             }
-            Secret::Gcm(key) => {
-                let (nonce, text) = sealed.split_first_chunk::<GCM_NONCE>().ok_or(OpenError::TooShort)?;
-                let (mut text, nonce) = (text.to_vec(), Nonce::assume_unique_for_key(*nonce));
-                let value = key.open_in_place(nonce, Aad::from(context), &mut text);
-                Ok(value.map_err(|Unspecified| OpenError::Wrong)?.to_vec())
-            }
+            Secret::Gcm(key) => open_gcm(key, context, sealed),
             Secret::Secretbox(key) => {
                 let (nonce, rest) =
                     sealed.split_first_chunk::<SECRETBOX_NONCE>().ok_or(OpenError::TooShort)?;
@@ -202,7 +202,22 @@ impl fmt::Debug for Key {
     }
 }
 
-fn random<const N: usize>() -> [u8; N] {
+/// What is encrypted, behind what was drawn for it.
+pub fn seal_gcm(key: &LessSafeKey, context: &[u8], value: &[u8]) -> Result<Vec<u8>, Unspecified> {
+    let nonce: [u8; GCM_NONCE] = random();
+    let mut text = value.to_vec();
+    key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(context), &mut text)?;
+    Ok([nonce.as_slice(), &text].concat())
+}
+
+pub fn open_gcm(key: &LessSafeKey, context: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
+    let (nonce, text) = sealed.split_first_chunk::<GCM_NONCE>().ok_or(OpenError::TooShort)?;
+    let (mut text, nonce) = (text.to_vec(), Nonce::assume_unique_for_key(*nonce));
+    let value = key.open_in_place(nonce, Aad::from(context), &mut text);
+    Ok(value.map_err(|Unspecified| OpenError::Wrong)?.to_vec())
+}
+
+pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     machine::random(&mut bytes);
     bytes

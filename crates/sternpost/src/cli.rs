@@ -195,6 +195,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub encryption_provider_config: Option<PathBuf>,
 
+    /// Whether --encryption-provider-config is read again when it changes
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub encryption_provider_config_automatic_reload: bool,
+
     /// Web pages that may use the API: comma-separated regular expressions of their origins, such as
     /// '^https://example\.com$'; each must pin both ends of the host
     #[arg(long, value_name = "REGEX,...", value_parser = parse_origins)]

@@ -1,50 +1,179 @@
 //! `--encryption-provider-config`: which values are encrypted on the disk, in kube-apiserver's form.
+//!
+//! Plugins are asked here and nowhere else: at the start, while the store is opened, by a task now and then, and before a
+//! changed file is used. Sealing takes what they have said.
 
-use std::path::Path;
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use sternpost_cache::resource_of;
-use sternpost_encryption::{Encryption, MAX_KEY_NAME};
+use sternpost_clock::Clock;
+use sternpost_encryption::{
+    Encryption, MAX_OVERHEAD,
+    kms::{Checked, Plugin, Service, Settings},
+};
+use sternpost_kms::Client;
+use sternpost_store_kube::Encrypting;
 use sternpost_store_log::{MAX_SEALING, Opened, Sealing};
+use sternpost_tasks::Tasks;
+use tokio::{runtime::Handle, task::JoinSet};
 
 use crate::config_file::{Source, parse, read};
 
-/// By how much what is encrypted may be longer: the longest mark but for the name, what is drawn for each value, and a tag
-/// or padding.
-const OVERHEAD: usize = b"k8s:enc:secretbox:v1::".len() + MAX_KEY_NAME + 24 + 16;
-const _: () = assert!(OVERHEAD <= MAX_SEALING);
+const _: () = assert!(MAX_OVERHEAD <= MAX_SEALING);
+
+/// How often it is looked whether a plugin is to be asked.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Lets everything on the disk be sealed anew.
+pub type Reseal = Arc<dyn Fn() + Send + Sync>;
 
 /// Objects as they are on the disk. By default nothing is encrypted, and what is encrypted is refused.
 #[derive(Debug, Default)]
-pub struct AtRest(Encryption);
+pub struct AtRest(ArcSwap<Encryption>);
 
-/// What the file says.
-pub fn configure(path: &Path) -> anyhow::Result<AtRest> {
-    let text = read(path)?;
-    let source = Source { path: path.to_owned(), text: &text, within: String::new() };
-    Encryption::read(&parse(path, &text)?).map(AtRest).map_err(|errors| source.refuse(errors.into_causes()))
+/// A changed file names a plugin that cannot be used. It may only be starting.
+#[derive(Debug)]
+pub struct Unhealthy(String);
+
+impl fmt::Display for Unhealthy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
-impl From<AtRest> for Encryption {
-    fn from(at_rest: AtRest) -> Self {
-        at_rest.0
+impl std::error::Error for Unhealthy {}
+
+/// What the file says. Plugins are called on the runtime that this is called on, and not yet.
+pub fn configure(path: &Path, clock: &Clock) -> anyhow::Result<AtRest> {
+    let runtime = Handle::current();
+    Ok(AtRest(ArcSwap::from_pointee(configuration(path, clock, &runtime)?)))
+}
+
+fn configuration(path: &Path, clock: &Clock, runtime: &Handle) -> anyhow::Result<Encryption> {
+    let text = read(path)?;
+    let source = Source { path: path.to_owned(), text: &text, within: String::new() };
+    let connect = |settings: &Settings| -> Box<dyn Service> {
+        Box::new(Client::new(runtime.clone(), settings.clone()))
+    };
+    Encryption::read(&parse(path, &text)?, clock, &connect)
+        .map_err(|errors| source.refuse(errors.into_causes()))
+}
+
+impl AtRest {
+    pub fn has_plugins(&self) -> bool {
+        !self.0.load().plugins().is_empty()
+    }
+
+    /// How the plugins are, as of the last time they were asked.
+    pub fn health(&self) -> Result<(), String> {
+        self.0.load().health()
+    }
+
+    /// Asks all plugins. One that does not answer is told of; whether anything can do without it is seen later.
+    pub async fn ask(&self) {
+        let plugins = self.0.load().plugins().to_vec();
+        ask(plugins).await;
+    }
+
+    /// Uses what a changed file says from now on, and lets everything be sealed by it. Blocks while plugins are asked: one
+    /// that is not well leaves everything as it is.
+    pub fn reload(
+        &self,
+        path: &Path,
+        clock: &Clock,
+        runtime: &Handle,
+        reseal: &Reseal,
+    ) -> anyhow::Result<()> {
+        let new = configuration(path, clock, runtime)?;
+        for plugin in new.plugins() {
+            let _ = plugin.check();
+        }
+        new.health().map_err(Unhealthy)?;
+        self.0.store(Arc::new(new));
+        reseal();
+        Ok(())
+    }
+}
+
+/// Asks plugins when they are due, for as long as the server runs. Where one has another key, what it has encrypted is sealed
+/// anew.
+pub fn follow_plugins(at_rest: &Arc<AtRest>, clock: &Clock, reseal: &Reseal, tasks: &Tasks) {
+    let (at_rest, clock, reseal) = (at_rest.clone(), clock.clone(), reseal.clone());
+    tasks.forever("kms-providers", move || {
+        let (at_rest, clock, reseal) = (at_rest.clone(), clock.clone(), reseal.clone());
+        async move {
+            loop {
+                clock.sleep(LOOK).await;
+                let current = at_rest.0.load_full();
+                let now = clock.now();
+                let due = current.plugins().iter().filter(|plugin| plugin.due() <= now).cloned().collect();
+                let changed = ask(due).await;
+                if changed.iter().any(|plugin| current.seals_by(plugin)) {
+                    reseal();
+                }
+            }
+        }
+    });
+}
+
+/// Those that have another key than before.
+async fn ask(plugins: Vec<Arc<Plugin>>) -> Vec<Arc<Plugin>> {
+    let mut asked = JoinSet::new();
+    for plugin in plugins {
+        asked.spawn_blocking(move || {
+            let before = plugin.health();
+            (plugin.check(), before, plugin)
+        });
+    }
+    let mut changed = vec![];
+    while let Some(answer) = asked.join_next().await {
+        match answer {
+            Ok((Checked::Changed, _, plugin)) => {
+                tracing::info!(provider = plugin.name(), "values are encrypted with a new key from now on");
+                changed.push(plugin);
+            }
+            // Said once, and not every time it is asked.
+            Ok((_, before, plugin)) if before != plugin.health() => match plugin.health() {
+                Ok(()) => tracing::info!(provider = plugin.name(), "the KMS plugin is well again"),
+                Err(error) => tracing::warn!(provider = plugin.name(), error, "the KMS plugin is not well"),
+            },
+            Ok(_) => {}
+            Err(error) => tracing::error!(%error, "a KMS plugin was not asked"),
+        }
+    }
+    changed
+}
+
+impl Encrypting for AtRest {
+    fn seal(&self, resource: (&str, &str), context: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        Encrypting::seal(&**self.0.load(), resource, context, value)
+    }
+
+    fn open(&self, resource: (&str, &str), context: &[u8], stored: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        Encrypting::open(&**self.0.load(), resource, context, stored)
     }
 }
 
 impl Sealing for AtRest {
     fn overhead(&self) -> usize {
-        if self.0.is_empty() { 0 } else { OVERHEAD }
+        self.0.load().overhead()
+    }
+
+    fn can_seal(&self, key: &[u8]) -> Result<(), String> {
+        resource_of(key).map_or(Ok(()), |(group, resource)| self.0.load().can_seal(group, resource))
     }
 
     fn seal(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, String> {
         let Some((group, resource)) = resource_of(key) else { return Ok(None) };
-        self.0.seal(group, resource, key, value).map_err(|error| error.to_string())
+        self.0.load().seal(group, resource, key, value).map_err(|error| error.to_string())
     }
 
     fn open(&self, key: &[u8], written: &[u8]) -> Result<Opened, String> {
         let Some((group, resource)) = resource_of(key) else {
             return Ok(Opened { value: None, stale: false });
         };
-        let opened = self.0.open(group, resource, key, written).map_err(|error| error.to_string())?;
+        let opened = self.0.load().open(group, resource, key, written).map_err(|error| error.to_string())?;
         Ok(Opened { value: opened.value, stale: opened.stale })
     }
 }

@@ -7,7 +7,6 @@ use arc_swap::ArcSwap;
 use clap::{Args, builder::NonEmptyStringValueParser};
 use sternpost_cache::{Cache, Feeder, StartError};
 use sternpost_clock::machine;
-use sternpost_encryption::Encryption;
 use sternpost_outbound::{Trust, client_certificate, client_tls};
 use sternpost_registry::kinds::service::allocation::DEFAULT_NODE_PORTS;
 use sternpost_store::{ReadError, Store};
@@ -17,7 +16,7 @@ use sternpost_tasks::Tasks;
 use sternpost_verbs::index::Selectable;
 use tokio::runtime::Handle;
 
-use crate::config_file::read;
+use crate::{config_file::read, encryption::AtRest};
 
 /// The flags, which are kube-apiserver's but for one.
 #[derive(Debug, Clone, Args)]
@@ -58,7 +57,10 @@ impl EtcdArgs {
     }
 
     /// How etcd is reached, and what is read there. Begins to connect.
-    pub fn open(&self, encryption: Encryption) -> anyhow::Result<Cluster> {
+    pub fn open(&self, encryption: Arc<AtRest>) -> anyhow::Result<Cluster> {
+        if encryption.has_plugins() {
+            anyhow::bail!("--etcd-servers cannot be used with KMS providers yet");
+        }
         let trust = match &self.etcd_cafile {
             Some(path) => {
                 let context = || format!("cannot use `{}`", path.display());

@@ -3,12 +3,15 @@
 //! Each is about something that is here. Names of what is not here are left out: the loopback
 //! certificate, the peers' endpoints, repairs of addresses, the tracking of old tokens, object counts.
 
+use std::sync::Arc;
+
 use sternpost_controllers::switches::SERVER_LEASE;
 use sternpost_http::health::{Health, Hook, On};
 use sternpost_tasks::Tasks;
 
 use crate::{
     cli::{AuthorizationMode, ServeArgs},
+    encryption::AtRest,
     logging,
     objects::{Answering, Refusing},
 };
@@ -28,10 +31,12 @@ pub struct Start {
     pub lease: Hook,
 }
 
+/// `at_rest` if values are encrypted by plugins, or may be when a file changes.
 pub fn checks(
     args: &ServeArgs,
     answering: Box<Answering>,
     refusing: Box<Refusing>,
+    at_rest: Option<Arc<AtRest>>,
     tasks: &Tasks,
 ) -> (Health, Start) {
     let start = Start::default();
@@ -41,16 +46,22 @@ pub fn checks(
     // A server that cannot write is not ready, though it answers reads.
     let writable = move || refusing().map_or(Ok(()), |reason| Err(format!("writes are refused: {reason}")));
     health.add("etcd-readiness", On::ReadyzOnly, Box::new(writable));
+    // Reads and what is not encrypted by a plugin go on without it.
+    if let Some(at_rest) = at_rest {
+        health.add("kms-providers", On::AllButLivez, Box::new(move || at_rest.health()));
+    }
     // Without the tasks that follow objects, what is answered grows old.
     let (synced, tasks) = (start.objects.clone(), tasks.clone());
     health.add("informer-sync", On::ReadyzOnly, Box::new(move || in_sync(&synced, &tasks)));
 
+    let reloads = args.encryption_provider_config_automatic_reload;
     let flow = args.flow.enable_priority_and_fairness;
     let roles = args.authorization_mode == AuthorizationMode::Rbac;
     let lease = args.switches().is_ok_and(|switches| switches.is_on(SERVER_LEASE));
     let Start { objects, definitions, flow: flows, aggregation, lease: leases } = &start;
     for (name, step, there) in [
         ("poststarthook/start-apiserver-admission-initializer", objects, true),
+        ("poststarthook/start-encryption-provider-config-automatic-reload", objects, reloads),
         ("poststarthook/generic-apiserver-start-informers", objects, true),
         ("poststarthook/priority-and-fairness-config-consumer", flows, flow),
         ("poststarthook/priority-and-fairness-filter", flows, flow),

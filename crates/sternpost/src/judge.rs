@@ -67,7 +67,7 @@ impl Judge {
         authenticator.add(&token, User::admin());
         let mut counters = Registry::default();
         let openapi = serve::openapi(&args, &mut counters, clock.wall());
-        let (health, _) = health::checks(&args, answering, refusing, &tasks);
+        let (health, _) = health::checks(&args, answering, refusing, None, &tasks);
         let api = Arc::new(Api::new(
             authenticator,
             &Discovery::new(sternpost_builtin::groups().to_vec()),

@@ -26,7 +26,7 @@ use sternpost_verbs::{
 
 use crate::{
     cli::{AuthorizationMode, ObjectSizeLimit},
-    encryption::AtRest,
+    encryption::{AtRest, Reseal},
     error::Hinted,
     etcd::Cluster,
     services::{Routing, Services},
@@ -43,6 +43,7 @@ pub struct Objects {
     pub refusing: Box<Refusing>,
     /// Says, whenever it is asked, whether the store answers.
     pub answering: Box<Answering>,
+    pub reseal: Reseal,
     pub store: Arc<dyn Store>,
 }
 
@@ -61,7 +62,7 @@ pub struct Settings {
 /// Where objects are.
 pub enum Place {
     Memory,
-    Directory { dir: PathBuf, at_rest: AtRest },
+    Directory { dir: PathBuf, at_rest: Arc<AtRest> },
     Cluster(Cluster),
 }
 
@@ -71,14 +72,15 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
     let Settings { clock, port, admission, authorization, object_size, routing, egress } = settings;
     let selectable = || Box::new(Selectable::built_in());
     let mut is_read_only = false;
+    let mut reseal: Reseal = Arc::new(|| ());
     let (store, refusing, answering, (cache, feeder)): (Arc<dyn Store>, Box<Refusing>, Box<Answering>, _) =
         match place {
             Place::Directory { dir, at_rest } => {
-                let options =
-                    Options { clock: clock.clone(), sealing: Arc::new(at_rest), ..Options::default() };
+                let options = Options { clock: clock.clone(), sealing: at_rest, ..Options::default() };
                 let open = move || LogStore::open(&dir, options);
                 let store = tokio::task::spawn_blocking(open).await.context("the store did not open")?;
                 let store = Arc::new(store.map_err(with_hint)?);
+                reseal = Arc::new(store.resealing());
                 let cache = Cache::start(store.clone(), selectable()).await?;
                 let asked = store.clone();
                 (store.clone(), Box::new(store.refusing()), Box::new(move || answers(&*asked)), cache)
@@ -125,7 +127,7 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
             .await
             .map_err(|status| anyhow::anyhow!("cannot create the start-up objects: {status}"))?;
     }
-    Ok(Objects { verbs, refusing, answering, store })
+    Ok(Objects { verbs, refusing, answering, reseal, store })
 }
 
 /// Whether a store that has everything in memory answers reads, which it does at once.
@@ -150,7 +152,7 @@ fn with_hint(error: OpenError) -> anyhow::Error {
         }
         OpenError::Sealed { .. } => {
             let hint = "--encryption-provider-config names a file with the key that it was encrypted with, \
-                        in any place among its providers"
+                        in any place among its providers; a KMS plugin has to run when the server starts"
                 .into();
             Hinted { message: error.to_string(), hint }.into()
         }

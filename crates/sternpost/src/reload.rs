@@ -1,6 +1,6 @@
 //! Files that are read again when they change, without a restart: the serving
 //! certificate, the one for other servers, the authorities of clients and front
-//! proxies, and the authentication configuration.
+//! proxies, the authentication configuration, and the encryption configuration if that is asked for.
 //!
 //! Looking at the files once a second finds every way in which files are
 //! replaced, also the symbolic links of mounted secrets. A file that cannot be
@@ -17,14 +17,24 @@ use arc_swap::ArcSwap;
 use sternpost_auth::{
     certificate::Serving, client_certificate::ClientAuthority, request_header::FrontProxies,
 };
-use sternpost_clock::machine;
+use sternpost_clock::{Clock, machine};
 use sternpost_http::Api;
+use tokio::runtime::Handle;
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::{aggregation::Aggregation, authentication, cli::ServeArgs, credentials};
+use crate::{
+    aggregation::Aggregation,
+    authentication,
+    cli::ServeArgs,
+    credentials,
+    encryption::{AtRest, Reseal, Unhealthy},
+};
 
 /// How often files are looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// When a plugin is asked again without which a changed encryption configuration is not used.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 /// What new connections are made with.
 pub struct Tls {
@@ -40,6 +50,15 @@ impl Tls {
     }
 }
 
+/// The encryption configuration, and what uses it.
+pub struct Encrypted {
+    pub at_rest: Arc<AtRest>,
+    pub clock: Clock,
+    pub reseal: Reseal,
+    /// As it was before it was read.
+    pub file: Watched,
+}
+
 /// Looks at the files until it is aborted; the returned task is the caller's.
 pub fn start(
     args: &ServeArgs,
@@ -47,6 +66,7 @@ pub fn start(
     config: Arc<ArcSwap<ServerConfig>>,
     api: Arc<Api>,
     aggregation: Aggregation,
+    encrypted: Option<Encrypted>,
 ) -> tokio::task::JoinHandle<()> {
     let mut watcher = Watcher {
         serving: Watched::new(args.tls_cert_file.iter().chain(&args.tls_private_key_file)),
@@ -56,6 +76,9 @@ pub fn start(
         shown: Watched::new(
             args.aggregation.proxy_client_cert_file.iter().chain(&args.aggregation.proxy_client_key_file),
         ),
+        encrypted,
+        ask_again: None,
+        runtime: Handle::current(),
         tls,
         config,
         api,
@@ -105,6 +128,11 @@ struct Watcher {
     settings: Watched,
     /// What this server shows to others.
     shown: Watched,
+    encrypted: Option<Encrypted>,
+    /// When a plugin of a changed encryption configuration is asked again.
+    ask_again: Option<machine::Instant>,
+    /// What plugins are called on.
+    runtime: Handle,
     tls: Tls,
     config: Arc<ArcSwap<ServerConfig>>,
     api: Arc<Api>,
@@ -116,6 +144,7 @@ impl Watcher {
         [&self.serving, &self.clients, &self.proxies, &self.settings, &self.shown]
             .iter()
             .all(|watched| watched.paths.is_empty())
+            && self.encrypted.is_none()
     }
 
     fn look(&mut self, args: &Reread) {
@@ -163,6 +192,22 @@ impl Watcher {
                 authentication::apply_file(&args.authentication, path, &args.own_issuers, authenticator);
             logged(path, applied);
         }
+        // Last, because a plugin may take its time.
+        self.look_at_encryption();
+    }
+
+    fn look_at_encryption(&mut self) {
+        let Some(Encrypted { at_rest, clock, reseal, file }) = &mut self.encrypted else { return };
+        let is_due = self.ask_again.is_some_and(|due| machine::left(due).is_zero());
+        let has_changed = file.has_changed();
+        if (has_changed || is_due)
+            && let Some(path) = file.paths.first()
+        {
+            let applied = at_rest.reload(path, clock, &self.runtime, reseal);
+            let may_be_starting = applied.as_ref().is_err_and(anyhow::Error::is::<Unhealthy>);
+            self.ask_again = may_be_starting.then(|| machine::within(ASK_AGAIN));
+            logged(path, applied);
+        }
     }
 }
 
@@ -182,7 +227,7 @@ fn logged<T>(path: &Path, read: anyhow::Result<T>) -> Option<T> {
 }
 
 /// Files, and what they looked like last.
-struct Watched {
+pub struct Watched {
     paths: Vec<PathBuf>,
     seen: Vec<Option<Stamp>>,
 }
@@ -195,7 +240,7 @@ struct Stamp {
 }
 
 impl Watched {
-    fn new<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+    pub fn new<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let paths: Vec<PathBuf> = paths.into_iter().cloned().collect();
         let seen = paths.iter().map(|path| Stamp::of(path)).collect();
         Self { paths, seen }

@@ -58,7 +58,7 @@ use crate::{
     limits, load, logging,
     objects::{self, Objects, Place},
     ready::{Ready, ReadyFile},
-    reload,
+    reload::{self, Watched},
     run::Parent,
     service_accounts,
     within::Within,
@@ -173,7 +173,16 @@ pub async fn serve(
         admission = admission::configure(admission, path)?;
     }
 
-    let at_rest = args.encryption_provider_config.as_deref().map(encryption::configure).transpose()?;
+    let reloads = args.encryption_provider_config_automatic_reload;
+    if reloads && args.encryption_provider_config.is_none() {
+        anyhow::bail!(
+            "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config"
+        );
+    }
+    // Looked at before it is read: what is written meanwhile is a change.
+    let encryption_file = Watched::new(args.encryption_provider_config.iter().filter(|_| reloads));
+    let at_rest = args.encryption_provider_config.as_deref();
+    let at_rest = at_rest.map(|path| encryption::configure(path, &clock)).transpose()?;
 
     let dir = match &args.data_dir {
         // Settings may name both.
@@ -233,18 +242,28 @@ pub async fn serve(
         routing: args.aggregation.routing(),
         egress: egress.clone(),
     };
-    let at_rest = at_rest.unwrap_or_default();
-    let place = match objects {
-        _ if args.etcd.is_used() => Place::Cluster(args.etcd.open(at_rest.into())?),
-        Some(dir) => Place::Directory { dir, at_rest },
-        None => Place::Memory,
+    // In memory nothing is at rest.
+    let is_kept = objects.is_some() || args.etcd.is_used();
+    let at_rest = is_kept.then(|| Arc::new(at_rest.unwrap_or_default()));
+    if let Some(at_rest) = &at_rest {
+        // Before the store is opened, so that it can be told what is stale, and written to.
+        at_rest.ask().await;
+    }
+    let place = match (objects, &at_rest) {
+        (_, Some(at_rest)) if args.etcd.is_used() => Place::Cluster(args.etcd.open(at_rest.clone())?),
+        (Some(dir), Some(at_rest)) => Place::Directory { dir, at_rest: at_rest.clone() },
+        _ => Place::Memory,
     };
     let mut stop = pin!(stop);
-    let Objects { verbs, refusing, answering, store } = tokio::select! {
+    let Objects { verbs, refusing, answering, reseal, store } = tokio::select! {
         objects = objects::open(place, settings, &tasks) => objects?,
         // It may have to wait for others.
         () = &mut stop => return Ok(()),
     };
+    let at_rest = at_rest.filter(|at_rest| reloads || at_rest.has_plugins());
+    if let Some(at_rest) = &at_rest {
+        encryption::follow_plugins(at_rest, &clock, &reseal, &tasks);
+    }
 
     if let Some(clients) = &tls.clients {
         authenticator.set_clients(clients.clone());
@@ -259,7 +278,7 @@ pub async fn serve(
     let reachable = reachable(address);
     let mut counters = Registry::default();
     let openapi = openapi(args, &mut counters, clock.wall());
-    let (health, start) = health::checks(args, answering, refusing, &tasks);
+    let (health, start) = health::checks(args, answering, refusing, at_rest.clone(), &tasks);
     start.objects.done();
     let mut api = Api::new(
         authenticator,
@@ -323,7 +342,13 @@ pub async fn serve(
         drop(ready_file);
     };
 
-    let reloading = reload::start(args, tls, config.clone(), api.clone(), aggregation);
+    let encrypted = at_rest.filter(|_| reloads).map(|at_rest| reload::Encrypted {
+        at_rest,
+        clock,
+        reseal,
+        file: encryption_file,
+    });
+    let reloading = reload::start(args, tls, config.clone(), api.clone(), aggregation, encrypted);
     server::serve(listener, config, api, stop).await;
     reloading.abort();
     kubeconfig.end().await;

@@ -16,5 +16,40 @@
 mod store;
 mod view;
 
+use std::fmt::Debug;
+
+use sternpost_encryption::Encryption;
+
 pub use store::{KubeStore, Options};
 pub use view::Unreadable;
+
+/// How values of a resource, by group and plural, are encrypted. `context` is the whole key of the value. Neither waits
+/// for anybody.
+pub trait Encrypting: Debug + Send + Sync {
+    /// What is written of a value; `None` if that is the value.
+    fn seal(&self, resource: (&str, &str), context: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, String>;
+
+    /// The value that was written; `None` if that is the value.
+    fn open(&self, resource: (&str, &str), context: &[u8], stored: &[u8]) -> Result<Option<Vec<u8>>, String>;
+}
+
+impl Encrypting for Encryption {
+    fn seal(
+        &self,
+        (group, resource): (&str, &str),
+        context: &[u8],
+        value: &[u8],
+    ) -> Result<Option<Vec<u8>>, String> {
+        self.seal(group, resource, context, value).map_err(|error| error.to_string())
+    }
+
+    fn open(
+        &self,
+        (group, resource): (&str, &str),
+        context: &[u8],
+        stored: &[u8],
+    ) -> Result<Option<Vec<u8>>, String> {
+        let opened = self.open(group, resource, context, stored);
+        opened.map(|opened| opened.value).map_err(|error| error.to_string())
+    }
+}

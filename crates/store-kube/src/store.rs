@@ -3,14 +3,16 @@
 use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
 
 use bytes::Bytes;
-use sternpost_encryption::Encryption;
 use sternpost_layout::{NODE_PORTS, Ports};
 use sternpost_store::{
     BoxFuture, Changes, CommitError, Committed, Compare, Delivery, Entry, GetAnswer, KeyRange, Page,
     ReadError, Revision, Stopped, Store, Transaction, Watch, WatchError, Watcher, Write, watch::Batch,
 };
 
-use crate::view::{Unreadable, View, claim_entry, claimed_port};
+use crate::{
+    Encrypting,
+    view::{Unreadable, View, claim_entry, claimed_port},
+};
 
 /// How often another server may be faster with the node ports before a write is given up.
 const ATTEMPTS: usize = 16;
@@ -20,7 +22,7 @@ pub struct Options {
     /// What stands before all keys in the store below, which does not show it: `/registry/`. Values are encrypted
     /// for their whole key.
     pub prefix: String,
-    pub encryption: Encryption,
+    pub encryption: Arc<dyn Encrypting>,
     /// The range that is written where there is none yet.
     pub node_ports: RangeInclusive<u16>,
     /// Whether nothing is ever written.

@@ -9,9 +9,10 @@ use std::{
 use bytes::Bytes;
 use serde::Deserialize;
 use sternpost_cache::{ResourceId, object_key, read, resource_of};
-use sternpost_encryption::Encryption;
 use sternpost_layout::{Customs, Layout, NODE_PORTS, Ports};
 use sternpost_store::{Entry, Event, Revision};
+
+use crate::Encrypting;
 
 /// As which claims of node ports are known here.
 const CLAIMS: (&str, &str) = ("internal.sternpost", "serviceports");
@@ -58,12 +59,12 @@ pub(crate) struct View {
     definitions: Arc<Definitions>,
     /// Before all keys; ends in a slash.
     prefix: String,
-    encryption: Encryption,
+    encryption: Arc<dyn Encrypting>,
     unreadable: Mutex<BTreeMap<String, Unreadable>>,
 }
 
 impl View {
-    pub fn new(prefix: String, encryption: Encryption) -> Self {
+    pub fn new(prefix: String, encryption: Arc<dyn Encrypting>) -> Self {
         let definitions = Arc::new(Definitions::default());
         Self {
             layout: Layout::new(definitions.clone()),
@@ -114,19 +115,18 @@ impl View {
     }
 
     fn opened(&self, key: &[u8], place: &str, value: &[u8]) -> Result<Bytes, String> {
-        let (group, resource) = resource_of(key).unwrap_or_default();
-        let opened = self.encryption.open(group, resource, place.as_bytes(), value);
-        let opened = opened.map_err(|error| error.to_string())?;
-        self.layout.stored(key, opened.value.as_deref().unwrap_or(value)).map_err(|error| error.to_string())
+        let resource = resource_of(key).unwrap_or_default();
+        let opened = self.encryption.open(resource, place.as_bytes(), value)?;
+        self.layout.stored(key, opened.as_deref().unwrap_or(value)).map_err(|error| error.to_string())
     }
 
     /// The bytes of a value of ours.
     pub fn value(&self, key: &[u8], their_key: &[u8], stored: &[u8]) -> Result<Bytes, String> {
         self.learn(key, stored);
         let value = self.layout.value(key, stored).map_err(|error| error.to_string())?;
-        let (group, resource) = resource_of(key).unwrap_or_default();
-        let sealed = self.encryption.seal(group, resource, self.place(their_key).as_bytes(), &value);
-        Ok(sealed.map_err(|error| error.to_string())?.map_or(value, Bytes::from))
+        let resource = resource_of(key).unwrap_or_default();
+        let sealed = self.encryption.seal(resource, self.place(their_key).as_bytes(), &value)?;
+        Ok(sealed.map_or(value, Bytes::from))
     }
 
     /// A key as etcd has it.

@@ -9,7 +9,11 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use sternpost_cache::{encode, encode_in, value_of};
-use sternpost_encryption::Encryption;
+use sternpost_clock::Clock;
+use sternpost_encryption::{
+    Encryption,
+    kms::{Service, Settings},
+};
 use sternpost_layout::{NODE_PORTS, Ports};
 use sternpost_store::{
     CommitError, Compare, Delivery, KeyRange, ReadError, Revision, Store, Transaction, Watch, Write,
@@ -35,7 +39,7 @@ fn etcd() -> Arc<MemoryStore> {
 fn options() -> Options {
     Options {
         prefix: "/registry/".to_owned(),
-        encryption: Encryption::default(),
+        encryption: Arc::new(Encryption::default()),
         node_ports: 30_000..=32_767,
         read_only: false,
     }
@@ -292,8 +296,9 @@ async fn values_are_encrypted_for_their_place() {
     });
     let etcd = etcd();
     let store = || {
-        let encryption = Encryption::read(&configuration).unwrap();
-        KubeStore::new(etcd.clone(), Options { encryption, ..options() })
+        let no_plugins = |_: &Settings| -> Box<dyn Service> { unreachable!("none is named") };
+        let encryption = Encryption::read(&configuration, &Clock::system(), &no_plugins).unwrap();
+        KubeStore::new(etcd.clone(), Options { encryption: Arc::new(encryption), ..options() })
     };
     let secret = encode(
         &json!({"metadata": {"name": "s", "namespace": "a"}, "data": {"k": "dg=="}, "type": "Opaque"}),

@@ -4,6 +4,7 @@
 //! - [`etcd::Etcd`] is a real etcd, if there is one.
 //! - `process::Process` is `sternpost serve` in a process of its own, `server::Server` is one with a client.
 //! - `http2::Http2Server` is any other server, whose connections can be counted and broken.
+//! - `kms::Plugin` is a plugin of KMS v2 that does as it is told.
 //! - [`scratch::Scratch`] is a directory, `authority::Authority` issues certificates.
 //! - `store::DifficultStore` is a store that hesitates, or is written by others.
 //! - `shared_store::SharedStore` is what one of several servers has of a store.
@@ -24,6 +25,8 @@ pub mod authority;
 pub mod etcd;
 #[cfg(feature = "servers")]
 pub mod http2;
+#[cfg(all(feature = "kms", target_os = "linux"))]
+pub mod kms;
 #[cfg(feature = "servers")]
 pub mod process;
 pub mod recorded;

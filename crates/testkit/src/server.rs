@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use crate::{
-    process::{self, Place, Process},
+    process::{self, Log, Place, Process},
     tls::{self, HTTP_1, HTTP_2},
 };
 
@@ -248,6 +248,10 @@ impl Server {
     /// Asks until nothing is there.
     pub async fn gone(&self, path: &str) {
         self.until(path, |code, _| code == 404).await;
+    }
+
+    pub fn log(&self) -> Log {
+        self.process.log()
     }
 
     pub fn kubeconfig(&self) -> &Path {
