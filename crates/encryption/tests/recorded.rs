@@ -213,12 +213,18 @@ fn a_provider_of_two_kinds_is_refused_without_showing_its_keys() {
 #[test]
 fn names_of_keys_are_limited() {
     for (length, is_taken) in [(MAX_KEY_NAME, true), (MAX_KEY_NAME + 1, false)] {
-        let key = serde_json::json!({"name": "n".repeat(length), "secret": STANDARD.encode([7; 32])});
-        let file = serde_json::json!({
-            "apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
-            "resources": [{"resources": ["secrets"], "providers": [{"secretbox": {"keys": [key]}}]}],
-        });
-        assert_eq!(read_file(&file).is_ok(), is_taken);
+        let name = "n".repeat(length);
+        let key = serde_json::json!({"name": name, "secret": STANDARD.encode([7; 32])});
+        for provider in [
+            serde_json::json!({"secretbox": {"keys": [key]}}),
+            serde_json::json!({"kms": {"apiVersion": "v2", "name": name, "endpoint": "unix:///a"}}),
+        ] {
+            let file = serde_json::json!({
+                "apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
+                "resources": [{"resources": ["secrets"], "providers": [provider]}],
+            });
+            assert_eq!(read_file(&file).is_ok(), is_taken);
+        }
     }
 }
 
