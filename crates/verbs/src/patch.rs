@@ -78,17 +78,19 @@ impl Verbs {
         part: Part,
         writer: Writer<'_>,
     ) -> Result<Written, Failure> {
-        self.attempting(target, move |old| self.patch_once(old, target, request, part, writer)).await
+        // What is handed on is borrowed: each step keeps what it is given for as long as it lasts.
+        let (target, writer) = (&target, &writer);
+        self.attempting(*target, move |old| self.patch_once(old, target, request, part, writer)).await
     }
 
     /// `None` if another writer was faster.
     async fn patch_once(
         &self,
         old: Option<Arc<Object>>,
-        target: Target<'_>,
+        target: &Target<'_>,
         request: &PatchRequest,
         part: Part,
-        writer: Writer<'_>,
+        writer: &Writer<'_>,
     ) -> Result<Option<Written>, Failure> {
         let Some(old) = &old else {
             let (Patch::Apply { config, force }, Part::Main) = (&request.patch, part) else {
@@ -111,42 +113,42 @@ impl Verbs {
             // What is applied is laid over a copy, so that there need not be another.
             Patch::Apply { config, force } if served.is_stored_as_served() => {
                 let shown = served.complete(current, Some(old.revision));
-                let object = self.applied(served, Some(&shown), config, *force, request, writer).await?;
+                let object = self.applied(served, Some(&shown), config, *force, request, *writer).await?;
                 (served.without_type(shown), object)
             }
             _ => {
                 let shown = served.in_served_version(&current).into_owned();
                 let shown = served.complete(shown, Some(old.revision));
-                let object = self.changed(served, shown, request, writer).await?;
+                let object = self.changed(served, shown, request, *writer).await?;
                 (current, object)
             }
         };
-        check_named(target, &object)?;
+        check_named(*target, &object)?;
         let version = object.field("metadata").text("resourceVersion");
         if matches!(version, "" | "0") && !served.strategy.unconditional_update {
             return Err(Status::version_required(target.resource_name(), target.name).into());
         }
-        seen_version(target, &object, old)?;
+        seen_version(*target, &object, old)?;
         let object = served.to_stored(object);
         let ownership = match request.patch {
             Patch::Apply { .. } => Ownership::Settled,
             _ => Ownership::Track,
         };
         let live = Live { object: old, value: &current, shown_as: None };
-        self.update_once(target, object, ownership, live, part, writer).await
+        self.update_once(*target, object, ownership, live, part, *writer).await
     }
 
     /// Apply where nothing is there yet.
     async fn apply_new(
         &self,
-        target: Target<'_>,
+        target: &Target<'_>,
         config: &Value,
         force: bool,
         request: &PatchRequest,
-        writer: Writer<'_>,
+        writer: &Writer<'_>,
     ) -> Result<Written, Failure> {
         let served = target.served;
-        let mut object = self.applied(served, None, config, force, request, writer).await?;
+        let mut object = self.applied(served, None, config, force, request, *writer).await?;
         let uid = object.field("metadata").text("uid");
         if !uid.is_empty() {
             return Err(Status::conflict(
@@ -160,9 +162,9 @@ impl Verbs {
         }
         let metadata = object.object_mut("metadata");
         metadata.remove("resourceVersion");
-        check_named(target, &object)?;
+        check_named(*target, &object)?;
         let object = served.to_stored(object);
-        self.create_by(Request::CreateOnUpdate, target, object, Ownership::Settled, writer).await
+        self.create_by(Request::CreateOnUpdate, *target, object, Ownership::Settled, *writer).await
     }
 
     /// What the patch makes of `live`, typed. The client is warned of fields that the kind does not have.

@@ -150,48 +150,50 @@ async fn respond(
         }
         return Ok(shape.stored(verbs, request, served, &verbs.get(target)?).await?);
     }
-    // Apart from a look at one object: what the others remember while they wait would be carried about by
-    // it, too.
-    let at_length = async {
-        match verb {
-            Verb::List => {
+    // Each by itself: what one remembers while it waits would be carried about by the others, too.
+    match verb {
+        Verb::List => {
+            Box::pin(async {
                 let shape = Shape::negotiate_list(request, served)?;
                 let selection = options::selection(request, served)?;
                 let query = options::list(request)?;
                 let listed: Listed = verbs.list(target, &selection, &query).await?;
                 Ok(shape.list(verbs, request, served, listed).await?)
+            })
+            .await
+        }
+        Verb::Watch => Ok(Box::pin(watch::serve(api, request, target, served)).await?),
+        Verb::Create => {
+            // Some kinds are answered, not stored.
+            if let Some(to) = &served.strategy.posted_to {
+                return Box::pin(subresource::post_by_name(verbs, request, target, to)).await;
             }
-            Verb::Watch => Ok(watch::serve(api, request, target, served).await?),
-            Verb::Create => {
-                // Some kinds are answered, not stored.
-                if let Some(to) = &served.strategy.posted_to {
-                    return subresource::post_by_name(verbs, request, target, to).await;
-                }
-                if served.resource.storage_version_hash.is_none() {
-                    return reviews::respond(api, request, target).await;
-                }
-                let shape = Shape::negotiate(request, served)?;
-                let options = options::write(request, "CreateOptions")?;
-                let object = body_in::object(request, served, options.validation)?;
-                let written = verbs.create(target, object, options.writer("")).await?;
-                Ok(write_answer(request, served, shape, &written))
+            if served.resource.storage_version_hash.is_none() {
+                return Box::pin(reviews::respond(api, request, target)).await;
             }
-            Verb::Update => {
-                let shape = Shape::negotiate(request, served)?;
-                let options = options::write(request, "UpdateOptions")?;
-                let object = body_in::object(request, served, options.validation)?;
-                let written = verbs.update(target, object, Part::Main, options.writer("")).await?;
-                Ok(write_answer(request, served, shape, &written))
-            }
-            Verb::Delete => {
-                let shape = Shape::negotiate(request, served)?;
-                let options = body_in::delete_options(request)?;
-                request.warnings.extend(orphan_warning(served, &options));
-                let writer = options::deleter(request);
-                let deleted = verbs.delete(target, &options, writer).await?;
-                Ok(delete_answer(request, served, shape, &options, deleted))
-            }
-            Verb::DeleteCollection => {
+            let shape = Shape::negotiate(request, served)?;
+            let options = options::write(request, "CreateOptions")?;
+            let object = body_in::object(request, served, options.validation)?;
+            let written = Box::pin(verbs.create(target, object, options.writer(""))).await?;
+            Ok(write_answer(request, served, shape, &written))
+        }
+        Verb::Update => {
+            let shape = Shape::negotiate(request, served)?;
+            let options = options::write(request, "UpdateOptions")?;
+            let object = body_in::object(request, served, options.validation)?;
+            let written = Box::pin(verbs.update(target, object, Part::Main, options.writer(""))).await?;
+            Ok(write_answer(request, served, shape, &written))
+        }
+        Verb::Delete => {
+            let shape = Shape::negotiate(request, served)?;
+            let options = body_in::delete_options(request)?;
+            request.warnings.extend(orphan_warning(served, &options));
+            let writer = options::deleter(request);
+            let deleted = Box::pin(verbs.delete(target, &options, writer)).await?;
+            Ok(delete_answer(request, served, shape, &options, deleted))
+        }
+        Verb::DeleteCollection => {
+            Box::pin(async {
                 let shape = Shape::negotiate_list(request, served)?;
                 let selection = options::selection(request, served)?;
                 let query = options::list(request)?;
@@ -203,13 +205,13 @@ async fn respond(
                 let meta = Meta { revision: Some(verbs.cache.revision()), ..Meta::default() };
                 let sections = vec![Section::Objects(items)];
                 Ok(shape.objects(verbs, request, served, sections, meta).await?)
-            }
-            Verb::Patch => patch::respond(verbs, request, target, "", Part::Main).await,
-            // Seen to above.
-            Verb::Get => Err(Failure::from(Status::method_not_allowed())),
+            })
+            .await
         }
-    };
-    Box::pin(at_length).await
+        Verb::Patch => Box::pin(patch::respond(verbs, request, target, "", Part::Main)).await,
+        // Seen to above.
+        Verb::Get => Err(Failure::from(Status::method_not_allowed())),
+    }
 }
 
 /// What a kind leaves behind unless told otherwise, which surprises people.
