@@ -3,10 +3,7 @@
 use std::{fs, path::Path, process::Command};
 
 use serde_json::json;
-use sternpost_testkit::{
-    kms::{Plugin, State},
-    server::{AT_LAST, Server},
-};
+use sternpost_testkit::server::Server;
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -164,181 +161,194 @@ fn what_is_wrong_with_a_file_is_told_with_its_place_and_without_its_keys() {
     }
 }
 
-fn kms(root: &Path, name: &str) -> String {
-    let socket = root.join(format!("{name}.sock"));
-    format!(
-        "  - kms: {{apiVersion: v2, name: {name}, endpoint: 'unix://{}', timeout: 2s}}\n",
-        socket.display()
-    )
-}
-
-fn secret(name: &str) -> serde_json::Value {
-    json!({"metadata": {"name": name}, "stringData": {"text": TEXT}})
-}
-
-/// `TEXT` as a secret has it.
-const STORED: &str = "d2hhdCBpcyB0byBiZSBrZXB0IGZyb20gd2hvZXZlciByZWFkcyB0aGUgZGlzaw==";
-
-async fn until(mut is_so: impl FnMut() -> bool) {
-    let began = std::time::Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < AT_LAST, "it is never so");
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-}
-
-#[tokio::test]
-async fn a_plugin_encrypts_its_keys_change_and_a_lost_one_is_told_of() {
-    let root = tempfile::tempdir().unwrap();
-    let path = root.path();
-    let plugin = Plugin::start(&path.join("a.sock"), State::default());
-    let file = configuration(&(kms(path, "a") + "  - identity: {}\n"));
-    let server = start(path, Some(&file)).await;
-    server.post(SECRETS, &secret("x")).await.expect(201);
-    assert!(holds(path, "k8s:enc:kms:v2:a:") && !holds(path, STORED));
-    for (check, code) in [("/readyz", 200), ("/readyz/kms-providers", 200), ("/healthz/kms-providers", 200)] {
-        assert_eq!(server.get(check).await.code, code, "{check}");
-    }
-    assert_eq!(server.get("/livez/kms-providers").await.code, 404, "a restart would not mend it");
-    server.terminate().await;
-    assert_eq!((plugin.calls("Encrypt"), plugin.calls("Decrypt")), (1, 0), "no call for a value");
-
-    // With another key, what is there is encrypted anew, after the next write, which may be one of the start.
-    let snapshots = || {
-        fs::read_dir(path.join("data/objects"))
-            .unwrap()
-            .filter_map(|entry| {
-                entry
-                    .unwrap()
-                    .file_name()
-                    .to_str()
-                    .unwrap()
-                    .strip_prefix("snapshot-")
-                    .and_then(|number| number.parse::<u64>().ok())
-            })
-            .max()
+// The plugin for tests needs it.
+#[cfg(target_os = "linux")]
+mod plugins {
+    use sternpost_testkit::{
+        kms::{Plugin, State},
+        server::AT_LAST,
     };
-    let before = snapshots();
-    plugin.state().key_id = "another".to_owned();
-    let server = start(path, Some(&file)).await;
-    assert_eq!(server.get(&format!("{SECRETS}/x")).await.expect(200)["data"]["text"], STORED);
-    let decrypted = plugin.calls("Decrypt");
-    assert!(decrypted >= 1, "the seed of the last start");
-    server.post(CONFIG_MAPS, &json!({"metadata": {"name": "y"}})).await.expect(201);
-    until(|| snapshots() > before).await;
-    server.terminate().await;
-    // The first key is not needed any more.
-    plugin.state().lost.push("1".to_owned());
-    let server = start(path, Some(&file)).await;
-    assert_eq!(server.get(&format!("{SECRETS}/x")).await.expect(200)["data"]["text"], STORED);
-    server.terminate().await;
 
-    // Without the key, and without the plugin.
-    let flag = format!("--encryption-provider-config={}", path.join("encryption.yaml").display());
-    plugin.state().lost.push("another".to_owned());
-    let told = refused(path, &[&flag]);
-    assert!(
-        told.contains("error: cannot read the value of `/secrets/default/x` in `DIR/data/objects/"),
-        "{told}"
-    );
-    assert!(told.contains(": failed to decrypt DEK, error: no key another (code 5)\nhint: "), "{told}");
-    drop(plugin);
-    let told = refused(path, &[&flag]);
-    assert!(told.contains(": failed to decrypt DEK, error: cannot connect to `DIR/a.sock`: "), "{told}");
-    // Nothing was lost by trying.
-    let _plugin =
-        Plugin::start(&path.join("a.sock"), State { key_id: "another".to_owned(), ..State::default() });
-    let server = start(path, Some(&file)).await;
-    assert_eq!(server.get(&format!("{SECRETS}/x")).await.expect(200)["data"]["text"], STORED);
-    server.terminate().await;
-}
+    use super::*;
 
-#[tokio::test]
-async fn a_server_starts_without_a_plugin_that_nothing_is_read_by_and_waits_for_it() {
-    let root = tempfile::tempdir().unwrap();
-    let path = root.path();
-    let server = start(path, None).await;
-    server.post(SECRETS, &secret("x")).await.expect(201);
-    server.terminate().await;
-    assert!(holds(path, STORED));
-
-    let file = configuration(&(kms(path, "a") + "  - identity: {}\n"));
-    let server = start(path, Some(&file)).await;
-    let told = server.get("/readyz/kms-providers").await;
-    assert_eq!(told.code, 500);
-    assert_eq!(server.get("/readyz").await.code, 500);
-    assert_eq!(server.get("/livez").await.code, 200);
-    // What the plugin would have to encrypt is refused, and nothing else.
-    assert_eq!(server.get(&format!("{SECRETS}/x")).await.expect(200)["data"]["text"], STORED);
-    let refused = server.post(SECRETS, &secret("y")).await;
-    assert_eq!(refused.code, 500, "{}", refused.message());
-    assert!(refused.message().contains("KMS provider a has no key yet: "), "{}", refused.message());
-    server.post(CONFIG_MAPS, &json!({"metadata": {"name": "y"}})).await.expect(201);
-    assert!(holds(path, STORED));
-
-    // When it is there, what was written before is encrypted, too.
-    let plugin = Plugin::start(&path.join("a.sock"), State::default());
-    until(|| !holds(path, STORED)).await;
-    assert_eq!(server.get("/readyz").await.code, 200);
-    server.post(SECRETS, &secret("y")).await.expect(201);
-    assert!(!holds(path, STORED));
-    server.terminate().await;
-    drop(plugin);
-}
-
-#[tokio::test]
-async fn a_changed_file_is_used_at_once_and_a_bad_one_is_not() {
-    let root = tempfile::tempdir().unwrap();
-    let path = root.path();
-    let file = path.join("encryption.yaml");
-    let replace = |text: &str| {
-        let new = path.join("new.yaml");
-        fs::write(&new, text).unwrap();
-        fs::rename(&new, &file).unwrap();
-    };
-    let first = keys("secretbox", &[("first", FIRST)]);
-    replace(&configuration(&first));
-    let flags = [
-        "--controllers=-*",
-        &format!("--encryption-provider-config={}", file.display()),
-        "--encryption-provider-config-automatic-reload",
-    ];
-    let server = Server::start_on("reload", path.join("data").to_str().unwrap(), &flags).await;
-    assert_eq!(server.get("/readyz/kms-providers").await.code, 200, "it may have some later");
-    server.post(SECRETS, &secret("x")).await.expect(201);
-    assert!(holds(path, "k8s:enc:secretbox:v1:first:"));
-
-    // What cannot be used is told of.
-    let log = server.log();
-    replace(&configuration("  - identitty: {}\n"));
-    until(|| log.text().contains("identitty: Forbidden: unknown field")).await;
-    assert!(log.text().contains("what was read before stays"), "{}", log.text());
-    server.post(SECRETS, &secret("y")).await.expect(201);
-    // So is a plugin that does not answer.
-    replace(&configuration(&(kms(path, "a") + &first)));
-    until(|| log.text().contains("kms-provider-0: failed to perform status section")).await;
-    assert_eq!(server.get("/readyz/kms-providers").await.code, 200, "it is not used");
-
-    // Another key, without a restart and without another write.
-    replace(&configuration(&(keys("aesgcm", &[("second", SECOND)]) + &first)));
-    until(|| !holds(path, "k8s:enc:secretbox:v1:first:")).await;
-    assert!(holds(path, "k8s:enc:aesgcm:v1:second:"));
-    server.post(SECRETS, &secret("z")).await.expect(201);
-    assert!(!holds(path, "k8s:enc:secretbox:v1:first:"));
-
-    // And a plugin.
-    let _plugin = Plugin::start(&path.join("a.sock"), State::default());
-    replace(&configuration(&(kms(path, "a") + &keys("aesgcm", &[("second", SECOND)]))));
-    until(|| !holds(path, "k8s:enc:aesgcm:v1:second:")).await;
-    server.post(SECRETS, &secret("w")).await.expect(201);
-    assert_eq!(server.get("/readyz/kms-providers").await.code, 200);
-    server.terminate().await;
-
-    let server = start(path, Some(&configuration(&kms(path, "a")))).await;
-    for name in ["x", "y", "z", "w"] {
-        assert_eq!(server.get(&format!("{SECRETS}/{name}")).await.expect(200)["data"]["text"], STORED);
+    fn kms(root: &Path, name: &str) -> String {
+        let socket = root.join(format!("{name}.sock"));
+        format!(
+            "  - kms: {{apiVersion: v2, name: {name}, endpoint: 'unix://{}', timeout: 2s}}\n",
+            socket.display()
+        )
     }
-    server.terminate().await;
+
+    fn secret(name: &str) -> serde_json::Value {
+        json!({"metadata": {"name": name}, "stringData": {"text": TEXT}})
+    }
+
+    /// `TEXT` as a secret has it.
+    const STORED: &str = "d2hhdCBpcyB0byBiZSBrZXB0IGZyb20gd2hvZXZlciByZWFkcyB0aGUgZGlzaw==";
+
+    async fn until(mut is_so: impl FnMut() -> bool) {
+        let began = std::time::Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < AT_LAST, "it is never so");
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_plugin_encrypts_its_keys_change_and_a_lost_one_is_told_of() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path();
+        let plugin = Plugin::start(&path.join("a.sock"), State::default());
+        let file = configuration(&(kms(path, "a") + "  - identity: {}\n"));
+        let server = start(path, Some(&file)).await;
+        server.post(SECRETS, &secret("x")).await.expect(201);
+        assert!(holds(path, "k8s:enc:kms:v2:a:") && !holds(path, STORED));
+        for (check, code) in
+            [("/readyz", 200), ("/readyz/kms-providers", 200), ("/healthz/kms-providers", 200)]
+        {
+            assert_eq!(server.get(check).await.code, code, "{check}");
+        }
+        assert_eq!(server.get("/livez/kms-providers").await.code, 404, "a restart would not mend it");
+        server.terminate().await;
+        assert_eq!((plugin.calls("Encrypt"), plugin.calls("Decrypt")), (1, 0), "no call for a value");
+
+        // With another key, what is there is encrypted anew, after the next write, which may be one of the start.
+        let snapshots = || {
+            fs::read_dir(path.join("data/objects"))
+                .unwrap()
+                .filter_map(|entry| {
+                    entry
+                        .unwrap()
+                        .file_name()
+                        .to_str()
+                        .unwrap()
+                        .strip_prefix("snapshot-")
+                        .and_then(|number| number.parse::<u64>().ok())
+                })
+                .max()
+        };
+        let before = snapshots();
+        plugin.state().key_id = "another".to_owned();
+        let server = start(path, Some(&file)).await;
+        assert_eq!(server.get(&format!("{SECRETS}/x")).await.expect(200)["data"]["text"], STORED);
+        let decrypted = plugin.calls("Decrypt");
+        assert!(decrypted >= 1, "the seed of the last start");
+        server.post(CONFIG_MAPS, &json!({"metadata": {"name": "y"}})).await.expect(201);
+        until(|| snapshots() > before).await;
+        server.terminate().await;
+        // The first key is not needed any more.
+        plugin.state().lost.push("1".to_owned());
+        let server = start(path, Some(&file)).await;
+        assert_eq!(server.get(&format!("{SECRETS}/x")).await.expect(200)["data"]["text"], STORED);
+        server.terminate().await;
+
+        // Without the key, and without the plugin.
+        let flag = format!("--encryption-provider-config={}", path.join("encryption.yaml").display());
+        plugin.state().lost.push("another".to_owned());
+        let told = refused(path, &[&flag]);
+        assert!(
+            told.contains("error: cannot read the value of `/secrets/default/x` in `DIR/data/objects/"),
+            "{told}"
+        );
+        assert!(told.contains(": failed to decrypt DEK, error: no key another (code 5)\nhint: "), "{told}");
+        drop(plugin);
+        let told = refused(path, &[&flag]);
+        assert!(told.contains(": failed to decrypt DEK, error: cannot connect to `DIR/a.sock`: "), "{told}");
+        // Nothing was lost by trying.
+        let _plugin =
+            Plugin::start(&path.join("a.sock"), State { key_id: "another".to_owned(), ..State::default() });
+        let server = start(path, Some(&file)).await;
+        assert_eq!(server.get(&format!("{SECRETS}/x")).await.expect(200)["data"]["text"], STORED);
+        server.terminate().await;
+    }
+
+    #[tokio::test]
+    async fn a_server_starts_without_a_plugin_that_nothing_is_read_by_and_waits_for_it() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path();
+        let server = start(path, None).await;
+        server.post(SECRETS, &secret("x")).await.expect(201);
+        server.terminate().await;
+        assert!(holds(path, STORED));
+
+        let file = configuration(&(kms(path, "a") + "  - identity: {}\n"));
+        let server = start(path, Some(&file)).await;
+        let told = server.get("/readyz/kms-providers").await;
+        assert_eq!(told.code, 500);
+        assert_eq!(server.get("/readyz").await.code, 500);
+        assert_eq!(server.get("/livez").await.code, 200);
+        // What the plugin would have to encrypt is refused, and nothing else.
+        assert_eq!(server.get(&format!("{SECRETS}/x")).await.expect(200)["data"]["text"], STORED);
+        let refused = server.post(SECRETS, &secret("y")).await;
+        assert_eq!(refused.code, 500, "{}", refused.message());
+        assert!(refused.message().contains("KMS provider a has no key yet: "), "{}", refused.message());
+        server.post(CONFIG_MAPS, &json!({"metadata": {"name": "y"}})).await.expect(201);
+        assert!(holds(path, STORED));
+
+        // When it is there, what was written before is encrypted, too.
+        let plugin = Plugin::start(&path.join("a.sock"), State::default());
+        until(|| !holds(path, STORED)).await;
+        assert_eq!(server.get("/readyz").await.code, 200);
+        server.post(SECRETS, &secret("y")).await.expect(201);
+        assert!(!holds(path, STORED));
+        server.terminate().await;
+        drop(plugin);
+    }
+
+    #[tokio::test]
+    async fn a_changed_file_is_used_at_once_and_a_bad_one_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path();
+        let file = path.join("encryption.yaml");
+        let replace = |text: &str| {
+            let new = path.join("new.yaml");
+            fs::write(&new, text).unwrap();
+            fs::rename(&new, &file).unwrap();
+        };
+        let first = keys("secretbox", &[("first", FIRST)]);
+        replace(&configuration(&first));
+        let flags = [
+            "--controllers=-*",
+            &format!("--encryption-provider-config={}", file.display()),
+            "--encryption-provider-config-automatic-reload",
+        ];
+        let server = Server::start_on("reload", path.join("data").to_str().unwrap(), &flags).await;
+        assert_eq!(server.get("/readyz/kms-providers").await.code, 200, "it may have some later");
+        server.post(SECRETS, &secret("x")).await.expect(201);
+        assert!(holds(path, "k8s:enc:secretbox:v1:first:"));
+
+        // What cannot be used is told of.
+        let log = server.log();
+        replace(&configuration("  - identitty: {}\n"));
+        until(|| log.text().contains("identitty: Forbidden: unknown field")).await;
+        assert!(log.text().contains("what was read before stays"), "{}", log.text());
+        server.post(SECRETS, &secret("y")).await.expect(201);
+        // So is a plugin that does not answer.
+        replace(&configuration(&(kms(path, "a") + &first)));
+        until(|| log.text().contains("kms-provider-0: failed to perform status section")).await;
+        assert_eq!(server.get("/readyz/kms-providers").await.code, 200, "it is not used");
+
+        // Another key, without a restart and without another write.
+        replace(&configuration(&(keys("aesgcm", &[("second", SECOND)]) + &first)));
+        until(|| !holds(path, "k8s:enc:secretbox:v1:first:")).await;
+        assert!(holds(path, "k8s:enc:aesgcm:v1:second:"));
+        server.post(SECRETS, &secret("z")).await.expect(201);
+        assert!(!holds(path, "k8s:enc:secretbox:v1:first:"));
+
+        // And a plugin.
+        let _plugin = Plugin::start(&path.join("a.sock"), State::default());
+        replace(&configuration(&(kms(path, "a") + &keys("aesgcm", &[("second", SECOND)]))));
+        until(|| !holds(path, "k8s:enc:aesgcm:v1:second:")).await;
+        server.post(SECRETS, &secret("w")).await.expect(201);
+        assert_eq!(server.get("/readyz/kms-providers").await.code, 200);
+        server.terminate().await;
+
+        let server = start(path, Some(&configuration(&kms(path, "a")))).await;
+        for name in ["x", "y", "z", "w"] {
+            assert_eq!(server.get(&format!("{SECRETS}/{name}")).await.expect(200)["data"]["text"], STORED);
+        }
+        server.terminate().await;
+    }
 }
 
 #[test]
