@@ -153,9 +153,11 @@ impl Cache {
         let current = store.current_revision().await?;
         feeder.ask();
         while cache.revision().get() < current.get() {
-            if feeder.step().await.is_err() {
-                return Err(ReadError::Compacted { oldest: current }.into());
-            }
+            feeder.step().await.map_err(|error| match error {
+                WatchError::Compacted { oldest } => ReadError::Compacted { oldest },
+                WatchError::Stopped(stopped) => ReadError::Stopped(stopped),
+                other => ReadError::Unavailable { reason: other.to_string() },
+            })?;
         }
         Ok((cache, feeder))
     }
@@ -215,10 +217,12 @@ impl Cache {
     }
 
     /// Waits until everything can be read that anybody was answered before this was called; not longer than
-    /// `patience` from when the store has said how new it is. Where nobody else writes it is always so.
+    /// `patience` until the store has said how new it is, and from then on. Where nobody else writes it is always so.
     pub async fn catches_up(&self, patience: Duration) -> Result<(), Behind> {
         let Some(newest) = self.newest.get() else { return Ok(()) };
-        let newest = newest.revision().await?;
+        let newest = machine::timeout(patience, newest.revision()).await.unwrap_or_else(|_| {
+            Err(ReadError::Unavailable { reason: format!("it has not said in {patience:?} how new it is") })
+        })?;
         if self.reaches(newest, patience).await { Ok(()) } else { Err(Behind::Slow { newest }) }
     }
 

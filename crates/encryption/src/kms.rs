@@ -7,7 +7,10 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -109,6 +112,8 @@ pub struct Plugin {
     service: Box<dyn Service>,
     clock: Clock,
     seed: ArcSwapOption<Seed>,
+    /// Whether there is a new seed that was not told of.
+    changed: AtomicBool,
     health: Mutex<Health>,
     /// Seeds and keys that the plugin has decrypted, by what they were decrypted from.
     known: Mutex<HashMap<Vec<u8>, Arc<Source>>>,
@@ -178,6 +183,7 @@ impl Plugin {
             service,
             clock: clock.clone(),
             seed: ArcSwapOption::empty(),
+            changed: AtomicBool::new(false),
             health: Mutex::new(Health { outcome, version: None, due: clock.now() }),
             known: Mutex::default(),
         }
@@ -239,10 +245,10 @@ impl Plugin {
         } else {
             problems.push(format!("expected KMSv2 API version v2, got {}", status.version));
         }
-        let mut checked = Checked::Same;
         match check_key_id(&status.key_id) {
             Ok(()) => match self.follow(&status.key_id) {
-                Ok(found) => checked = found,
+                Ok(Checked::Changed) => self.changed.store(true, Ordering::Release),
+                Ok(_) => {}
                 Err(error) => problems.push(error),
             },
             Err(error) => {
@@ -253,7 +259,9 @@ impl Plugin {
             }
         }
         if problems.is_empty() {
-            return Ok(checked);
+            // Also what changed while it was not well, and so was not told of.
+            let changed = self.changed.swap(false, Ordering::AcqRel);
+            return Ok(if changed { Checked::Changed } else { Checked::Same });
         }
         Err(format!("kmsv2 Provider {} is not healthy, error: {}", self.settings.name, together(&problems)))
     }

@@ -86,7 +86,7 @@ impl Case {
         let asked = read.inspect(|read| {
             read.plugins().iter().for_each(|plugin| {
                 let _ = plugin.check();
-            })
+            });
         });
         asked.map_err(|errors| {
             let told: Vec<String> = errors

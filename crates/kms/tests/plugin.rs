@@ -136,6 +136,21 @@ fn a_seed_is_kept_until_the_key_changes_and_expires_without_a_healthy_plugin() {
 }
 
 #[test]
+fn a_key_that_changed_while_the_plugin_was_not_well_is_told_of_when_it_is() {
+    let (runtime, root) = (runtime(), tempfile::tempdir().unwrap());
+    let path = root.path().join("kms.sock");
+    let plugin = Plugin::start(&path, State::default());
+    let asked = asked(&runtime, &path, &Clock::system(), Duration::from_secs(30));
+    assert_eq!(asked.check(), Checked::Changed);
+    plugin.state().healthz = "sleepy".to_owned();
+    plugin.state().key_id = "another".to_owned();
+    assert_eq!(asked.check(), Checked::Failed);
+    plugin.state().healthz = "ok".to_owned();
+    assert_eq!(asked.check(), Checked::Changed);
+    assert_eq!(asked.check(), Checked::Same);
+}
+
+#[test]
 fn what_a_plugin_answers_is_limited() {
     let (folder, runtime) = (tempfile::tempdir().unwrap(), runtime());
     let path = folder.path().join("a.sock");

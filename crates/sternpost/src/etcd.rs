@@ -9,7 +9,7 @@ use sternpost_cache::{Cache, Feeder, StartError};
 use sternpost_clock::machine;
 use sternpost_outbound::{Trust, client_certificate, client_tls};
 use sternpost_registry::kinds::service::allocation::DEFAULT_NODE_PORTS;
-use sternpost_store::{ReadError, Store};
+use sternpost_store::ReadError;
 use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
 use sternpost_store_kube::KubeStore;
 use sternpost_tasks::Tasks;
@@ -25,7 +25,7 @@ pub struct EtcdArgs {
     /// Serve the objects of a cluster, from the etcd that its kube-apiserver keeps them in: the URLs of its
     /// members
     #[arg(long, value_name = "URL,...", value_delimiter = ',', value_parser = Endpoint::parse,
-        requires = "etcd_read_only", conflicts_with_all = ["in_memory", "load"])]
+        requires = "etcd_read_only", conflicts_with_all = ["in_memory", "load", "encryption_provider_config_automatic_reload"])]
     pub etcd_servers: Vec<Endpoint>,
 
     /// Never write to etcd: what clients send to be written is refused, controllers are off. A server cannot do
@@ -78,7 +78,10 @@ impl EtcdArgs {
             }
             _ => None,
         };
-        let prefix = format!("/{}/", self.etcd_prefix.trim_matches('/'));
+        let prefix = match self.etcd_prefix.trim_matches('/') {
+            "" => "/".to_owned(),
+            path => format!("/{path}/"),
+        };
         let access = Access {
             endpoints: self.etcd_servers.clone(),
             tls: Some(client_tls(trust, identity)?),
@@ -92,18 +95,25 @@ impl EtcdArgs {
             node_ports: DEFAULT_NODE_PORTS,
             read_only: self.etcd_read_only,
         };
-        Ok(Cluster { store: Arc::new(KubeStore::new(etcd, options)) })
+        Ok(Cluster { store: Arc::new(KubeStore::new(etcd.clone(), options)), etcd })
     }
 }
 
 /// The objects of a cluster.
 pub struct Cluster {
     pub store: Arc<KubeStore>,
+    etcd: Arc<EtcdStore>,
 }
 
 /// How often etcd is asked whether it is there, and how long it may take to say so, as long as kube-apiserver's check.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
 const CHECK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Before etcd is tried again at the start. Most often whoever asked has waited for longer.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// A key that is looked at and never written, as kube-apiserver's.
+const CHECKED: &str = "health";
 
 /// What the last check of etcd said.
 #[derive(Clone)]
@@ -121,9 +131,13 @@ impl Cluster {
         loop {
             let started = Cache::start(self.store.clone(), Box::new(Selectable::built_in())).await;
             match started {
-                // Who asks has waited for a while.
                 Err(StartError::Read(ReadError::Unavailable { reason })) => {
                     tracing::warn!("waiting for etcd: {reason}");
+                    machine::sleep(AGAIN).await;
+                }
+                // While it was read, history was forgotten that it was to go on with.
+                Err(StartError::Read(ReadError::Compacted { oldest })) => {
+                    tracing::info!("etcd was compacted to {oldest} meanwhile; reading again");
                 }
                 started => return started,
             }
@@ -133,18 +147,15 @@ impl Cluster {
     /// Asks etcd from now on whether it is there.
     pub fn checked(&self, tasks: &Tasks) -> Reached {
         let reached = Reached(Arc::new(ArcSwap::from_pointee(Ok(()))));
-        let (store, told) = (self.store.clone(), reached.clone());
-        tasks.forever("etcd-check", move || check(store.clone(), told.clone()));
+        let (etcd, told) = (self.etcd.clone(), reached.clone());
+        tasks.forever("etcd-check", move || check(etcd.clone(), told.clone()));
         reached
     }
 }
 
-async fn check(store: Arc<KubeStore>, told: Reached) {
+async fn check(etcd: Arc<EtcdStore>, told: Reached) {
     loop {
-        let answer = match machine::timeout(CHECK_PATIENCE, store.current_revision()).await {
-            Ok(answer) => answer.map(|_| ()).map_err(|error| error.to_string()),
-            Err(_) => Err(format!("etcd has not answered in {} s", CHECK_PATIENCE.as_secs())),
-        };
+        let answer = etcd.health(CHECKED, CHECK_PATIENCE).await.map_err(|error| error.to_string());
         told.0.store(Arc::new(answer));
         machine::sleep(CHECK_EVERY).await;
     }

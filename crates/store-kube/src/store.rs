@@ -321,6 +321,10 @@ impl Store for KubeStore {
     }
 
     fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        if self.read_only {
+            let reason = CommitError::ReadOnly.to_string();
+            return Box::pin(async { Err(ReadError::Unavailable { reason }) });
+        }
         self.inner.compact(to)
     }
 

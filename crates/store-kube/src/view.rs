@@ -90,20 +90,37 @@ impl View {
     }
 
     fn stored(&self, key: &[u8], theirs: &Entry) -> Result<Bytes, Unreadable> {
+        let resource = resource_of(key).unwrap_or_default();
+        self.read(theirs, |place, value| {
+            let opened = self.encryption.open(resource, place.as_bytes(), value)?;
+            self.layout.stored(key, opened.as_deref().unwrap_or(value)).map_err(|error| error.to_string())
+        })
+    }
+
+    /// What a value is. One that cannot be read is remembered, and told of once.
+    fn read<T>(
+        &self,
+        theirs: &Entry,
+        read: impl FnOnce(&str, &[u8]) -> Result<T, String>,
+    ) -> Result<T, Unreadable> {
         let place = self.place(theirs.key());
-        let stored = self.opened(key, &place, theirs.value());
-        let stored = stored.map_err(|reason| Unreadable { key: place.clone(), reason });
-        let mut known = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
-        match &stored {
-            Ok(_) if known.is_empty() => {}
-            Ok(_) => drop(known.remove(&place)),
-            Err(error) => {
-                if known.insert(place, error.clone()).as_ref() != Some(error) {
-                    tracing::warn!("{error}; to clients the object is not there");
+        let found = read(&place, theirs.value());
+        let found = found.map_err(|reason| Unreadable { key: place.clone(), reason });
+        let is_news = {
+            let mut known = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+            match &found {
+                Ok(_) if known.is_empty() => false,
+                Ok(_) => {
+                    known.remove(&place);
+                    false
                 }
+                Err(error) => known.insert(place, error.clone()).as_ref() != Some(error),
             }
+        };
+        if let (Err(error), true) = (&found, is_news) {
+            tracing::warn!("{error}; to clients the object is not there");
         }
-        stored
+        found
     }
 
     /// What is gone is not unreadable any more.
@@ -112,12 +129,6 @@ impl View {
         if !known.is_empty() {
             known.remove(&self.place(theirs));
         }
-    }
-
-    fn opened(&self, key: &[u8], place: &str, value: &[u8]) -> Result<Bytes, String> {
-        let resource = resource_of(key).unwrap_or_default();
-        let opened = self.encryption.open(resource, place.as_bytes(), value)?;
-        self.layout.stored(key, opened.as_deref().unwrap_or(value)).map_err(|error| error.to_string())
     }
 
     /// The bytes of a value of ours.
@@ -160,11 +171,8 @@ impl View {
     }
 
     pub fn ports(&self, theirs: &Entry) -> Result<Ports, Unreadable> {
-        Ports::read(theirs.value()).map_err(|error| {
-            let unreadable = Unreadable { key: self.place(theirs.key()), reason: error.to_string() };
-            tracing::warn!("{unreadable}");
-            unreadable
-        })
+        // Never encrypted, whatever is said of services.
+        self.read(theirs, |_, value| Ports::read(value).map_err(|error| error.to_string()))
     }
 
     /// What a change of theirs is here.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sternpost_meta::status::Status;
+use sternpost_meta::status::{Reason, Status};
 
 const SUPERSEDED: &str = "the definition of the resource keeps changing, try again";
 
@@ -31,6 +31,11 @@ impl From<Failure> for Status {
 }
 
 impl Failure {
+    /// Whether it is that somebody else was faster to create the object.
+    pub(crate) fn is_already_there(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 409 && status.reason == Some(Reason::AlreadyExists))
+    }
+
     /// That of the answer which a client would get.
     pub fn code(&self) -> u16 {
         match self {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use sternpost_apply::{ApplyError, Conflict};
 use sternpost_cache::Object;
 use sternpost_golang::strconv::go_quote;
-use sternpost_meta::status::{Cause, CauseReason, Reason, Status};
+use sternpost_meta::status::{Cause, CauseReason, Status};
 use sternpost_patch::{json_patch, merge_patch, strategic};
 use sternpost_registry::object::{Fields, FieldsMut};
 
@@ -99,11 +99,7 @@ impl Verbs {
             target.check_name()?;
             return match self.apply_new(target, config, *force, request, writer).await {
                 // Somebody else has created it: apply to that.
-                Err(Failure::Refused(status))
-                    if status.code == 409 && status.reason == Some(Reason::AlreadyExists) =>
-                {
-                    Ok(None)
-                }
+                Err(failure) if failure.is_already_there() => Ok(None),
                 written => written.map(Some),
             };
         };

@@ -95,7 +95,10 @@ impl Verbs {
             // There is nothing that a version could disagree with.
             object.object_mut("metadata").remove("resourceVersion");
             let request = Request::CreateOnUpdate;
-            return self.create_by(request, target, object, Ownership::Track, writer).await.map(Some);
+            return match self.create_by(request, target, object, Ownership::Track, writer).await {
+                Err(failure) if failure.is_already_there() => Ok(None),
+                written => written.map(Some),
+            };
         };
         let current = self.loaded(target.served, &old).await?;
         check_uid(target, &object, &current)?;

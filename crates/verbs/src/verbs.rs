@@ -210,7 +210,7 @@ impl Verbs {
     }
 
     /// Before anybody is asked about a write, who may act on it.
-    pub(crate) fn check_writes(&self, target: Target<'_>, dry_run: DryRun) -> Result<(), Status> {
+    pub fn check_writes(&self, target: Target<'_>, dry_run: DryRun) -> Result<(), Status> {
         match dry_run {
             DryRun::No if self.is_read_only => {
                 Err(Status::only_reads(Some((target.resource_name(), target.name))))

@@ -72,6 +72,7 @@ pub async fn respond(
             let options = options::write(request, "CreateOptions")?;
             let mut posted = body_in::object(request, &own, options.validation)?;
             let writer = options.writer(name);
+            verbs.check_writes(target, writer.dry_run)?;
             verbs.admit_new(target, &own, &mut posted, writer).await?;
             check_name(&posted, target, own.kind())?;
             act(verbs, target, action, &posted, writer.dry_run).await?;
@@ -132,6 +133,7 @@ pub async fn post_by_name(
     Shape::negotiate(request, target.served)?;
     let options = options::write(request, "CreateOptions")?;
     let mut posted = body_in::object(request, target.served, options.validation)?;
+    verbs.check_writes(target, options.dry_run)?;
     verbs.admit_new(target, target.served, &mut posted, options.writer("")).await?;
     let name = posted.field("metadata").text("name");
     if name.is_empty() {

@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
@@ -17,7 +17,7 @@ use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Option
 use sternpost_testkit::{
     etcd::{self, Etcd},
     process::{Process, serve},
-    server::Server,
+    server::{AT_LAST, Server},
 };
 
 const RECORDED: &str = include_str!("../../../layout/tests/recorded/kube-apiserver-1.36.4.tsv");
@@ -118,12 +118,24 @@ fn a_server_waits_for_etcd_and_can_be_stopped_meanwhile() {
     command.args(["--etcd-servers", "http://127.0.0.1:1", "--etcd-read-only"]);
     let mut process = Process::spawn(command);
     let log = process.log();
+    let began = machine::now();
     while !log.text().contains("waiting for etcd: http://127.0.0.1:1: Connection refused") {
         assert_eq!(process.has_ended(), None, "{}", log.text());
+        assert!(machine::elapsed(began) < AT_LAST, "{}", log.text());
         std::thread::sleep(Duration::from_millis(10));
     }
     process.terminate();
     assert_eq!(process.end().0, Some(0));
+}
+
+/// Ends with the value.
+struct Peer(Child);
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Everything that a kube-apiserver lists, against what is listed here.
@@ -148,7 +160,7 @@ async fn answers_are_those_of_the_kube_apiserver_beside() {
     std::fs::write(file("public"), key.public_key_pem()).unwrap();
     std::fs::write(file("tokens"), "token,admin,admin,system:masters\n").unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut peer = Command::new(kube_apiserver)
+    let peer = Command::new(kube_apiserver)
         .args(["--bind-address=127.0.0.1", "--authorization-mode=RBAC"])
         .args(["--service-cluster-ip-range=10.0.0.0/24", "--service-account-issuer=https://issuer.example"])
         .args([
@@ -163,6 +175,7 @@ async fn answers_are_those_of_the_kube_apiserver_beside() {
         .stderr(std::fs::File::create(file("log")).unwrap())
         .spawn()
         .unwrap();
+    let mut peer = Peer(peer);
     let ask = |path: &str| {
         let output = Command::new("curl")
             .args(["--silent", "--insecure", "--fail", "--header", "Authorization: Bearer token"])
@@ -171,9 +184,11 @@ async fn answers_are_those_of_the_kube_apiserver_beside() {
             .unwrap();
         output.status.success().then_some(output.stdout)
     };
+    let began = machine::now();
     while ask("/readyz").is_none() {
+        assert!(machine::elapsed(began) < AT_LAST, "kube-apiserver is not ready");
         assert!(
-            peer.try_wait().unwrap().is_none(),
+            peer.0.try_wait().unwrap().is_none(),
             "kube-apiserver has ended: {}",
             std::fs::read_to_string(file("log")).unwrap()
         );
@@ -218,8 +233,6 @@ async fn answers_are_those_of_the_kube_apiserver_beside() {
             }
         }
     }
-    peer.kill().unwrap();
-    peer.wait().unwrap();
     assert!(objects > 200, "{objects}");
     assert!(problems.is_empty(), "of {objects}: {}", problems.join("\n"));
 }
