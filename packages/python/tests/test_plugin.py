@@ -30,12 +30,24 @@ def test_settings_are_read_and_failures_show_the_log(pytester):
         def test_loaded(sternpost):
             assert sternpost.request("GET", "/api/v1/namespaces/loaded")["metadata"]["name"] == "loaded"
 
-        def test_fails(sternpost):
-            sternpost.request("GET", "/api/v1/namespaces/first")
+        import time
+
+        import pytest
+        from sternpost import ApiError
+
+        def fail(server, path):
+            with pytest.raises(ApiError):
+                server.request("GET", path)
+            # The server tells of a request when it has been answered, and its log is read by a thread.
+            while path not in server.log:
+                time.sleep(0.01)
             assert False
 
+        def test_fails(sternpost):
+            fail(sternpost, "/api/v1/namespaces/first")
+
         def test_fails_too(sternpost):
-            sternpost.request("GET", "/api/v1/namespaces/second")
+            fail(sternpost, "/api/v1/namespaces/second")
     """)
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1, failed=2)

@@ -9,7 +9,8 @@ use kube::{
 };
 use sternpost_test::Server;
 
-const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures");
+/// Tests run in the directory of the package, wherever they were built.
+const FIXTURES: &str = "../fixtures";
 
 /// One for all tests, as users would have it: it ends with the process.
 static SERVER: LazyLock<Server> = LazyLock::new(|| Server::builder().load(FIXTURES).start().unwrap());

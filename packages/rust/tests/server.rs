@@ -4,7 +4,8 @@ use std::{env, fs, path::Path, process, thread, time::Duration};
 
 use sternpost_test::{Server, StartError};
 
-const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures");
+/// Tests run in the directory of the package, wherever they were built.
+const FIXTURES: &str = "../fixtures";
 
 /// With it set, the test below only starts a server, says where it is, and ends as the variable tells.
 const END_VARIABLE: &str = "STERNPOST_TEST_END";
