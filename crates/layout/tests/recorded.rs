@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use sternpost_layout::{Customs, Layout, NODE_PORTS, Ports, ReadError};
+use sternpost_testkit::etcd::recorded;
 
 const RECORDED: &str = include_str!("recorded/kube-apiserver-1.36.4.tsv");
 
@@ -24,20 +24,11 @@ impl Customs for Sea {
     }
 }
 
-/// Keys below the prefix, with their values.
-fn recorded() -> Vec<(&'static str, Vec<u8>)> {
-    let row = |line: &'static str| {
-        let (key, value) = line.split_once('\t').unwrap();
-        (key.strip_prefix("/registry/").unwrap(), STANDARD.decode(value).unwrap())
-    };
-    RECORDED.lines().map(row).collect()
-}
-
 #[test]
 fn what_was_recorded_is_written_again_as_the_same_bytes() {
     let layout = Layout::new(Arc::new(Sea));
     let mut problems = Vec::new();
-    for (key, value) in recorded() {
+    for (key, value) in recorded(RECORDED) {
         let Some(ours) = layout.our_key(key.as_bytes()) else {
             assert_eq!(key, NODE_PORTS);
             let ports = Ports::read(&value).unwrap();

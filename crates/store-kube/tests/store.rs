@@ -20,17 +20,9 @@ use sternpost_store::{
     memory::{self, MemoryStore},
 };
 use sternpost_store_kube::{KubeStore, Options};
+use sternpost_testkit::etcd::recorded;
 
 const RECORDED: &str = include_str!("../../layout/tests/recorded/kube-apiserver-1.36.4.tsv");
-
-/// Keys below the prefix, with their values.
-fn recorded() -> Vec<(&'static str, Vec<u8>)> {
-    let row = |line: &'static str| {
-        let (key, value) = line.split_once('\t').unwrap();
-        (key.strip_prefix("/registry/").unwrap(), STANDARD.decode(value).unwrap())
-    };
-    RECORDED.lines().map(row).collect()
-}
 
 fn etcd() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(memory::Options::default()))
@@ -101,7 +93,7 @@ fn claim(number: u16) -> Transaction {
 #[tokio::test]
 async fn everything_that_kube_apiserver_has_is_there_and_stays_the_same() {
     let etcd = etcd();
-    for (key, value) in recorded() {
+    for (key, value) in recorded(RECORDED) {
         put(&etcd, key, value).await;
     }
     // Of others, and of kinds that are not served.
@@ -111,7 +103,7 @@ async fn everything_that_kube_apiserver_has_is_there_and_stays_the_same() {
     let store = on(&etcd);
     let all = keys(&store, 1000).await;
     let taken = Ports::read(&bytes(&etcd, NODE_PORTS).await.unwrap()).unwrap().taken;
-    assert_eq!(all.len(), recorded().len() - 1 + taken.len());
+    assert_eq!(all.len(), recorded(RECORDED).count() - 1 + taken.len());
     assert!(all.iter().any(|key| key.starts_with("/nodes//")), "{all:?}");
     assert!(taken.iter().all(|taken| all.contains(&port(*taken))));
     for limit in [1, 2, 7] {
@@ -125,7 +117,7 @@ async fn everything_that_kube_apiserver_has_is_there_and_stays_the_same() {
         let value = Bytes::copy_from_slice(entry.value());
         store.commit(Transaction::update(key.clone(), entry.modified, value)).await.unwrap();
     }
-    for (key, value) in recorded() {
+    for (key, value) in recorded(RECORDED) {
         assert_eq!(bytes(&etcd, key).await.as_deref(), Some(&*value), "{key}");
     }
 }

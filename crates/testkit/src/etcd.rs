@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
+
 use crate::scratch::Scratch;
 
 /// A start that takes longer has failed, on however busy a machine.
@@ -20,6 +22,14 @@ pub fn program() -> Option<PathBuf> {
         eprintln!("SKIPPED: STERNPOST_ETCD is not set to the path of an etcd");
     }
     program
+}
+
+/// What a recording of kube-apiserver's etcd has: keys below the prefix, with their values.
+pub fn recorded(table: &'static str) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+    table.lines().map(|line| {
+        let (key, value) = line.split_once('\t').unwrap();
+        (key.strip_prefix("/registry/").unwrap(), STANDARD.decode(value).unwrap())
+    })
 }
 
 /// Members of one cluster, each with whether it runs. They end with the value.

@@ -8,27 +8,18 @@ use std::{
     time::Duration,
 };
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use sternpost_clock::machine;
 use sternpost_store::{Store, Transaction, Write};
 use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
 use sternpost_testkit::{
-    etcd::{self, Etcd},
+    etcd::{self, Etcd, recorded},
     process::{Process, serve},
     server::{AT_LAST, Server},
 };
 
 const RECORDED: &str = include_str!("../../../layout/tests/recorded/kube-apiserver-1.36.4.tsv");
-
-/// Keys below the prefix, with their values.
-fn recorded() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
-    RECORDED.lines().map(|line| {
-        let (key, value) = line.split_once('\t').unwrap();
-        (key.strip_prefix("/registry/").unwrap(), STANDARD.decode(value).unwrap())
-    })
-}
 
 fn store(etcd: &Etcd) -> EtcdStore {
     let endpoints = vec![Endpoint::parse(&etcd.url()).unwrap()];
@@ -56,7 +47,7 @@ async fn what_a_cluster_has_is_served_and_never_written() {
     let Some(program) = etcd::program() else { return };
     let mut etcd = Etcd::start(&program, &[]);
     let cluster = store(&etcd);
-    for (key, value) in recorded() {
+    for (key, value) in recorded(RECORDED) {
         put(&cluster, key, value).await;
     }
     put(&cluster, "configmaps/default/damaged", "k8s\0damaged").await;
@@ -93,7 +84,7 @@ async fn what_a_cluster_has_is_served_and_never_written() {
     // What others write is there at once, and watched.
     let from = server.get(MAPS).await.expect(200)["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     let mut watch = server.watch(&format!("{MAPS}?watch=true&resourceVersion={from}")).await;
-    let (_, bytes) = recorded().find(|(key, _)| key.starts_with("configmaps/")).unwrap();
+    let (_, bytes) = recorded(RECORDED).find(|(key, _)| key.starts_with("configmaps/")).unwrap();
     for count in 0..20 {
         put(&cluster, &format!("configmaps/default/m{count}"), bytes.clone()).await;
         server.get(&format!("{MAPS}/m{count}")).await.expect(200);
@@ -150,7 +141,7 @@ async fn answers_are_those_of_the_kube_apiserver_beside() {
     let etcd = Etcd::start(&program, &[]);
     // What the other has written before, of every kind; it adds its own.
     let cluster = store(&etcd);
-    for (key, value) in recorded() {
+    for (key, value) in recorded(RECORDED) {
         put(&cluster, key, value).await;
     }
     let data = tempfile::tempdir().unwrap();
