@@ -17,7 +17,7 @@ mod ports;
 mod value;
 
 pub use key::{KeyError, Layout};
-pub use ports::{NODE_PORTS, Ports, PortsError};
+pub use ports::{NODE_PORTS, PORT_CLAIMS, Ports, PortsError};
 pub use value::{ReadError, WriteError};
 
 /// What is known of custom resources.

@@ -7,7 +7,11 @@ use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use bytes::Bytes;
 use prost::Message;
+use sternpost_registry::kinds::service::allocation;
 use sternpost_wire::object::MAGIC;
+
+/// As which a claim of a port is known here: group and plural. Its name is the port.
+pub const PORT_CLAIMS: (&str, &str) = (allocation::GROUP, allocation::PORTS);
 
 /// Where it is, below the prefix.
 pub const NODE_PORTS: &str = "ranges/servicenodeports";

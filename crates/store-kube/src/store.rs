@@ -14,6 +14,8 @@ use crate::{
     view::{Unreadable, View, claim_entry, claimed_port},
 };
 
+const PORTS_KEY: Bytes = Bytes::from_static(NODE_PORTS.as_bytes());
+
 /// How often another server may be faster with the node ports before a write is given up.
 const ATTEMPTS: usize = 16;
 
@@ -55,7 +57,7 @@ impl KubeStore {
     }
 
     async fn ports_entry(&self) -> Result<Option<(Ports, Entry)>, CommitError> {
-        let Some(entry) = self.inner.get(Bytes::from_static(NODE_PORTS.as_bytes()), None).await?.entry else {
+        let Some(entry) = self.inner.get(PORTS_KEY, None).await?.entry else {
             return Ok(None);
         };
         let ports = self.view.ports(&entry)?;
@@ -126,10 +128,9 @@ impl KubeStore {
         transaction: &Transaction,
         theirs: &mut Transaction,
     ) -> Result<BTreeSet<u16>, CommitError> {
-        let key = Bytes::from_static(NODE_PORTS.as_bytes());
         let (mut ports, compare) = match self.ports_entry().await? {
-            Some((ports, entry)) => (ports, Compare::Modified { key: key.clone(), revision: entry.modified }),
-            None => (Ports::free(self.node_ports.clone()), Compare::Absent { key: key.clone() }),
+            Some((ports, entry)) => (ports, Compare::Modified { key: PORTS_KEY, revision: entry.modified }),
+            None => (Ports::free(self.node_ports.clone()), Compare::Absent { key: PORTS_KEY }),
         };
         let before = ports.taken.clone();
         for write in &transaction.writes {
@@ -165,12 +166,21 @@ impl KubeStore {
             return Err(CommitError::Conflict { revision, current });
         }
         if ports.taken != before {
-            theirs.writes.push(Write::put(key, ports.value()));
+            theirs.writes.push(Write::put(PORTS_KEY, ports.value()));
         }
         theirs.compares.push(compare);
         Ok(before)
     }
 
+    /// Where that is which is at a key of ours.
+    fn their_key(&self, ours: &[u8]) -> Option<Bytes> {
+        match claimed_port(ours) {
+            Some(_) => Some(PORTS_KEY),
+            None => self.view.layout.place(ours),
+        }
+    }
+
+    /// The same of an object that is written.
     fn key(&self, ours: &[u8]) -> Result<Bytes, CommitError> {
         self.view.layout.key(ours).map_err(|error| CommitError::Refused { reason: error.to_string() })
     }
@@ -226,13 +236,7 @@ impl KubeStore {
         match (range.start().split_last(), range.end()) {
             (None, None) => Ok(KeyRange::all()),
             // Behind one that was there.
-            (Some((0, last)), None) => {
-                let last = match claimed_port(last) {
-                    Some(_) => Bytes::from_static(NODE_PORTS.as_bytes()),
-                    None => self.view.layout.place(last).ok_or_else(unknown)?,
-                };
-                Ok(KeyRange::all().after(&last))
-            }
+            (Some((0, last)), None) => Ok(KeyRange::all().after(&self.their_key(last).ok_or_else(unknown)?)),
             _ => Err(unknown()),
         }
     }
@@ -258,11 +262,7 @@ impl Store for KubeStore {
 
     fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
         Box::pin(async move {
-            let theirs = match claimed_port(&key) {
-                Some(_) => Some(Bytes::from_static(NODE_PORTS.as_bytes())),
-                None => self.view.layout.place(&key),
-            };
-            let Some(theirs) = theirs else {
+            let Some(theirs) = self.their_key(&key) else {
                 let revision = match at {
                     Some(at) => at,
                     None => self.inner.current_revision().await?,

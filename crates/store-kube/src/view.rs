@@ -9,13 +9,11 @@ use std::{
 use bytes::Bytes;
 use serde::Deserialize;
 use sternpost_cache::{ResourceId, object_key, read, resource_of};
-use sternpost_layout::{Customs, Layout, NODE_PORTS, Ports};
+use sternpost_layout::{Customs, Layout, NODE_PORTS, PORT_CLAIMS, Ports};
 use sternpost_store::{Entry, Event, Revision};
 
 use crate::Encrypting;
 
-/// As which claims of node ports are known here.
-const CLAIMS: (&str, &str) = ("internal.sternpost", "serviceports");
 const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
 
 /// A value that this server does not understand.
@@ -202,13 +200,16 @@ impl View {
 
 /// The port that a key of ours claims.
 pub(crate) fn claimed_port(key: &[u8]) -> Option<u16> {
-    let (group, resource) = CLAIMS;
-    let place = key.strip_prefix(format!("{group}/{resource}//").as_bytes())?;
-    std::str::from_utf8(place).ok()?.parse().ok()
+    if resource_of(key) != Some(PORT_CLAIMS) {
+        return None;
+    }
+    let mut place = std::str::from_utf8(key).ok()?.rsplit('/');
+    let (port, namespace) = (place.next()?, place.next()?);
+    namespace.is_empty().then(|| port.parse().ok())?
 }
 
 pub(crate) fn claim_entry(port: u16, created: Revision, modified: Revision) -> Entry {
-    let (group, resource) = CLAIMS;
+    let (group, resource) = PORT_CLAIMS;
     let key = object_key(&ResourceId::new(group, resource), "", &port.to_string());
     Entry::new(key, b"", created, modified)
 }

@@ -91,9 +91,9 @@ pub const ALLOCATION: Allocation = Allocation {
 const NETWORKING: &str = "networking.k8s.io";
 const ADDRESSES: &str = "ipaddresses";
 const RANGES: &str = "servicecidrs";
-/// Not a group that is served: claims of ports are nobody's objects.
-const GROUP: &str = "internal.sternpost";
-const PORTS: &str = "serviceports";
+/// As what claims of ports are kept, by their number. Not a group that is served: they are nobody's objects.
+pub const GROUP: &str = "internal.sternpost";
+pub const PORTS: &str = "serviceports";
 
 fn claims(
     service: &mut Value,
