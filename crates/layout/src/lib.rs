@@ -13,10 +13,12 @@
 mod definition;
 mod go_order;
 mod key;
+mod masters;
 mod ports;
 mod value;
 
 pub use key::{KeyError, Layout};
+pub use masters::{MASTERS, master};
 pub use ports::{NODE_PORTS, PORT_CLAIMS, Ports, PortsError};
 pub use value::{ReadError, WriteError};
 

@@ -20,8 +20,9 @@ use std::fmt::Debug;
 
 use sternpost_encryption::Encryption;
 
+pub use sternpost_layout::{MASTERS, master};
 pub use store::{KubeStore, Options};
-pub use view::Unreadable;
+pub use view::{Cause, Unreadable};
 
 /// How values of a resource, by group and plural, are encrypted. `context` is the whole key of the value. Neither waits
 /// for anybody.

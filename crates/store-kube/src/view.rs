@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use serde::Deserialize;
 use sternpost_cache::{ResourceId, object_key, read, resource_of};
-use sternpost_layout::{Customs, Layout, NODE_PORTS, PORT_CLAIMS, Ports};
+use sternpost_layout::{Customs, Layout, NODE_PORTS, PORT_CLAIMS, Ports, ReadError};
 use sternpost_store::{Entry, Event, Revision};
 
 use crate::Encrypting;
@@ -21,7 +21,29 @@ const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefini
 #[error("the value at `{key}` cannot be read: {reason}")]
 pub struct Unreadable {
     pub key: String,
+    pub cause: Cause,
     pub reason: String,
+}
+
+/// Why a value is not understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It is encrypted, and none of the keys opens it.
+    Encrypted,
+    /// It is in another version than this server stores, or in a form that it does not read.
+    Version,
+    /// It is nothing that a server has written.
+    Damaged,
+}
+
+impl Cause {
+    fn of(error: &ReadError) -> Self {
+        match error {
+            ReadError::Encrypted => Self::Encrypted,
+            ReadError::Cbor | ReadError::Kind { .. } => Self::Version,
+            ReadError::Key(_) | ReadError::Protobuf(_) | ReadError::Json(_) => Self::Damaged,
+        }
+    }
 }
 
 /// The kinds of custom resources, by group and plural, as their definitions have passed by.
@@ -90,8 +112,10 @@ impl View {
     fn stored(&self, key: &[u8], theirs: &Entry) -> Result<Bytes, Unreadable> {
         let resource = resource_of(key).unwrap_or_default();
         self.read(theirs, |place, value| {
-            let opened = self.encryption.open(resource, place.as_bytes(), value)?;
-            self.layout.stored(key, opened.as_deref().unwrap_or(value)).map_err(|error| error.to_string())
+            let opened = self.encryption.open(resource, place.as_bytes(), value);
+            let opened = opened.map_err(|reason| (Cause::Encrypted, reason))?;
+            let stored = self.layout.stored(key, opened.as_deref().unwrap_or(value));
+            stored.map_err(|error| (Cause::of(&error), error.to_string()))
         })
     }
 
@@ -99,11 +123,11 @@ impl View {
     fn read<T>(
         &self,
         theirs: &Entry,
-        read: impl FnOnce(&str, &[u8]) -> Result<T, String>,
+        read: impl FnOnce(&str, &[u8]) -> Result<T, (Cause, String)>,
     ) -> Result<T, Unreadable> {
         let place = self.place(theirs.key());
         let found = read(&place, theirs.value());
-        let found = found.map_err(|reason| Unreadable { key: place.clone(), reason });
+        let found = found.map_err(|(cause, reason)| Unreadable { key: place.clone(), cause, reason });
         let is_news = {
             let mut known = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
             match &found {
@@ -170,7 +194,7 @@ impl View {
 
     pub fn ports(&self, theirs: &Entry) -> Result<Ports, Unreadable> {
         // Never encrypted, whatever is said of services.
-        self.read(theirs, |_, value| Ports::read(value).map_err(|error| error.to_string()))
+        self.read(theirs, |_, value| Ports::read(value).map_err(|error| (Cause::Damaged, error.to_string())))
     }
 
     /// What a change of theirs is here.
