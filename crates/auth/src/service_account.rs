@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sternpost_golang::strconv::go_quote_list;
 use sternpost_meta::user::{User, account_name};
@@ -191,6 +191,28 @@ impl From<Forged> for Rejection {
     }
 }
 
+/// Whose tokens a server accepts, and which it makes: keys by their public ids.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trust {
+    /// The first is that of the tokens it makes.
+    pub issuers: Vec<String>,
+    pub signs_with: String,
+    pub accepts: Vec<String>,
+}
+
+impl Trust {
+    /// Whether each of two servers accepts the tokens of the other.
+    pub fn is_mutual(&self, other: &Self) -> bool {
+        self.accepts_tokens_of(other) && other.accepts_tokens_of(self)
+    }
+
+    fn accepts_tokens_of(&self, other: &Self) -> bool {
+        self.accepts.contains(&other.signs_with)
+            && other.issuers.first().is_some_and(|issuer| self.issuers.contains(issuer))
+    }
+}
+
 impl ServiceAccounts {
     /// `others` are keys of which tokens are accepted besides the signer's own.
     pub fn new(
@@ -299,6 +321,20 @@ impl ServiceAccounts {
                 let (keys, objects, own) = (&self.keys, &*self.objects, &self.settings.audiences);
                 secret_token::authenticate(token, keys, objects, own, audiences, now)
             }
+        }
+    }
+
+    /// Whether a token of any kind was signed with a key that is accepted.
+    pub fn has_signed(&self, token: &str) -> bool {
+        Unverified::parse(token).is_some_and(|token| token.verify(&self.keys).is_ok())
+    }
+
+    /// Which tokens are made and accepted.
+    pub fn trust(&self) -> Trust {
+        Trust {
+            issuers: self.settings.issuers.clone(),
+            signs_with: self.signer.public().id().to_owned(),
+            accepts: self.keys.iter().map(|key| key.id().to_owned()).collect(),
         }
     }
 

@@ -77,6 +77,9 @@ pub fn start(verbs: &Arc<Verbs>, tasks: &Tasks, options: Options) {
     start.run(switches::CLAIM_PROTECTION, protection::claims);
     start.run(switches::VOLUME_PROTECTION, protection::volumes);
     start.run(switches::ATTRIBUTES_CLASS_PROTECTION, protection::attributes_classes);
+    if verbs.expires_events() {
+        return;
+    }
     start.run(switches::EVENT_TTL, move |verbs| event_ttl::run(verbs, event_lifetime));
 }
 

@@ -18,6 +18,12 @@ const IDENTITY: (&str, &str) = ("apiserver.kubernetes.io/identity", "kube-apiser
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const ADDRESS: &str = "kubernetes.io/peer-advertise-address";
 
+/// Whose tokens the server accepts, in JSON: for others of its kind. kube-apiserver does not say it.
+pub const TRUST: &str = "sternpost.dev/service-account-trust";
+
+/// A server whose Lease was not renewed for so long is gone.
+const SILENCE_SECONDS: i64 = 60;
+
 const DURATION_SECONDS: i64 = 3600;
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -34,6 +40,8 @@ pub struct ServerIdentity {
     pub hostname: String,
     /// `HOST:PORT`.
     pub address: String,
+    /// What it says at [`TRUST`]; nothing where there are no others.
+    pub trust: Option<String>,
 }
 
 /// Keeps the Lease until it is told to stop; then deletes it, and says when it has.
@@ -98,7 +106,11 @@ impl ServerLease {
         let labels = metadata.object_mut("labels");
         labels.set(IDENTITY.0, IDENTITY.1);
         labels.set(HOSTNAME, self.identity.hostname.as_str());
-        metadata.object_mut("annotations").set(ADDRESS, self.identity.address.as_str());
+        let annotations = metadata.object_mut("annotations");
+        annotations.set(ADDRESS, self.identity.address.as_str());
+        if let Some(trust) = &self.identity.trust {
+            annotations.set(TRUST, trust.as_str());
+        }
         let spec = lease.object_mut("spec");
         spec.set("holderIdentity", self.identity.holder.as_str());
         spec.set("leaseDurationSeconds", DURATION_SECONDS);
@@ -127,6 +139,13 @@ impl ServerLease {
             _ => {}
         }
     }
+}
+
+/// Whether a Lease is that of a server which lives.
+pub fn is_renewed(lease: &Value, now: Timestamp) -> bool {
+    let renewed = Timestamp::parse_micro_time(lease.field("spec").text("renewTime"));
+    lease.field("metadata").field("labels").text(IDENTITY.0) == IDENTITY.1
+        && renewed.is_ok_and(|renewed| now.seconds_since(renewed) <= SILENCE_SECONDS)
 }
 
 /// Whether a Lease is that of a server, and was not renewed for as long as it says.

@@ -3,6 +3,8 @@
 use serde_json::Value;
 use sternpost_meta::{authorize::Authorizer, status::ResourceName, user::User};
 
+use crate::kinds::service::allocation::Ranges;
+
 /// The surroundings of one write.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
@@ -23,6 +25,9 @@ pub struct Context<'a> {
 pub trait Cluster: std::fmt::Debug + Sync {
     /// The time as objects show it.
     fn now(&self) -> String;
+
+    /// What services get their addresses and ports from.
+    fn service_ranges(&self) -> &Ranges;
 
     /// One of so many, by chance.
     fn choose(&self, candidates: usize) -> usize;

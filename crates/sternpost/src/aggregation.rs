@@ -106,7 +106,9 @@ impl Aggregation {
             }
             None => {
                 let made = front_proxy(dir, now)?;
-                (made.client, Some(made.authority))
+                // Of a cluster's servers each would have one of its own, and all of them would be believed for good.
+                let own = (!verbs.cache.others_write()).then_some(made.authority);
+                (made.client, own)
             }
         };
         let identity = Arc::new(Identity(ArcSwap::from_pointee(shown.certified_key()?)));
@@ -471,6 +473,8 @@ async fn ensure(
         }
         Some(found) => {
             let mut object = found.value();
+            let joined = verbs.cache.others_write().then(|| joined(data, object.get("data")));
+            let data = joined.as_ref().unwrap_or(data);
             let told = |name: &str| object.pointer("/data").and_then(|data| data.get(name));
             if OURS.iter().all(|name| told(name) == data.get(*name)) {
                 return Ok(());
@@ -490,6 +494,39 @@ async fn ensure(
         }
     };
     Ok(written.map(|_| ())?)
+}
+
+/// With what other servers have told: of a cluster's, each adds its own and takes nothing away, as upstream.
+fn joined(ours: &Map<String, Value>, theirs: Option<&Value>) -> Map<String, Value> {
+    let mut joined = ours.clone();
+    for name in OURS {
+        let theirs = theirs.and_then(|theirs| theirs.get(name)).and_then(Value::as_str).unwrap_or_default();
+        if theirs.is_empty() {
+            continue;
+        }
+        let ours = ours.get(name).and_then(Value::as_str).unwrap_or_default();
+        let both = if name.ends_with("-ca-file") {
+            distinct(each_certificate(ours).into_iter().chain(each_certificate(theirs))).concat()
+        } else {
+            let names = |text| serde_json::from_str::<Vec<String>>(text).unwrap_or_default();
+            json!(distinct(names(ours).into_iter().chain(names(theirs)))).to_string()
+        };
+        joined.insert(name.into(), both.into());
+    }
+    joined
+}
+
+fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    texts.filter(|text| seen.insert(text.clone())).collect()
+}
+
+/// Each as a text of its own.
+fn each_certificate(pem: &str) -> Vec<String> {
+    let lines: Vec<&str> = pem.lines().map(str::trim_end).collect();
+    let ends = |line: &&str| *line == "-----END CERTIFICATE-----";
+    let each = lines.split_inclusive(ends).filter(|lines| lines.last().is_some_and(ends));
+    each.map(|lines| only_certificates(&(lines.join("\n") + "\n"))).collect()
 }
 
 #[cfg(test)]
@@ -556,6 +593,25 @@ mod tests {
         ] {
             assert_eq!(only_certificates(&text), expected);
         }
+    }
+
+    #[test]
+    fn what_several_servers_tell_is_joined() {
+        let certificate =
+            |name: &str| format!("-----BEGIN CERTIFICATE-----\n{name}\n-----END CERTIFICATE-----\n");
+        let data = |authorities: &[&str], names: &str| {
+            let authorities: String = authorities.iter().map(|name| certificate(name)).collect();
+            json!({"requestheader-client-ca-file": authorities, "requestheader-allowed-names": names})
+        };
+        let object = |data: &Value| data.as_object().unwrap().clone();
+        let (ours, theirs) = (data(&["A", "B"], r#"["x"]"#), data(&["B", "C"], r#"["y","x"]"#));
+        let both = joined(&object(&ours), Some(&theirs));
+        assert_eq!(Value::Object(both.clone()), data(&["A", "B", "C"], r#"["x","y"]"#));
+        // What was joined is right.
+        assert_eq!(joined(&both, Some(&Value::Object(both.clone()))), both);
+        // Who tells nothing takes nothing away.
+        assert_eq!(joined(&Map::new(), Some(&theirs)), object(&theirs));
+        assert_eq!(joined(&object(&ours), None), object(&ours));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use clap::{
 };
 use http::HeaderValue;
 use sternpost_auth::certificate::SubjectAltName;
-use sternpost_controllers::switches::{Switches, UnknownController};
+use sternpost_controllers::switches::{SERVER_LEASE, Switches, UnknownController};
 use sternpost_http::cors::{Cors, OriginError};
 use sternpost_outbound::Network;
 use sternpost_verbs::admission::{Chain, SwitchError};
@@ -33,6 +33,7 @@ use crate::{
     openapi::OpenApiArgs,
     run::RunArgs,
     service_accounts::ServiceAccountArgs,
+    service_ranges::ServiceArgs,
     validate::ValidateArgs,
 };
 
@@ -237,6 +238,9 @@ pub struct ServeArgs {
     pub etcd: EtcdArgs,
 
     #[command(flatten)]
+    pub services: ServiceArgs,
+
+    #[command(flatten)]
     pub service_accounts: ServiceAccountArgs,
 
     #[command(flatten)]
@@ -276,12 +280,14 @@ impl ServeArgs {
         }
     }
 
-    /// The controllers that are on. One that only reads has none.
+    /// The controllers that are on. One that only reads has none; in a cluster kube-controller-manager has its own,
+    /// unless they are asked for here.
     pub fn switches(&self) -> Result<Switches, UnknownController> {
-        if self.etcd.etcd_read_only {
-            Switches::new(&["-*"])
-        } else {
-            Switches::new(&self.controllers.controllers)
+        match &self.controllers.controllers {
+            _ if self.etcd.etcd_read_only => Switches::new(&["-*"]),
+            Some(names) => Switches::new(names),
+            None if self.etcd.is_used() => Switches::new(&[SERVER_LEASE.name]),
+            None => Ok(Switches::default()),
         }
     }
 

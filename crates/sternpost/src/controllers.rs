@@ -5,7 +5,7 @@ use std::{convert::Infallible, sync::Arc, thread::JoinHandle, time::Duration};
 use clap::Args;
 use sha2::{Digest, Sha256};
 use sternpost_auth::service_account::Reference;
-use sternpost_clock::{Clock, machine};
+use sternpost_clock::machine;
 use sternpost_controllers::{
     Options, SecretToken,
     server_lease::{self, ServerIdentity},
@@ -22,10 +22,10 @@ use crate::{cli::ServeArgs, serve::STACK_BYTES, service_accounts::parse_seconds}
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Controllers")]
 pub struct ControllerArgs {
-    /// Controllers to run: `*` is all of them, `NAME` one, `-NAME` not this one, `-*` none
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "*",
-        allow_hyphen_values = true, value_parser = parse_controller)]
-    pub controllers: Vec<String>,
+    /// Controllers to run: `*` is all of them, `NAME` one, `-NAME` not this one, `-*` none [default: `*`; on etcd
+    /// the lease of this server alone]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_controller)]
+    pub controllers: Option<Vec<String>>,
 
     /// How long events are kept after they were last written
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = parse_lifetime)]
@@ -91,7 +91,7 @@ pub fn start(
     let (end_lease, stopped) = oneshot::channel();
     let (stop, ended) = oneshot::channel::<Infallible>();
     let has_lease = options.switches.is_on(SERVER_LEASE);
-    let lease = has_lease.then(|| (identity(&api.server_address, &api.verbs.clock), stopped));
+    let lease = has_lease.then(|| (identity(api), stopped));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (verbs, tasks) = (api.verbs.clone(), tasks.clone());
     let work = move || {
@@ -110,14 +110,17 @@ pub fn start(
     Ok(Running { lease: has_lease.then_some(end_lease), stop, thread })
 }
 
-/// Who this server is, by the name of its machine.
-fn identity(address: &str, clock: &Clock) -> ServerIdentity {
-    let hostname = hostname();
-    let name = lease_name(&hostname);
+/// Who this server is, by the name of its machine. Where there may be others on it, its port tells them apart.
+fn identity(api: &Api) -> ServerIdentity {
+    let (hostname, address) = (hostname(), &api.server_address);
+    let port = address.rsplit(':').next().filter(|_| api.verbs.cache.others_write());
+    let name = lease_name(&hostname, port);
     let mut random = [0; 16];
-    clock.random(&mut random);
+    api.verbs.clock.random(&mut random);
     let holder = format!("{name}_{}", names::uuid(random));
-    ServerIdentity { name, holder, hostname, address: address.to_owned() }
+    let trust = port.and_then(|_| api.authenticator.service_accounts());
+    let trust = trust.and_then(|accounts| serde_json::to_string(&accounts.trust()).ok());
+    ServerIdentity { name, holder, hostname, address: address.clone(), trust }
 }
 
 fn hostname() -> String {
@@ -129,9 +132,9 @@ fn hostname() -> String {
 }
 
 /// As upstream derives it: a hash of the machine's name and the program's.
-fn lease_name(hostname: &str) -> String {
+fn lease_name(hostname: &str, port: Option<&str>) -> String {
     let mut hash = Sha256::new();
-    for part in [hostname, "kube-apiserver"] {
+    for part in [hostname, "kube-apiserver"].into_iter().chain(port) {
         hash.update(u16::try_from(part.len()).unwrap_or(u16::MAX).to_be_bytes());
         hash.update(part);
     }
@@ -184,17 +187,17 @@ mod tests {
     #[test]
     fn the_lease_is_named_as_kube_apiserver_names_it() {
         // As kube-apiserver 1.36.4 did on a machine of that name.
-        assert_eq!(lease_name("vm"), "apiserver-wlv32tlttr4jl3gtroqexyxapa");
+        assert_eq!(lease_name("vm", None), "apiserver-wlv32tlttr4jl3gtroqexyxapa");
     }
 
     #[test]
     fn controllers_and_lifetimes_are_read_as_upstream_spells_them() {
         for (flags, expected) in [
-            (&[][..], Some((vec!["*"], 3600))),
-            (&["--controllers=*,-garbagecollector"], Some((vec!["*", "-garbagecollector"], 3600))),
-            (&["--controllers", "-*"], Some((vec!["-*"], 3600))),
-            (&["--controllers=-*", "--event-ttl=90s"], Some((vec!["-*"], 90))),
-            (&["--event-ttl", "1h0m1s"], Some((vec!["*"], 3601))),
+            (&[][..], Some((None, 3600))),
+            (&["--controllers=*,-garbagecollector"], Some((Some(vec!["*", "-garbagecollector"]), 3600))),
+            (&["--controllers", "-*"], Some((Some(vec!["-*"]), 3600))),
+            (&["--controllers=-*", "--event-ttl=90s"], Some((Some(vec!["-*"]), 90))),
+            (&["--event-ttl", "1h0m1s"], Some((None, 3601))),
             (&["--event-ttl=0s"], None),
             (&["--event-ttl=1"], None),
             (&["--controllers=deployment"], None),
@@ -202,8 +205,9 @@ mod tests {
             let read = Flags::try_parse_from(["sternpost"].iter().chain(flags)).ok();
             let read =
                 read.map(|flags| (flags.controllers.controllers, flags.controllers.event_ttl.as_secs()));
-            let expected = expected
-                .map(|(words, seconds)| (words.into_iter().map(str::to_owned).collect::<Vec<_>>(), seconds));
+            let expected = expected.map(|(words, seconds)| {
+                (words.map(|words| words.into_iter().map(str::to_owned).collect::<Vec<_>>()), seconds)
+            });
             assert_eq!(read, expected, "{flags:?}");
         }
     }

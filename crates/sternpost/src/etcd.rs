@@ -1,22 +1,32 @@
 //! `--etcd-servers`: the objects of a cluster, where its kube-apiserver keeps them.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
-use clap::{Args, builder::NonEmptyStringValueParser};
+use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 use sternpost_cache::{Cache, Feeder, StartError};
-use sternpost_clock::machine;
+use sternpost_clock::{Clock, machine};
 use sternpost_outbound::{Trust, client_certificate, client_tls};
-use sternpost_registry::kinds::service::allocation::DEFAULT_NODE_PORTS;
-use sternpost_store::ReadError;
-use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
+use sternpost_store::{ReadError, Stopped};
+use sternpost_store_etcd::{Access, Compactor, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
 use sternpost_store_kube::KubeStore;
 use sternpost_tasks::Tasks;
 use sternpost_verbs::index::Selectable;
 use tokio::runtime::Handle;
 
-use crate::{config_file::read, encryption::AtRest};
+use crate::{
+    config_file::read, encryption::AtRest, service_accounts::parse_seconds, service_ranges::ServiceArgs,
+};
+pub use endpoints::Advertised;
+
+pub mod endpoints;
+pub mod fit;
 
 /// The flags, which are kube-apiserver's but for one.
 #[derive(Debug, Clone, Args)]
@@ -25,13 +35,25 @@ pub struct EtcdArgs {
     /// Serve the objects of a cluster, from the etcd that its kube-apiserver keeps them in: the URLs of its
     /// members
     #[arg(long, value_name = "URL,...", value_delimiter = ',', value_parser = Endpoint::parse,
-        requires = "etcd_read_only", conflicts_with_all = ["in_memory", "load", "encryption_provider_config_automatic_reload"])]
+        conflicts_with_all = ["in_memory", "load", "encryption_provider_config_automatic_reload"])]
     pub etcd_servers: Vec<Endpoint>,
 
-    /// Never write to etcd: what clients send to be written is refused, controllers are off. A server cannot do
-    /// without it yet
+    /// Never write to etcd: what clients send to be written is refused, controllers are off
     #[arg(long, requires = "etcd_servers")]
     pub etcd_read_only: bool,
+
+    /// How often etcd forgets its history; 0 is never. All servers of a cluster take turns
+    #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = parse_interval)]
+    pub etcd_compaction_interval: Duration,
+
+    /// The address by which others reach this server, for the endpoints of the service `kubernetes` [default: that of
+    /// --listen, if others can reach it]
+    #[arg(long, value_name = "IP", requires = "etcd_servers", value_parser = parse_reachable)]
+    pub advertise_address: Option<IpAddr>,
+
+    /// Whether this server is among the endpoints of the service `kubernetes`
+    #[arg(long, value_enum, value_name = "TYPE", default_value_t = EndpointReconciler::Lease)]
+    pub endpoint_reconciler_type: EndpointReconciler,
 
     /// What kube-apiserver's keys begin with
     #[arg(long, value_name = "PATH", default_value = "/registry", value_parser = NonEmptyStringValueParser::new())]
@@ -50,14 +72,45 @@ pub struct EtcdArgs {
     pub etcd_keyfile: Option<PathBuf>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EndpointReconciler {
+    /// For as long as it lives
+    Lease,
+    /// Somebody else writes them
+    None,
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let seconds = parse_seconds(text).and_then(|seconds| u64::try_from(seconds).ok());
+    seconds.map(Duration::from_secs).ok_or_else(|| "want a duration such as 5m or 0".to_owned())
+}
+
+fn parse_reachable(text: &str) -> Result<IpAddr, String> {
+    let address: IpAddr = text.parse().map_err(|_| "want an IP address".to_owned())?;
+    match endpoints::is_reachable(address) {
+        true => Ok(address),
+        false => Err("want an address that other machines reach".to_owned()),
+    }
+}
+
 impl EtcdArgs {
+    /// Where clients in the cluster are led to this server, which listens there.
+    pub fn advertised(&self, listening: SocketAddr) -> Option<Advertised> {
+        if !self.is_used() || self.etcd_read_only || self.endpoint_reconciler_type == EndpointReconciler::None
+        {
+            return None;
+        }
+        let address = self.advertise_address.unwrap_or(listening.ip());
+        endpoints::is_reachable(address).then_some(Advertised { address, port: listening.port() })
+    }
+
     /// Whether objects are in etcd.
     pub fn is_used(&self) -> bool {
         !self.etcd_servers.is_empty()
     }
 
     /// How etcd is reached, and what is read there. Begins to connect.
-    pub fn open(&self, encryption: Arc<AtRest>) -> anyhow::Result<Cluster> {
+    pub fn open(&self, encryption: Arc<AtRest>, services: &ServiceArgs) -> anyhow::Result<Cluster> {
         if encryption.has_plugins() {
             anyhow::bail!("--etcd-servers cannot be used with KMS providers yet");
         }
@@ -92,17 +145,26 @@ impl EtcdArgs {
         let options = sternpost_store_kube::Options {
             prefix,
             encryption,
-            node_ports: DEFAULT_NODE_PORTS,
+            node_ports: services.service_node_port_range.clone(),
             read_only: self.etcd_read_only,
         };
-        Ok(Cluster { store: Arc::new(KubeStore::new(etcd.clone(), options)), etcd })
+        let store = Arc::new(KubeStore::new(etcd.clone(), options));
+        Ok(Cluster {
+            store,
+            etcd,
+            is_read_only: self.etcd_read_only,
+            compaction_interval: self.etcd_compaction_interval,
+        })
     }
 }
 
-/// The objects of a cluster.
+/// The objects of a cluster. Clones are the same.
+#[derive(Clone)]
 pub struct Cluster {
     pub store: Arc<KubeStore>,
-    etcd: Arc<EtcdStore>,
+    pub etcd: Arc<EtcdStore>,
+    pub is_read_only: bool,
+    compaction_interval: Duration,
 }
 
 /// How often etcd is asked whether it is there, and how long it may take to say so, as long as kube-apiserver's check.
@@ -142,6 +204,11 @@ impl Cluster {
                 started => return started,
             }
         }
+    }
+
+    /// Takes turns with the other servers to have etcd forget, until what is returned is dropped.
+    pub fn compacted(&self, clock: Clock) -> Result<Compactor, Stopped> {
+        Compactor::start(&self.etcd, clock, self.compaction_interval)
     }
 
     /// Asks etcd from now on whether it is there.

@@ -47,21 +47,23 @@ pub struct Judge {
 impl Judge {
     pub async fn start(settings: Settings) -> anyhow::Result<Self> {
         let mut args = ServeArgs::in_memory()?;
-        args.controllers.controllers = settings.controllers;
+        args.controllers.controllers = Some(settings.controllers);
         let (clock, tasks) = (Clock::system(), Tasks::default());
         // Nobody listens there.
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 6443));
         let settings = objects::Settings {
             clock: clock.clone(),
-            port: address.port(),
             admission: settings.admission,
             authorization: AuthorizationMode::AlwaysAllow,
             object_size: ObjectSizeLimit::Etcd,
             routing: Routing::default(),
             egress: Egress::new(address, Vec::new()).with_tasks(tasks.clone()),
+            service_ranges: args.services.ranges()?,
+            event_lifetime: args.controllers.event_ttl,
         };
         let Objects { verbs, refusing, answering, .. } =
             objects::open(Place::Memory, settings, &tasks).await?;
+        objects::fill(&verbs, address.port()).await?;
         let mut authenticator = Authenticator::default();
         let token = Token::generate();
         authenticator.add(&token, User::admin());

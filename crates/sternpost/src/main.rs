@@ -66,6 +66,7 @@ mod reload;
 mod run;
 mod serve;
 mod service_accounts;
+mod service_ranges;
 mod services;
 mod settings;
 mod suggest;

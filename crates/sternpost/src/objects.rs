@@ -6,6 +6,7 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{self, Poll, Waker},
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -14,6 +15,7 @@ use sternpost_clock::Clock;
 use sternpost_http::Rbac;
 use sternpost_meta::authorize::{AlwaysAllow, Authorizer};
 use sternpost_outbound::Egress;
+use sternpost_registry::kinds::service::allocation::Ranges;
 use sternpost_store::{
     Stopped, Store, WatchError,
     memory::{self, MemoryStore},
@@ -50,13 +52,13 @@ pub struct Objects {
 /// What objects are served by.
 pub struct Settings {
     pub clock: Clock,
-    /// Where the server will listen.
-    pub port: u16,
     pub admission: Chain,
     pub authorization: AuthorizationMode,
     pub object_size: ObjectSizeLimit,
     pub routing: Routing,
     pub egress: Egress,
+    pub service_ranges: Ranges,
+    pub event_lifetime: Duration,
 }
 
 /// Where objects are.
@@ -69,7 +71,16 @@ pub enum Place {
 /// Opens the store, and everything above it. A store
 /// that fails ends the process: what is not durable must not be answered.
 pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Result<Objects> {
-    let Settings { clock, port, admission, authorization, object_size, routing, egress } = settings;
+    let Settings {
+        clock,
+        admission,
+        authorization,
+        object_size,
+        routing,
+        egress,
+        service_ranges,
+        event_lifetime,
+    } = settings;
     let selectable = || Box::new(Selectable::built_in());
     let mut is_read_only = false;
     let mut reseal: Reseal = Arc::new(|| ());
@@ -93,7 +104,7 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
                 (store, Box::new(|| None), Box::new(move || answers(&*asked)), cache)
             }
             Place::Cluster(cluster) => {
-                is_read_only = true;
+                is_read_only = cluster.is_read_only;
                 let cache = cluster.cache().await?;
                 let reached = cluster.checked(tasks);
                 (cluster.store, Box::new(|| None), Box::new(move || reached.get()), cache)
@@ -116,18 +127,23 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
         AuthorizationMode::AlwaysAllow => Arc::new(AlwaysAllow),
     };
     let verbs = Verbs::new(ServedResources::built_in(), cache, store.clone(), clock);
+    let verbs = verbs.with_service_ranges(service_ranges).with_event_lifetime(event_lifetime);
     let verbs = if is_read_only { verbs.only_reading() } else { verbs };
     let verbs = verbs.with_object_size(match object_size {
         ObjectSizeLimit::Etcd => ObjectSize::AsInEtcd,
         ObjectSizeLimit::None => ObjectSize::Unlimited,
     });
     let verbs = Arc::new(verbs.with_admission(admission).with_callouts(webhooks).with_authorizer(authorizer));
-    if !is_read_only {
-        startup::ensure(&verbs, port)
-            .await
-            .map_err(|status| anyhow::anyhow!("cannot create the start-up objects: {status}"))?;
-    }
     Ok(Objects { verbs, refusing, answering, reseal, store })
+}
+
+/// Makes what is there before any client comes; the server will listen on the port.
+pub async fn fill(verbs: &Verbs, port: u16) -> anyhow::Result<()> {
+    if verbs.is_read_only() {
+        return Ok(());
+    }
+    let made = startup::ensure(verbs, port).await;
+    made.map(|_| ()).map_err(|status| anyhow::anyhow!("cannot create the start-up objects: {status}"))
 }
 
 /// Whether a store that has everything in memory answers reads, which it does at once.

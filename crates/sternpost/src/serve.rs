@@ -49,6 +49,7 @@ use crate::{
     data_dir::{self, DataDir},
     encryption, envtest,
     error::{self, Hinted},
+    etcd::{self, fit::Joining},
     file_modes, flow, health,
     issuer_keys::KeyFetcher,
     kubeconfig::{
@@ -233,14 +234,16 @@ pub async fn serve(
     }
 
     let objects = dir.as_ref().map(|dir| dir.file("objects"));
+    let ranges = args.services.ranges()?;
     let settings = objects::Settings {
         clock: clock.clone(),
-        port: address.port(),
         admission,
         authorization: args.authorization_mode,
         object_size: args.object_size_limit,
         routing: args.aggregation.routing(),
         egress: egress.clone(),
+        service_ranges: ranges.clone(),
+        event_lifetime: args.controllers.event_ttl,
     };
     // In memory nothing is at rest.
     let is_kept = objects.is_some() || args.etcd.is_used();
@@ -249,9 +252,13 @@ pub async fn serve(
         // Before the store is opened, so that it can be told what is stale, and written to.
         at_rest.ask().await;
     }
-    let place = match (objects, &at_rest) {
-        (_, Some(at_rest)) if args.etcd.is_used() => Place::Cluster(args.etcd.open(at_rest.clone())?),
-        (Some(dir), Some(at_rest)) => Place::Directory { dir, at_rest: at_rest.clone() },
+    let cluster = match &at_rest {
+        Some(at_rest) if args.etcd.is_used() => Some(args.etcd.open(at_rest.clone(), &args.services)?),
+        _ => None,
+    };
+    let place = match (&cluster, objects, &at_rest) {
+        (Some(cluster), ..) => Place::Cluster(cluster.clone()),
+        (None, Some(dir), Some(at_rest)) => Place::Directory { dir, at_rest: at_rest.clone() },
         _ => Place::Memory,
     };
     let mut stop = pin!(stop);
@@ -273,7 +280,22 @@ pub async fn serve(
     }
     authentication::apply(&args.authentication, &args.service_accounts.issuers, &authenticator)?;
     let named = Arc::new(TokenObjects(verbs.clone()));
-    authenticator.set_service_accounts(service_accounts::open(&args.service_accounts, dir.as_ref(), named)?);
+    let accounts = service_accounts::open(&args.service_accounts, dir.as_ref(), named)?;
+    let advertised = args.etcd.advertised(address);
+    let begun = async {
+        let Some(cluster) = cluster.as_ref().filter(|cluster| !cluster.is_read_only) else {
+            return objects::fill(&verbs, address.port()).await;
+        };
+        let joining = Joining { ranges: &ranges, accounts: &accounts, dir: dir.as_ref(), advertised };
+        joining.check(cluster, &verbs, &args.service_accounts).await?;
+        objects::fill(&verbs, address.port()).await?;
+        joining.remember(&verbs)
+    };
+    tokio::select! {
+        begun = begun => begun?,
+        () = &mut stop => return Ok(()),
+    }
+    authenticator.set_service_accounts(accounts);
 
     let reachable = reachable(address);
     let mut counters = Registry::default();
@@ -324,6 +346,15 @@ pub async fn serve(
     start.lease.done();
     aggregation.start(&api, &tasks).await;
     start.aggregation.done();
+    // Whoever is led here finds everything there.
+    let endpoints = match (&cluster, advertised) {
+        (Some(cluster), Some(at)) => {
+            Some(etcd::endpoints::start(cluster.etcd.clone(), api.verbs.clone(), at, &tasks)?)
+        }
+        _ => None,
+    };
+    let writing = cluster.as_ref().filter(|cluster| !cluster.is_read_only);
+    let compactor = writing.map(|cluster| cluster.compacted(clock.clone())).transpose()?;
 
     let within = Within::new(api.clone(), &token)?;
     load::load(&within, &args.load).await?;
@@ -351,6 +382,10 @@ pub async fn serve(
     let reloading = reload::start(args, tls, config.clone(), api.clone(), aggregation, encrypted);
     server::serve(listener, config, api, stop).await;
     reloading.abort();
+    if let Some(endpoints) = endpoints {
+        endpoints.end().await;
+    }
+    drop(compactor);
     kubeconfig.end().await;
     controllers.end().await;
     // One that computes for longer does not hold up the end.

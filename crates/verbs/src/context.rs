@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 use sternpost_cache::ResourceId;
-use sternpost_registry::context::{Cluster, Context};
+use sternpost_registry::{
+    context::{Cluster, Context},
+    kinds::service::allocation::Ranges,
+};
 
 use crate::verbs::{DryRun, Target, Verbs, Writer};
 
@@ -23,6 +26,10 @@ impl Verbs {
 impl Cluster for Verbs {
     fn now(&self) -> String {
         Verbs::now(self)
+    }
+
+    fn service_ranges(&self) -> &Ranges {
+        &self.service_ranges
     }
 
     fn choose(&self, candidates: usize) -> usize {

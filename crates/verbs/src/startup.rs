@@ -8,7 +8,10 @@
 //! other machines reach) and the server's identity lease (somebody has to renew it).
 //! `extension-apiserver-authentication` is kept by whoever knows the authorities.
 
-use std::sync::Arc;
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 use sternpost_cache::{ResourceId, encode, object_key};
@@ -16,6 +19,7 @@ use sternpost_meta::{field::Errors, status::Status};
 use sternpost_registry::{
     kinds::service::allocation as service_allocation,
     object::{Fields, FieldsMut},
+    validation::ip_ranges::Family,
 };
 use sternpost_store::{CommitError, Compare, Transaction, Write, transaction::MAX_OPERATIONS};
 
@@ -29,9 +33,6 @@ use crate::{
 };
 
 mod rbac;
-
-/// Of the service `kubernetes`: the first of the range.
-pub const KUBERNETES_ADDRESS: &str = "10.0.0.1";
 
 /// How often replicas that start together may get in each other's way.
 const ATTEMPTS: usize = 8;
@@ -247,13 +248,15 @@ fn wanted(verbs: &Verbs, port: u16) -> Result<Vec<Wanted>, Status> {
     for name in data.items("namespaces") {
         all.add("", "namespaces", json!({"metadata": {"name": name}}))?;
     }
-    all.add("", "services", kubernetes_service(port))?.upkeep = Upkeep::Ports;
+    // Other servers may listen on other ports, and lead clients by endpoints.
+    let upkeep = if verbs.cache.others_write() { Upkeep::Nothing } else { Upkeep::Ports };
+    all.add("", "services", kubernetes_service(verbs, port))?.upkeep = upkeep;
     for address in held_addresses(verbs, port) {
         all.add("networking.k8s.io", "ipaddresses", address)?;
     }
     let range = json!({
         "metadata": {"name": "kubernetes"},
-        "spec": {"cidrs": [service_allocation::DEFAULT_RANGE]},
+        "spec": {"cidrs": verbs.service_ranges.cidrs()},
     });
     all.add("networking.k8s.io", "servicecidrs", range)?.status =
         Some(condition("Ready", "True", "", "Kubernetes default Service CIDR is ready", &now));
@@ -307,7 +310,9 @@ impl List<'_> {
     }
 }
 
-fn kubernetes_service(port: u16) -> Value {
+fn kubernetes_service(verbs: &Verbs, port: u16) -> Value {
+    // There is one: flags that name none are refused.
+    let address = verbs.service_ranges.first_address().unwrap_or(IpAddr::from(Ipv4Addr::UNSPECIFIED));
     json!({
         "metadata": {
             "name": "kubernetes",
@@ -316,9 +321,9 @@ fn kubernetes_service(port: u16) -> Value {
         },
         "spec": {
             "type": "ClusterIP",
-            "clusterIP": KUBERNETES_ADDRESS,
-            "clusterIPs": [KUBERNETES_ADDRESS],
-            "ipFamilies": ["IPv4"],
+            "clusterIP": address.to_string(),
+            "clusterIPs": [address.to_string()],
+            "ipFamilies": [Family::of(address).name()],
             "ipFamilyPolicy": "SingleStack",
             "sessionAffinity": "None",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
@@ -332,7 +337,7 @@ fn held_addresses(verbs: &Verbs, port: u16) -> Vec<Value> {
     let stored = verbs.cache.resource(&ResourceId::new("", "services")).snapshot();
     let mut services: Vec<Value> = stored.iter(None, None).map(|service| service.value()).collect();
     if stored.get("default", "kubernetes").is_none() {
-        services.push(kubernetes_service(port));
+        services.push(kubernetes_service(verbs, port));
     }
     let held = services.iter().flat_map(|service| {
         let addresses = service_allocation::held(service).addresses;

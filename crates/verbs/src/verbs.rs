@@ -1,6 +1,6 @@
 //! The verbs, and what they share.
 
-use std::{sync::Arc, time::Duration};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use sternpost_cache::{Cache, Object, ResourceCache, ResourceId, Snapshot};
@@ -15,8 +15,11 @@ use sternpost_meta::{
     user::User,
     warning::Warnings,
 };
-use sternpost_registry::object::{Fields, FieldsMut};
-use sternpost_store::{CommitError, Revision, Store, Transaction};
+use sternpost_registry::{
+    kinds::service::allocation::Ranges,
+    object::{Fields, FieldsMut},
+};
+use sternpost_store::{CommitError, Revision, Store, Transaction, Write};
 
 use crate::{
     admission::{self, Chain, Charges, Policies, Webhooks},
@@ -33,6 +36,9 @@ use crate::{
 /// cache is fed by the store that already answered, so this is not reached
 /// unless the process is starved.
 pub(crate) const CATCH_UP: Duration = Duration::from_secs(10);
+
+/// Those of both groups are kept as one.
+const EVENTS: &str = "events";
 
 /// Objects and what may be done to them.
 #[derive(Debug)]
@@ -53,6 +59,9 @@ pub struct Verbs {
     pub(crate) callouts: Arc<dyn Callouts>,
     /// Who may grant what; everybody everything, unless somebody else decides.
     pub authorizer: Arc<dyn Authorizer>,
+    pub(crate) service_ranges: Ranges,
+    /// How long an event stays after it was written, on a store that sees to that itself.
+    event_lifetime: Option<NonZeroU32>,
     /// Whether nothing is written.
     is_read_only: bool,
 }
@@ -182,6 +191,8 @@ impl Verbs {
             charges: Charges::default(),
             callouts: Arc::new(NoCallouts),
             authorizer: Arc::new(AlwaysAllow),
+            service_ranges: Ranges::default(),
+            event_lifetime: None,
             is_read_only: false,
         }
     }
@@ -231,6 +242,24 @@ impl Verbs {
         Self { object_size, ..self }
     }
 
+    /// With other addresses and ports for services.
+    #[must_use]
+    pub fn with_service_ranges(self, service_ranges: Ranges) -> Self {
+        Self { service_ranges, ..self }
+    }
+
+    /// With events that end so long after they were last written, if the store lets keys expire.
+    #[must_use]
+    pub fn with_event_lifetime(self, lifetime: Duration) -> Self {
+        let seconds = u32::try_from(lifetime.as_secs()).ok().and_then(NonZeroU32::new);
+        Self { event_lifetime: seconds.filter(|_| self.store.expires()), ..self }
+    }
+
+    /// Whether the store sees to the end of events.
+    pub fn expires_events(&self) -> bool {
+        self.event_lifetime.is_some()
+    }
+
     /// With somebody who calls webhooks.
     #[must_use]
     pub fn with_callouts(self, callouts: Arc<dyn Callouts>) -> Self {
@@ -278,6 +307,13 @@ impl Verbs {
         mut transaction: Transaction,
     ) -> Result<Revision, CommitError> {
         transaction.compares.extend(served.life().map(Life::holds));
+        if &*served.id.resource == EVENTS && served.id.group.is_empty() {
+            transaction.writes.iter_mut().for_each(|write| {
+                if let Write::Put { ttl, .. } = write {
+                    *ttl = self.event_lifetime;
+                }
+            });
+        }
         let committed = self.commit(claimed.join(transaction)).await;
         if let (true, Ok(revision)) = (definitions::is_definition(served), &committed) {
             self.served.customs.reaches(*revision).await;

@@ -7,7 +7,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     ops::RangeInclusive,
 };
 
@@ -37,6 +37,35 @@ use crate::{
 pub const DEFAULT_RANGE: &str = "10.0.0.0/24";
 /// The range node ports are from unless told otherwise.
 pub const DEFAULT_NODE_PORTS: RangeInclusive<u16> = 30_000..=32_767;
+
+/// What a server gives its services.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ranges {
+    /// As network and prefix length: of one family, or the second of the other one.
+    pub addresses: Vec<(IpAddr, u8)>,
+    pub node_ports: RangeInclusive<u16>,
+}
+
+impl Default for Ranges {
+    fn default() -> Self {
+        Self { addresses: parse_cidr(DEFAULT_RANGE).into_iter().collect(), node_ports: DEFAULT_NODE_PORTS }
+    }
+}
+
+impl Ranges {
+    /// That of the service `kubernetes`: the first of the first range.
+    pub fn first_address(&self) -> Option<IpAddr> {
+        self.addresses.first().map(|(network, _)| match network {
+            IpAddr::V4(network) => IpAddr::from(Ipv4Addr::from(u32::from(*network).saturating_add(1))),
+            IpAddr::V6(network) => IpAddr::from(Ipv6Addr::from(u128::from(*network).saturating_add(1))),
+        })
+    }
+
+    /// As objects spell them.
+    pub fn cidrs(&self) -> Vec<String> {
+        self.addresses.iter().map(|(network, length)| format!("{network}/{length}")).collect()
+    }
+}
 
 /// What there is to take, and what is taken.
 #[derive(Debug, Clone, Copy)]
@@ -107,7 +136,7 @@ fn claims(
     let used_ports: BTreeSet<u16> = names(cluster, GROUP, PORTS);
     let pool = Pool {
         ranges: &ranges(cluster),
-        node_ports: &DEFAULT_NODE_PORTS,
+        node_ports: &cluster.service_ranges().node_ports,
         used_addresses: &used_addresses,
         used_ports: &used_ports,
     };
@@ -123,9 +152,10 @@ fn claims(
     Ok(Allocated { taken: addresses.chain(ports).collect(), given_back: given_back(&change.released) })
 }
 
-/// The server's own range, and those that were added to it.
+/// The server's own ranges, and those that were added to them.
 fn ranges(cluster: &dyn Cluster) -> Vec<(IpAddr, u8)> {
-    let mut ranges: Vec<(IpAddr, u8)> = parse_cidr(DEFAULT_RANGE).into_iter().collect();
+    let own = &cluster.service_ranges().addresses;
+    let mut ranges = own.clone();
     for object in cluster.list(NETWORKING, RANGES, None) {
         if object.field("metadata").has("deletionTimestamp") {
             continue;
@@ -133,7 +163,7 @@ fn ranges(cluster: &dyn Cluster) -> Vec<(IpAddr, u8)> {
         let texts = object.field("spec").items("cidrs").iter().filter_map(Value::as_str);
         for range in texts.filter_map(parse_cidr) {
             // More addresses, but no other family than the server began with.
-            let same = ranges.first().is_none_or(|own| Family::of(own.0) == Family::of(range.0));
+            let same = own.iter().any(|own| Family::of(own.0) == Family::of(range.0));
             if same && !ranges.contains(&range) {
                 ranges.push(range);
             }
