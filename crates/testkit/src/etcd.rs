@@ -162,6 +162,6 @@ fn scheme(flags: &[String]) -> &'static str {
     if flags.iter().any(|flag| flag == "--cert-file") { "https" } else { "http" }
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }

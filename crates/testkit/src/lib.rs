@@ -3,6 +3,7 @@
 //! - [`recorded::Suite`] makes every recorded case a test with a name of its own.
 //! - [`etcd::Etcd`] is a real etcd, if there is one.
 //! - `process::Process` is `sternpost serve` in a process of its own, `server::Server` is one with a client.
+//! - `peer::KubeApiserver` is a real kube-apiserver, if there is one, with the same client.
 //! - `http2::Http2Server` is any other server, whose connections can be counted and broken.
 //! - `kms::Plugin` is a plugin of KMS v2 that does as it is told.
 //! - [`scratch::Scratch`] is a directory, `authority::Authority` issues certificates.
@@ -27,6 +28,8 @@ pub mod etcd;
 pub mod http2;
 #[cfg(all(feature = "kms", target_os = "linux"))]
 pub mod kms;
+#[cfg(feature = "servers")]
+pub mod peer;
 #[cfg(feature = "servers")]
 pub mod process;
 pub mod recorded;

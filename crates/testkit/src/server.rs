@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    ops::Deref,
     path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicUsize, Ordering},
@@ -33,11 +34,17 @@ pub const APPLY: &str = "application/apply-patch+yaml";
 /// Long after everything that a loaded machine still does.
 pub const AT_LAST: Duration = Duration::from_secs(120);
 
+/// `sternpost serve`, with a client of its admin.
 pub struct Server {
     process: Process,
+    client: Client,
+    dir: PathBuf,
+}
+
+/// One client of a server.
+pub struct Client {
     place: Place,
     sender: SendRequest<Full<Bytes>>,
-    dir: PathBuf,
 }
 
 #[derive(Debug, Clone)]
@@ -95,8 +102,53 @@ impl Server {
         });
         command.arg("--kubeconfig").arg(dir.join("kubeconfig")).args(keeping).args(flags);
         let (process, place) = Process::start(command);
+        Self { process, client: Client::of(place).await, dir }
+    }
+
+    pub fn log(&self) -> Log {
+        self.process.log()
+    }
+
+    /// The memory that the process has, in bytes.
+    pub fn memory(&self) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        let kilobytes = line.split_whitespace().next().and_then(|number| number.parse::<usize>().ok());
+        kilobytes.unwrap_or_default() * 1024
+    }
+
+    /// Asks the server to end, and waits until it has.
+    pub async fn terminate(mut self) {
+        self.process.terminate();
+        // Meanwhile the connection is told to close, which the server waits for.
+        let (code, log) = tokio::task::spawn_blocking(move || self.process.end()).await.unwrap();
+        assert_eq!(code, Some(0), "{log}");
+    }
+
+    /// Ends the server; nothing in it may have panicked.
+    pub fn stop(mut self) {
+        self.process.stop();
+    }
+}
+
+impl Deref for Server {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Client {
+    /// Connects.
+    pub async fn of(place: Place) -> Self {
         let sender = connect(&place).await;
-        Self { process, place, sender, dir }
+        Self { place, sender }
+    }
+
+    /// Somebody else's.
+    pub async fn as_token(&self, token: &str) -> Self {
+        Self::of(Place { token: token.to_owned(), ..self.place.clone() }).await
     }
 
     pub async fn get(&self, path: &str) -> Answer {
@@ -250,10 +302,6 @@ impl Server {
         self.until(path, |code, _| code == 404).await;
     }
 
-    pub fn log(&self) -> Log {
-        self.process.log()
-    }
-
     pub fn kubeconfig(&self) -> &Path {
         &self.place.kubeconfig
     }
@@ -265,27 +313,6 @@ impl Server {
     /// A `clientConfig` that names this server.
     pub fn own_config(&self, path: &str) -> Value {
         json!({"url": format!("https://{}{path}", self.place.address), "caBundle": self.place.authority})
-    }
-
-    /// The memory that the process has, in bytes.
-    pub fn memory(&self) -> usize {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-        let kilobytes = line.split_whitespace().next().and_then(|number| number.parse::<usize>().ok());
-        kilobytes.unwrap_or_default() * 1024
-    }
-
-    /// Asks the server to end, and waits until it has.
-    pub async fn terminate(mut self) {
-        self.process.terminate();
-        // Meanwhile the connection is told to close, which the server waits for.
-        let (code, log) = tokio::task::spawn_blocking(move || self.process.end()).await.unwrap();
-        assert_eq!(code, Some(0), "{log}");
-    }
-
-    /// Ends the server; nothing in it may have panicked.
-    pub fn stop(mut self) {
-        self.process.stop();
     }
 }
 

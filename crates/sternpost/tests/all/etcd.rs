@@ -1,12 +1,7 @@
 //! `--etcd-servers`: a cluster's objects, read from its etcd. `STERNPOST_ETCD` is the path of an etcd, and
 //! `STERNPOST_KUBE_APISERVER` of a kube-apiserver; without the latter, what one has written is from a recording.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -15,6 +10,7 @@ use sternpost_store::{Store, Transaction, Write};
 use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
 use sternpost_testkit::{
     etcd::{self, Etcd, recorded},
+    peer::{self, KubeApiserver, Shared},
     process::{Process, serve},
     server::{AT_LAST, Server},
 };
@@ -119,84 +115,27 @@ fn a_server_waits_for_etcd_and_can_be_stopped_meanwhile() {
     assert_eq!(process.end().0, Some(0));
 }
 
-/// Ends with the value.
-struct Peer(Child);
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Everything that a kube-apiserver lists, against what is listed here.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_those_of_the_kube_apiserver_beside() {
-    #[allow(clippy::disallowed_methods, reason = "a test's configuration")]
-    let kube_apiserver = std::env::var_os("STERNPOST_KUBE_APISERVER").map(PathBuf::from);
-    let (Some(program), Some(kube_apiserver)) = (etcd::program(), kube_apiserver) else {
-        eprintln!("SKIPPED: STERNPOST_ETCD or STERNPOST_KUBE_APISERVER is not set");
-        return;
-    };
+    let (Some(program), Some(kube_apiserver)) = (etcd::program(), peer::program()) else { return };
     let etcd = Etcd::start(&program, &[]);
     // What the other has written before, of every kind; it adds its own.
     let cluster = store(&etcd);
     for (key, value) in recorded(RECORDED) {
         put(&cluster, key, value).await;
     }
-    let data = tempfile::tempdir().unwrap();
-    let file = |name: &str| data.path().join(name).to_str().unwrap().to_owned();
-    let key = rcgen::KeyPair::generate().unwrap();
-    std::fs::write(file("key"), key.serialize_pem()).unwrap();
-    std::fs::write(file("public"), key.public_key_pem()).unwrap();
-    std::fs::write(file("tokens"), "token,admin,admin,system:masters\n").unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let peer = Command::new(kube_apiserver)
-        .args(["--bind-address=127.0.0.1", "--authorization-mode=RBAC"])
-        .args(["--service-cluster-ip-range=10.0.0.0/24", "--service-account-issuer=https://issuer.example"])
-        .args([
-            format!("--etcd-servers={}", etcd.url()),
-            format!("--secure-port={port}"),
-            format!("--cert-dir={}", file("certificates")),
-            format!("--token-auth-file={}", file("tokens")),
-            format!("--service-account-key-file={}", file("public")),
-            format!("--service-account-signing-key-file={}", file("key")),
-        ])
-        .stdout(Stdio::null())
-        .stderr(std::fs::File::create(file("log")).unwrap())
-        .spawn()
-        .unwrap();
-    let mut peer = Peer(peer);
-    let ask = |path: &str| {
-        let output = Command::new("curl")
-            .args(["--silent", "--insecure", "--fail", "--header", "Authorization: Bearer token"])
-            .arg(format!("https://127.0.0.1:{port}{path}"))
-            .output()
-            .unwrap();
-        output.status.success().then_some(output.stdout)
-    };
-    let began = machine::now();
-    while ask("/readyz").is_none() {
-        assert!(machine::elapsed(began) < AT_LAST, "kube-apiserver is not ready");
-        assert!(
-            peer.0.try_wait().unwrap().is_none(),
-            "kube-apiserver has ended: {}",
-            std::fs::read_to_string(file("log")).unwrap()
-        );
-        machine::block(Duration::from_millis(100));
-    }
-    let json =
-        |path: &str| -> Value { serde_json::from_slice(&ask(path).unwrap_or_default()).unwrap_or_default() };
+    let peer = KubeApiserver::start(&kube_apiserver, &etcd.url(), &Shared::new("beside"), &[]).await;
     let identity = tempfile::tempdir().unwrap();
     let server = replica(&identity, &etcd).await;
     let mut versions = vec!["/api/v1".to_owned()];
-    for group in json("/apis")["groups"].as_array().unwrap() {
+    for group in peer.get("/apis").await.expect(200)["groups"].as_array().unwrap() {
         let all = group["versions"].as_array().unwrap().iter();
         versions.extend(all.map(|version| format!("/apis/{}", version["groupVersion"].as_str().unwrap())));
     }
     let (mut objects, mut problems) = (0, Vec::new());
     for version in versions {
-        for resource in json(&version)["resources"].as_array().unwrap() {
+        for resource in peer.get(&version).await.expect(200)["resources"].as_array().unwrap() {
             let name = resource["name"].as_str().unwrap();
             let is_listed = resource["verbs"].as_array().unwrap().contains(&json!("list"));
             // The health of others is not stored; of the leases, some are renewed all the time.
@@ -212,10 +151,10 @@ async fn answers_are_those_of_the_kube_apiserver_beside() {
             };
             let ours = server.get(&path).await;
             // Definitions are in effect a little later than it is ready; conversions fail at both.
-            for _ in (0..600).take_while(|_| ours.code == 200 && ask(&path).is_none()) {
-                machine::block(Duration::from_millis(100));
+            if ours.code == 200 {
+                peer.until(&path, |code, _| code == 200).await;
             }
-            let (theirs, ours) = (by_name(json(&path)), by_name(ours.body));
+            let (theirs, ours) = (by_name(peer.get(&path).await.body), by_name(ours.body));
             objects += theirs.len();
             for key in theirs.keys().chain(ours.keys()) {
                 if theirs.get(key) != ours.get(key) {
