@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, ops::Deref, sync::Arc};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sternpost_apply::Versions;
 use sternpost_registry::object::{Fields, FieldsMut};
 use sternpost_schema::topology::Type;
@@ -50,6 +50,26 @@ impl Verbs {
     pub(crate) fn track_new(&self, target: Target<'_>, object: &mut Value, writer: Writer<'_>) {
         let owners = self.owners(target, None, object, writer, &KindVersions::new(self, target.served));
         set_owners(object, owners);
+    }
+
+    /// Notes that `writer` applies the status to a new object of a kind whose versions are the server's own.
+    pub(crate) fn track_status(
+        &self,
+        target: Target<'_>,
+        object: &mut Value,
+        status: &Value,
+        writer: Writer<'_>,
+    ) {
+        let served = target.served;
+        let now = self.now();
+        let manager = self.manager(served, writer, &served.api_version, &now);
+        let versions = KindVersions::new(self, served);
+        let config = json!({"status": status});
+        let applied = sternpost_apply::apply(Some(object), &config, &manager, true, &versions);
+        // Nobody else owns a status that is new, and it is of the kind's form: nothing is refused.
+        if let Ok(mut applied) = applied {
+            set_owners(object, applied.object.object_mut("metadata").remove("managedFields"));
+        }
     }
 
     /// Who owns what if `object` takes the place of `live`.

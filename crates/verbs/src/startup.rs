@@ -39,6 +39,9 @@ const ATTEMPTS: usize = 8;
 
 const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 
+/// Who owns the specs of flow schemas and priority levels, as upstream calls it.
+const FLOW_PRODUCER: &str = "api-priority-and-fairness-config-producer-v1";
+
 /// Marks the APIServices that are the server's.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
@@ -83,8 +86,14 @@ pub fn api_service_priorities() -> Vec<(String, i64, i64)> {
 struct Wanted {
     served: Arc<Served>,
     object: Value,
+    /// Whose fields these are.
+    manager: &'static str,
+    /// What a server adds to the spec, and nobody owns.
+    allocated: Option<Value>,
     /// Not part of what a creator may send.
     status: Option<Value>,
+    /// Who applies the status, if anybody owns it.
+    status_manager: Option<&'static str>,
     upkeep: Upkeep,
 }
 
@@ -159,6 +168,8 @@ fn prepare(verbs: &Verbs, want: &Wanted) -> Result<Value, Status> {
     let strategy = target.served.strategy;
     verbs.begin(target, &mut object);
     (strategy.default)(&mut object);
+    verbs.track_new(target, &mut object, Writer { manager: want.manager, ..Writer::server() });
+    allocate(&mut object, want.allocated.as_ref());
     (strategy.prepare_create)(&mut object);
     let mut errors = Errors::default();
     object_meta::validate(&object, strategy, &mut errors);
@@ -167,10 +178,21 @@ fn prepare(verbs: &Verbs, want: &Wanted) -> Result<Value, Status> {
         return Err(invalid(target, &object, errors));
     }
     if let Some(status) = &want.status {
+        if let Some(manager) = want.status_manager {
+            let writer = Writer { manager, subresource: "status", ..Writer::server() };
+            verbs.track_status(target, &mut object, status, writer);
+        }
         object.set("status", status.clone());
     }
     target.served.settle_stored(&mut object);
     Ok(object)
+}
+
+/// Adds to the spec what the server chooses.
+fn allocate(object: &mut Value, allocated: Option<&Value>) {
+    for (field, value) in allocated.and_then(Value::as_object).into_iter().flatten() {
+        object.object_mut("spec").set(field, value.clone());
+    }
 }
 
 async fn keep_up(verbs: &Verbs, want: &Wanted) -> Result<Reconciled, Status> {
@@ -250,7 +272,10 @@ fn wanted(verbs: &Verbs, port: u16) -> Result<Vec<Wanted>, Status> {
     }
     // Other servers may listen on other ports, and lead clients by endpoints.
     let upkeep = if verbs.cache.others_write() { Upkeep::Nothing } else { Upkeep::Ports };
-    all.add("", "services", kubernetes_service(verbs, port))?.upkeep = upkeep;
+    let address = kubernetes_address(verbs);
+    let service = all.add("", "services", kubernetes_service(address, port))?;
+    service.upkeep = upkeep;
+    service.allocated = Some(addresses(address));
     for address in held_addresses(verbs, port) {
         all.add("networking.k8s.io", "ipaddresses", address)?;
     }
@@ -258,8 +283,9 @@ fn wanted(verbs: &Verbs, port: u16) -> Result<Vec<Wanted>, Status> {
         "metadata": {"name": "kubernetes"},
         "spec": {"cidrs": verbs.service_ranges.cidrs()},
     });
-    all.add("networking.k8s.io", "servicecidrs", range)?.status =
-        Some(condition("Ready", "True", "", "Kubernetes default Service CIDR is ready", &now));
+    let range = all.add("networking.k8s.io", "servicecidrs", range)?;
+    range.status = Some(condition("Ready", "True", None, "Kubernetes default Service CIDR is ready", &now));
+    range.status_manager = Some("kubernetes-service-cidr-controller");
     all.add("", "configmaps", token_tracking(&now))?;
     for (name, class) in data.entries("priorityClasses") {
         let object = json!({
@@ -272,7 +298,9 @@ fn wanted(verbs: &Verbs, port: u16) -> Result<Vec<Wanted>, Status> {
     for (name, level) in data.entries("priorityLevels") {
         let object = flow_control_object(name, &priority_level_spec(level));
         let group = "flowcontrol.apiserver.k8s.io";
-        all.add(group, "prioritylevelconfigurations", object)?.upkeep = Upkeep::Spec;
+        let want = all.add(group, "prioritylevelconfigurations", object)?;
+        want.manager = FLOW_PRODUCER;
+        want.upkeep = Upkeep::Spec;
     }
     for (name, schema) in data.entries("flowSchemas") {
         let level = schema.text("level");
@@ -281,13 +309,15 @@ fn wanted(verbs: &Verbs, port: u16) -> Result<Vec<Wanted>, Status> {
         );
         let object = flow_control_object(name, &flow_schema_spec(schema));
         let want = all.add("flowcontrol.apiserver.k8s.io", "flowschemas", object)?;
-        want.status = Some(condition("Dangling", "False", "Found", &message, &now));
+        want.manager = FLOW_PRODUCER;
+        want.status = Some(condition("Dangling", "False", Some("Found"), &message, &now));
+        want.status_manager = Some("api-priority-and-fairness-config-consumer-v1");
         want.upkeep = Upkeep::Spec;
     }
     for (name, priorities) in data.entries("apiServices") {
         let available = "Local APIServices are always available";
         let want = all.add("apiregistration.k8s.io", "apiservices", api_service(name, priorities))?;
-        want.status = Some(condition("Available", "True", "Local", available, &now));
+        want.status = Some(condition("Available", "True", Some("Local"), available, &now));
         want.upkeep = Upkeep::Marked;
     }
     for (plural, object) in rbac::objects() {
@@ -306,13 +336,24 @@ impl List<'_> {
     fn add(&mut self, group: &str, plural: &str, object: Value) -> Result<&mut Wanted, Status> {
         let served = self.verbs.served.get(group, "v1", plural);
         let served = served.ok_or_else(|| Status::internal_error(&format!("{plural} are not served")))?;
-        Ok(self.wanted.push_mut(Wanted { served, object, status: None, upkeep: Upkeep::Nothing }))
+        Ok(self.wanted.push_mut(Wanted {
+            served,
+            object,
+            manager: Writer::server().manager,
+            allocated: None,
+            status: None,
+            status_manager: None,
+            upkeep: Upkeep::Nothing,
+        }))
     }
 }
 
-fn kubernetes_service(verbs: &Verbs, port: u16) -> Value {
+fn kubernetes_address(verbs: &Verbs) -> IpAddr {
     // There is one: flags that name none are refused.
-    let address = verbs.service_ranges.first_address().unwrap_or(IpAddr::from(Ipv4Addr::UNSPECIFIED));
+    verbs.service_ranges.first_address().unwrap_or(IpAddr::from(Ipv4Addr::UNSPECIFIED))
+}
+
+fn kubernetes_service(address: IpAddr, port: u16) -> Value {
     json!({
         "metadata": {
             "name": "kubernetes",
@@ -322,13 +363,16 @@ fn kubernetes_service(verbs: &Verbs, port: u16) -> Value {
         "spec": {
             "type": "ClusterIP",
             "clusterIP": address.to_string(),
-            "clusterIPs": [address.to_string()],
-            "ipFamilies": [Family::of(address).name()],
             "ipFamilyPolicy": "SingleStack",
             "sessionAffinity": "None",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
         },
     })
+}
+
+/// What the service `kubernetes` is given.
+fn addresses(address: IpAddr) -> Value {
+    json!({"clusterIPs": [address.to_string()], "ipFamilies": [Family::of(address).name()]})
 }
 
 /// That the addresses of services are taken: of `kubernetes`, and of those that
@@ -337,7 +381,10 @@ fn held_addresses(verbs: &Verbs, port: u16) -> Vec<Value> {
     let stored = verbs.cache.resource(&ResourceId::new("", "services")).snapshot();
     let mut services: Vec<Value> = stored.iter(None, None).map(|service| service.value()).collect();
     if stored.get("default", "kubernetes").is_none() {
-        services.push(kubernetes_service(verbs, port));
+        let address = kubernetes_address(verbs);
+        let mut service = kubernetes_service(address, port);
+        allocate(&mut service, Some(&addresses(address)));
+        services.push(service);
     }
     let held = services.iter().flat_map(|service| {
         let addresses = service_allocation::held(service).addresses;
@@ -443,12 +490,15 @@ fn resource_rule(resources: &Value) -> Value {
     rule
 }
 
-fn condition(kind: &str, status: &str, reason: &str, message: &str, now: &str) -> Value {
-    json!({"conditions": [{
+fn condition(kind: &str, status: &str, reason: Option<&str>, message: &str, now: &str) -> Value {
+    let mut condition = json!({
         "type": kind,
         "status": status,
-        "reason": reason,
         "message": message,
         "lastTransitionTime": now,
-    }]})
+    });
+    if let Some(reason) = reason {
+        condition.set("reason", reason);
+    }
+    json!({"conditions": [condition]})
 }
