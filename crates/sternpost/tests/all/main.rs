@@ -41,6 +41,7 @@ mod kustomize_program;
 mod large_objects;
 mod listen;
 mod load;
+mod mixed;
 mod openapi;
 mod openapi_fetch;
 mod plaintext;
