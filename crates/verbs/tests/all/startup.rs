@@ -327,3 +327,79 @@ async fn roles_and_bindings_are_brought_back_at_the_next_start() {
     assert_ne!(other["metadata"]["uid"], uid);
     assert_eq!(startup::ensure(&verbs, PORT).await.unwrap(), 0);
 }
+
+#[tokio::test]
+async fn start_up_objects_have_the_owners_that_upstream_notes() {
+    let store = empty_store();
+    let verbs = verbs(&store).await;
+    startup::ensure(&verbs, PORT).await.unwrap();
+    // As kube-apiserver 1.36.4 had them, but for the times.
+    for (group, plural, namespace, name, expected) in [
+        (
+            "",
+            "namespaces",
+            "",
+            "default",
+            json!([["kube-apiserver", "Update", null,
+            {"f:metadata": {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}}]]),
+        ),
+        (
+            "",
+            "services",
+            "default",
+            "kubernetes",
+            json!([["kube-apiserver", "Update", null, {
+                "f:metadata": {"f:labels": {".": {}, "f:component": {}, "f:provider": {}}},
+                "f:spec": {"f:clusterIP": {}, "f:internalTrafficPolicy": {}, "f:ipFamilyPolicy": {}, "f:ports": {".": {},
+                    "k:{\"port\":443,\"protocol\":\"TCP\"}":
+                        {".": {}, "f:name": {}, "f:port": {}, "f:protocol": {}, "f:targetPort": {}}},
+                    "f:sessionAffinity": {}, "f:type": {}},
+            }]]),
+        ),
+        (
+            "apiregistration.k8s.io",
+            "apiservices",
+            "",
+            "v1.",
+            json!([["kube-apiserver", "Update", null, {
+                "f:metadata": {"f:labels": {".": {}, "f:kube-aggregator.kubernetes.io/automanaged": {}}},
+                "f:spec": {"f:groupPriorityMinimum": {}, "f:version": {}, "f:versionPriority": {}},
+            }]]),
+        ),
+        (
+            "networking.k8s.io",
+            "servicecidrs",
+            "",
+            "kubernetes",
+            json!([
+                ["kubernetes-service-cidr-controller", "Apply", "status", {"f:status": {"f:conditions":
+                    {"k:{\"type\":\"Ready\"}":
+                        {".": {}, "f:lastTransitionTime": {}, "f:message": {}, "f:status": {}, "f:type": {}}}}}],
+                ["kube-apiserver", "Update", null, {"f:spec": {"f:cidrs": {}}}],
+            ]),
+        ),
+        (
+            "flowcontrol.apiserver.k8s.io",
+            "flowschemas",
+            "",
+            "catch-all",
+            json!([
+                ["api-priority-and-fairness-config-consumer-v1", "Apply", "status", {"f:status": {"f:conditions":
+                    {"k:{\"type\":\"Dangling\"}": {".": {}, "f:lastTransitionTime": {}, "f:message": {}, "f:reason": {},
+                        "f:status": {}, "f:type": {}}}}}],
+                ["api-priority-and-fairness-config-producer-v1", "Update", null, {
+                    "f:metadata": {"f:annotations": {".": {}, "f:apf.kubernetes.io/autoupdate-spec": {}}},
+                    "f:spec": {"f:distinguisherMethod": {".": {}, "f:type": {}}, "f:matchingPrecedence": {},
+                        "f:priorityLevelConfiguration": {"f:name": {}}, "f:rules": {}},
+                }],
+            ]),
+        ),
+    ] {
+        let found = verbs.get(target(&verbs, group, plural, namespace, name)).unwrap().value();
+        let owners = found["metadata"]["managedFields"].as_array().unwrap().iter();
+        let owners: Vec<Value> = owners
+            .map(|it| json!([it["manager"], it["operation"], it.get("subresource"), it["fieldsV1"]]))
+            .collect();
+        assert_eq!(Value::from(owners), expected, "{plural} {name}");
+    }
+}
