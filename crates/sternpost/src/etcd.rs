@@ -46,9 +46,9 @@ pub struct EtcdArgs {
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = parse_interval)]
     pub etcd_compaction_interval: Duration,
 
-    /// The address by which others reach this server, for the endpoints of the service `kubernetes` [default: that of
-    /// --listen, if others can reach it]
-    #[arg(long, value_name = "IP", requires = "etcd_servers", value_parser = parse_reachable)]
+    /// On etcd: the address by which others reach this server, for the endpoints of the service `kubernetes`; one that
+    /// they cannot reach is not among them [default: that of --listen]
+    #[arg(long, value_name = "IP")]
     pub advertise_address: Option<IpAddr>,
 
     /// Whether this server is among the endpoints of the service `kubernetes`
@@ -83,14 +83,6 @@ pub enum EndpointReconciler {
 fn parse_interval(text: &str) -> Result<Duration, String> {
     let seconds = parse_seconds(text).and_then(|seconds| u64::try_from(seconds).ok());
     seconds.map(Duration::from_secs).ok_or_else(|| "want a duration such as 5m or 0".to_owned())
-}
-
-fn parse_reachable(text: &str) -> Result<IpAddr, String> {
-    let address: IpAddr = text.parse().map_err(|_| "want an IP address".to_owned())?;
-    match endpoints::is_reachable(address) {
-        true => Ok(address),
-        false => Err("want an address that other machines reach".to_owned()),
-    }
 }
 
 impl EtcdArgs {

@@ -4,9 +4,10 @@
 //! the health check and lives until it is asked to end.
 
 use std::{
-    io::{self, Write},
-    net::{SocketAddr, ToSocketAddrs},
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream, ToSocketAddrs},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::{Context, anyhow};
@@ -15,6 +16,7 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::Value;
 use sternpost_tasks::Tasks;
 use tokio::{net::TcpListener, task::JoinSet};
 
@@ -31,6 +33,32 @@ const DEFAULT_LISTEN: &str = "http://localhost:2379";
 
 /// What stands for the version of etcd where one is asked for.
 const VERSION: &str = "3.6.0";
+
+/// By which the API server knows that nothing is kept here.
+const MARK: &str = "sternpost";
+
+/// How long a stand-in may take to say what it is.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+
+/// No answer of a stand-in is longer.
+const LONGEST_ANSWER: u64 = 4096;
+
+/// Whether a stand-in answers at this URL.
+pub fn stands_in(url: &str) -> bool {
+    let Some(address) = url.strip_prefix("http://") else { return false };
+    version_at(address.trim_end_matches('/')).is_ok_and(|version| version.get(MARK).is_some())
+}
+
+fn version_at(address: &str) -> io::Result<Value> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(ANSWERED_WITHIN))?;
+    stream.set_write_timeout(Some(ANSWERED_WITHIN))?;
+    write!(stream, "GET /version HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.take(LONGEST_ANSWER).read_to_string(&mut answer)?;
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
+    Ok(serde_json::from_str(body)?)
+}
 
 const HELP: &str = "\
 sternpost in the place of etcd, for envtest: it answers the health check and keeps nothing
@@ -146,7 +174,7 @@ async fn answer_on(listener: TcpListener) {
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else {
             // Out of files, mostly: somebody must close one first.
-            machine::sleep(std::time::Duration::from_millis(50)).await;
+            machine::sleep(Duration::from_millis(50)).await;
             continue;
         };
         let connection = http1::Builder::new().timer(TokioTimer::new()).serve_connection(
@@ -169,7 +197,10 @@ fn reply(method: &Method, path: &str) -> (StatusCode, String) {
     let body = match path {
         "/health" | "/livez" | "/readyz" => r#"{"health":"true","reason":""}"#.into(),
         "/version" => {
-            format!(r#"{{"etcdserver":"{VERSION}","etcdcluster":"{VERSION}","storage":"{VERSION}"}}"#)
+            format!(
+                r#"{{"etcdserver":"{VERSION}","etcdcluster":"{VERSION}","storage":"{VERSION}","{MARK}":"{}"}}"#,
+                env!("CARGO_PKG_VERSION")
+            )
         }
         _ => {
             return (

@@ -22,7 +22,10 @@ use sternpost_golang::strconv::{parse_bool, parse_int};
 use sternpost_http::version::KUBERNETES;
 use sternpost_verbs::admission::{Chain, SwitchError};
 
-use super::flags::{self, CommandLine, Given, Kind};
+use super::{
+    etcd,
+    flags::{self, CommandLine, Given, Kind},
+};
 use crate::{
     cli::{Cli, Command},
     credentials,
@@ -75,7 +78,8 @@ fn read(words: &[String]) -> Result<Invocation, String> {
 }
 
 fn start(line: &CommandLine, started: machine::Instant) -> anyhow::Result<()> {
-    let (words, warnings) = translate(line, &serve_flags(), controllers().as_deref())?;
+    let own = ServeFlags { objects: Objects::of(line), ..serve_flags() };
+    let (words, warnings) = translate(line, &own, controllers().as_deref())?;
     for warning in warnings {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
@@ -95,7 +99,7 @@ fn start(line: &CommandLine, started: machine::Instant) -> anyhow::Result<()> {
 }
 
 /// What is so anyway: with this value, or with any.
-const IDLE: [(&str, Option<&str>); 29] = [
+const IDLE: [(&str, Option<&str>); 27] = [
     ("advertise-address", None),
     ("allow-privileged", Some("true")),
     ("delete-collection-workers", None),
@@ -117,8 +121,6 @@ const IDLE: [(&str, Option<&str>); 29] = [
     ("log-flush-frequency", None),
     ("profiling", Some("false")),
     ("service-account-lookup", Some("true")),
-    ("service-cluster-ip-range", Some("10.0.0.0/24")),
-    ("service-node-port-range", Some("30000-32767")),
     ("storage-backend", Some("etcd3")),
     ("storage-initialization-timeout", None),
     ("storage-media-type", None),
@@ -154,7 +156,7 @@ fn translate(
     let listen = listen(line)?;
     let mut words = vec![format!("--listen={listen}")];
     let mut warnings = vec![];
-    if line.last("data-dir").is_none() {
+    if line.last("data-dir").is_none() && own.objects == Objects::Here {
         words.push("--in-memory".into());
     }
     if line.last("tls-cert-file").is_none()
@@ -184,7 +186,10 @@ fn translate(
             None | Some("") => "*",
             Some(list) => list,
         };
-        words.push(format!("--controllers={list}"));
+        // On a real etcd whoever else is there has controllers.
+        if own.objects == Objects::Here || controllers.is_some_and(|list| !list.is_empty()) {
+            words.push(format!("--controllers={list}"));
+        }
     }
 
     let mut seen = BTreeSet::new();
@@ -343,13 +348,36 @@ fn is_idle(name: &str, kind: Kind, value: &str) -> bool {
     })
 }
 
+/// Where objects are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Objects {
+    /// The etcd that is named is a stand-in, too, which keeps nothing.
+    Here,
+    InEtcd,
+}
+
+impl Objects {
+    /// A stand-in says so. One that does not answer is waited for as a real one is.
+    fn of(line: &CommandLine) -> Self {
+        let servers = line.flags.iter().filter(|flag| flag.name == "etcd-servers");
+        let mut servers = servers.flat_map(|flag| flag.value.split(',')).filter(|url| !url.is_empty());
+        match servers.next() {
+            Some(first) if !etcd::stands_in(first) => Self::InEtcd,
+            _ => Self::Here,
+        }
+    }
+}
+
 /// What `sternpost serve` can be asked for.
-struct ServeFlags(clap::Command);
+struct ServeFlags {
+    command: clap::Command,
+    objects: Objects,
+}
 
 fn serve_flags() -> ServeFlags {
     let cli = Cli::command();
-    let serve = cli.find_subcommand("serve").cloned().unwrap_or_default();
-    ServeFlags(serve)
+    let command = cli.find_subcommand("serve").cloned().unwrap_or_default();
+    ServeFlags { command, objects: Objects::Here }
 }
 
 impl ServeFlags {
@@ -358,14 +386,13 @@ impl ServeFlags {
     /// would be for flags of other names.
     const OTHERWISE: [&str; 3] = ["listen", "in-memory", "config"];
 
-    /// The etcd that is named is a stand-in, too, which keeps nothing: objects stay here.
-    const ETCD: &str = "etcd-";
-
     fn find(&self, name: &str) -> Option<&clap::Arg> {
-        if Self::OTHERWISE.contains(&name) || name.starts_with(Self::ETCD) {
+        let is_of_etcd =
+            || name.starts_with("etcd-") || ["advertise-address", "endpoint-reconciler-type"].contains(&name);
+        if Self::OTHERWISE.contains(&name) || (self.objects == Objects::Here && is_of_etcd()) {
             return None;
         }
-        self.0.get_arguments().find(|argument| argument.get_long() == Some(name))
+        self.command.get_arguments().find(|argument| argument.get_long() == Some(name))
     }
 
     fn has(&self, name: &str) -> bool {
@@ -389,7 +416,7 @@ impl ServeFlags {
 }
 
 fn help() -> String {
-    let own = serve_flags();
+    let own = ServeFlags { objects: Objects::InEtcd, ..serve_flags() };
     let mut text = format!(
         "sternpost in the place of kube-apiserver, for envtest: the Kubernetes API v{KUBERNETES} without the cluster\n\n\
          Usage:\n  kube-apiserver [flags]\n"
@@ -414,7 +441,7 @@ fn help() -> String {
     let (effective, idle): (Vec<_>, Vec<_>) =
         flags::names().into_iter().partition(|(name, _)| with_effect(name));
     let mut more: Vec<_> = own
-        .0
+        .command
         .get_arguments()
         .filter_map(clap::Arg::get_long)
         .filter(|name| flags::kind(name).is_none())
@@ -483,6 +510,28 @@ mod tests {
     }
 
     #[test]
+    fn a_real_etcd_is_used() {
+        let flags = [
+            "--etcd-servers=http://127.0.0.1:2379",
+            "--etcd-prefix=/x",
+            "--advertise-address=192.0.2.1",
+            "--endpoint-reconciler-type=lease",
+            "--etcd-readycheck-timeout=2s",
+        ];
+        let Ok(Invocation::Serve(line)) = read(&words(&flags)) else { panic!() };
+        let own = ServeFlags { objects: Objects::InEtcd, ..serve_flags() };
+        let (words, _) = translate(&line, &own, None).unwrap();
+        assert!(words.contains(&"--etcd-servers=http://127.0.0.1:2379".to_owned()), "{words:?}");
+        assert!(words.contains(&"--advertise-address=192.0.2.1".to_owned()), "{words:?}");
+        assert!(
+            !words.iter().any(|word| word == "--in-memory" || word.starts_with("--controllers")),
+            "{words:?}"
+        );
+        let words = ["sternpost", "serve"].into_iter().chain(words.iter().map(String::as_str));
+        Cli::try_parse_from(words).unwrap_or_else(|problem| panic!("{problem}"));
+    }
+
+    #[test]
     fn what_has_no_effect_is_told_once() {
         for (flags, expected) in [
             (
@@ -492,7 +541,8 @@ mod tests {
             (&["--allow-privileged=false"], &["--allow-privileged has no effect here"]),
             (&["--allow-privileged"], &[]),
             (&["--authorization-mode=Node,RBAC"], &["--authorization-mode=Node has no effect here"]),
-            (&["--service-cluster-ip-range=10.1.0.0/16"], &["--service-cluster-ip-range has no effect here"]),
+            (&["--etcd-servers=http://127.0.0.1:2379", "--etcd-prefix=/x"], &[]),
+            (&["--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none"], &[]),
             (
                 &["--enable-admission-plugins=NodeRestriction,LimitRanger"],
                 &["--enable-admission-plugins=NodeRestriction has no effect here"],

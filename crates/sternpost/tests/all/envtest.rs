@@ -6,6 +6,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, Output, Stdio},
     sync::Arc,
@@ -21,7 +22,10 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 use serde_json::{Value, json};
-use sternpost_testkit::scratch::Scratch;
+use sternpost_testkit::{
+    etcd::{self, Etcd},
+    scratch::Scratch,
+};
 
 /// Long after everything that a loaded machine still does.
 const AT_LAST: Duration = Duration::from_secs(120);
@@ -159,6 +163,28 @@ fn health_needs_no_credential_and_objects_do() {
 }
 
 #[test]
+fn a_real_etcd_keeps_the_objects() {
+    let Some(program) = etcd::program() else { return };
+    let etcd = Etcd::start(&program, &[]);
+    let dir = Scratch::new("envtest-real");
+    let key = dir.write("sa.key", &KeyPair::generate().unwrap().serialize_pem());
+    let servers = format!("--etcd-servers={}", etcd.url());
+    let signing = format!("--service-account-signing-key-file={key}");
+    let accepted = format!("--service-account-key-file={key}");
+    let flags = [&*servers, &signing, &accepted, "--advertise-address=127.0.0.1"];
+    let mut first = Apiserver::start(&dir, &flags);
+    let admin = first.clients.sign("admin", &["system:masters"], &PKCS_ECDSA_P256_SHA256);
+    let map = json!({"metadata": {"name": "kept"}});
+    assert_eq!(first.post(&admin, "/api/v1/namespaces/default/configmaps", &map).0, 201);
+    // It takes its lease back: the next has another issuer, which does not go with this one's.
+    assert_eq!(end(&mut first.child), Some(0));
+    let second = Apiserver::start(&dir, &flags);
+    let admin = second.clients.sign("admin", &["system:masters"], &PKCS_ECDSA_P256_SHA256);
+    let path = "/api/v1/namespaces/default/configmaps/kept";
+    assert_eq!(second.send(&admin, "GET", path, &Value::Null).0, 200);
+}
+
+#[test]
 fn flags_without_effect_are_told_and_nothing_is_left_behind() {
     let dir = Scratch::new("envtest-effects");
     let before = fs::read_dir(&dir.0).unwrap().count();
@@ -293,6 +319,7 @@ fn named(name: &str, groups: &[&str]) -> DistinguishedName {
 /// Started with the flags that envtest gives.
 struct Apiserver {
     child: Child,
+    etcd: Option<Child>,
     /// Until it was ready.
     log: String,
     _stderr: BufReader<ChildStderr>,
@@ -318,20 +345,28 @@ impl Apiserver {
             std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sternpost"), &program).unwrap();
         }
         let port = free_port();
+        let is_on = |flag: &&str| flag.starts_with("--etcd-servers=");
+        let (etcd, servers) = match more.iter().find(|flag| is_on(flag)) {
+            Some(servers) => (None, (*servers).to_owned()),
+            None => {
+                let (child, url) = stand_in();
+                (Some(child), format!("--etcd-servers={url}"))
+            }
+        };
         let mut child = Command::new(&program)
             .args([
                 "--allow-privileged=true",
                 "--authorization-mode=RBAC",
                 "--bind-address=127.0.0.1",
                 "--disable-admission-plugins=ServiceAccount",
-                "--etcd-servers=http://127.0.0.1:1",
                 "--service-cluster-ip-range=10.0.0.0/24",
+                &servers,
             ])
             .arg(format!("--secure-port={port}"))
             .arg(format!("--service-account-issuer=https://127.0.0.1:{port}/"))
             .arg(format!("--cert-dir={}", certs.display()))
             .arg(format!("--client-ca-file={}", authority.display()))
-            .args(more)
+            .args(more.iter().filter(|flag| !is_on(flag)))
             .env("TMPDIR", &dir.0)
             .env("STERNPOST_ENVTEST_CONTROLLERS", controllers.unwrap_or_default())
             .stderr(Stdio::piped())
@@ -347,7 +382,7 @@ impl Apiserver {
         for certificate in CertificateDer::pem_slice_iter(&chain) {
             roots.add(certificate.unwrap()).unwrap();
         }
-        Self { child, log, _stderr: stderr, port, clients, roots }
+        Self { child, etcd, log, _stderr: stderr, port, clients, roots }
     }
 
     fn post(&self, identity: &Identity, path: &str, body: &Value) -> (u16, Value) {
@@ -399,9 +434,29 @@ impl Apiserver {
 
 impl Drop for Apiserver {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        for child in self.etcd.iter_mut().chain([&mut self.child]) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
+}
+
+/// This program as `etcd`, and where it answers.
+fn stand_in() -> (Child, String) {
+    let port = free_port();
+    let url = format!("http://127.0.0.1:{port}");
+    let child = Command::new(env!("CARGO_BIN_EXE_sternpost"))
+        .arg0("etcd")
+        .arg(format!("--listen-client-urls={url}"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(begun.elapsed() < AT_LAST, "the stand-in for etcd does not listen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (child, url)
 }
 
 /// Asks a process to end, and waits for its exit code.
