@@ -23,7 +23,7 @@ import objects
 import serving
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests"))
-from peer import TOKEN, Peer  # noqa: E402
+from peer import Peer, etcd_command  # noqa: E402
 
 TARGET = 10  # so many times cheaper than the peer
 # The clients' own limits are not what is measured.
@@ -59,7 +59,7 @@ def parse_arguments():
     parser.add_argument("--programs", required=True, type=pathlib.Path, metavar="DIR", help="where the other programs are")
     parser.add_argument("--nodes", type=int, default=300, metavar="N")
     parser.add_argument("--pods", type=int, default=3_000, metavar="N")
-    parser.add_argument("--servers", default="sternpost,peer", metavar="NAMES", help="which servers, separated by commas")
+    parser.add_argument("--servers", default="sternpost,peer", metavar="NAMES", help="which servers, separated by commas; `etcd` is sternpost on one")
     parser.add_argument("--json", metavar="FILE", help="write the figures there, too")
     parser.add_argument("--docs", metavar="DIR", help="write the table into benchmarks.md there")
     parser.add_argument("--logs", type=pathlib.Path, metavar="DIR", help="keep what the programs say there, and the server's metrics after each part")
@@ -75,16 +75,29 @@ def start_sternpost(arguments, folder, stack):
 
 def start_peer(arguments, folder, stack):
     peer = stack.enter_context(Peer(arguments.programs, []))
-    kubeconfig = folder / "peer.kubeconfig"
-    kubeconfig.write_text(
-        "apiVersion: v1\nkind: Config\nclusters:\n- name: peer\n  cluster:\n    insecure-skip-tls-verify: true\n"
-        f"    server: {peer.url}\nusers:\n- name: admin\n  user:\n    token: {TOKEN}\n"
-        "contexts:\n- name: peer\n  context:\n    cluster: peer\n    user: admin\ncurrent-context: peer\n")
+    kubeconfig = peer.kubeconfig(folder / "peer.kubeconfig")
     store, own = (process.pid for process in peer.processes)
     return objects.Process(serving.Server("kube-apiserver", kubeconfig, own), store), kubeconfig
 
 
-START = {"sternpost": start_sternpost, "peer": start_peer}
+def start_on_etcd(arguments, folder, stack):
+    """sternpost on an etcd, whose CPU counts as its own."""
+    store = start_etcd(arguments.programs, folder, stack)
+    server = objects.start(arguments.sternpost, folder / "data", stack, f"--etcd-servers={store.url}")
+    server.parts.append(objects.process_of("etcd", server.server.address, store.pid))
+    return server, folder / "data.kubeconfig"
+
+
+def start_etcd(programs, folder, stack):
+    command, url = etcd_command(programs, folder / "etcd", "--quota-backend-bytes", str(8 << 30))
+    log = stack.enter_context(open(folder / "etcd.log", "w"))
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    stack.callback(stop, process)
+    process.url = url
+    return process
+
+
+START = {"sternpost": start_sternpost, "peer": start_peer, "etcd": start_on_etcd}
 
 
 def run(arguments, server, kubeconfig, folder, stack):

@@ -124,9 +124,11 @@ def start(binary, data, stack, *flags):
     kubeconfig = data.with_suffix(".kubeconfig")
     command = [binary, "serve", "--data-dir", str(data), "--listen", "127.0.0.1:0", "--kubeconfig", str(kubeconfig), *flags]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    line = process.stderr.readline().decode()
-    if "is ready on" not in line:
-        sys.exit(f"sternpost did not start: {line}")
+    said = []
+    while not said or "is ready on" not in said[-1]:
+        said.append(process.stderr.readline().decode())
+        if not said[-1]:
+            sys.exit(f"sternpost did not start: {''.join(said)}")
     started = Process(serving.Server("sternpost", kubeconfig, process.pid), process=process)
     stack.callback(started.stop)
     return started

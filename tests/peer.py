@@ -14,23 +14,27 @@ READY_SECONDS = 120
 TOKEN = "admin"
 
 
-class Peer:
-    """A fresh kube-apiserver with a fresh etcd, on free ports of this machine."""
+def etcd_command(programs, folder, *flags):
+    """What starts an etcd of one member, and where it is reached."""
+    url, peer = ("http://127.0.0.1:%d" % free_port() for _ in range(2))
+    return [
+        programs / "etcd", "--data-dir", folder, *flags,
+        "--listen-client-urls", url, "--advertise-client-urls", url,
+        "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer,
+    ], url
 
-    def __init__(self, programs, flags, users="", authorization="RBAC"):
+
+class Peer:
+    """A fresh kube-apiserver on a free port of this machine, with a fresh etcd unless the URL of one is given."""
+
+    def __init__(self, programs, flags, users="", authorization="RBAC", store=None):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sternpost-peer-"))
         self.processes = []
-        store, peers, port = free_port(), free_port(), free_port()
-        self.store = "http://127.0.0.1:%d" % store
-        self.url = "https://127.0.0.1:%d" % port
-        self.start(
-            programs / "etcd", "--data-dir", self.folder / "etcd", "--unsafe-no-fsync",
-            "--listen-client-urls", self.store,
-            "--advertise-client-urls", self.store,
-            "--listen-peer-urls", "http://127.0.0.1:%d" % peers,
-            "--initial-advertise-peer-urls", "http://127.0.0.1:%d" % peers,
-            "--initial-cluster", "default=http://127.0.0.1:%d" % peers,
-        )
+        port = free_port()
+        self.store, self.url = store, "https://127.0.0.1:%d" % port
+        if not store:
+            command, self.store = etcd_command(programs, self.folder / "etcd", "--unsafe-no-fsync")
+            self.start(*command)
         key = self.folder / "sa.key"
         subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
         tokens = self.folder / "users.csv"
@@ -63,6 +67,14 @@ class Peer:
             except OSError:
                 time.sleep(0.2)
         raise SystemExit("kube-apiserver is not ready:\n" + (self.folder / "kube-apiserver.log").read_text()[-2000:])
+
+    def kubeconfig(self, path):
+        """Writes one of its admin."""
+        path.write_text(
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: peer\n  cluster:\n    insecure-skip-tls-verify: true\n"
+            f"    server: {self.url}\nusers:\n- name: admin\n  user:\n    token: {TOKEN}\n"
+            "contexts:\n- name: peer\n  context:\n    cluster: peer\n    user: admin\ncurrent-context: peer\n")
+        return path
 
     def __enter__(self):
         try:
