@@ -31,6 +31,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use sternpost_testkit::{
+    etcd::Etcd,
     process::{self, Place, Process},
     recorded::Suite,
     tls::{self, HTTP_1},
@@ -669,6 +670,7 @@ fn compare(path: &str, expected: &Value, got: &Value, known: &mut Symbols, found
 /// A server in a process of its own, and a connection to it.
 struct Server {
     _process: Process,
+    _etcd: Option<Etcd>,
     _dir: tempfile::TempDir,
     place: Place,
     connector: TlsConnector,
@@ -681,7 +683,17 @@ impl Server {
         let dir = tempfile::tempdir().unwrap();
         let mut command = process::serve();
         // The answers were recorded without a controller manager.
-        command.args(["--controllers=-*", "--in-memory", "--kubeconfig"]).arg(dir.path().join("kubeconfig"));
+        command.args(["--controllers=-*", "--kubeconfig"]).arg(dir.path().join("kubeconfig"));
+        // The same answers whatever objects are kept in.
+        #[expect(clippy::disallowed_methods, reason = "a test is told what to run by the environment")]
+        let etcd =
+            std::env::var_os("STERNPOST_CORPUS_ETCD").map(|program| Etcd::start(program.as_ref(), &[]));
+        match &etcd {
+            Some(etcd) => {
+                command.args(["--etcd-servers", &etcd.url(), "--data-dir"]).arg(dir.path().join("data"))
+            }
+            None => command.arg("--in-memory"),
+        };
         // Where nobody makes accounts, pods that need one are only in the way.
         if !name.starts_with("admission_service_account") {
             command.arg("--disable-admission-plugins=ServiceAccount");
@@ -693,7 +705,7 @@ impl Server {
         command.arg("--token-auth-file").arg(users);
         let (process, place) = Process::start(command);
         let connector = tls::connector(&place.authority_pem(), HTTP_1, None);
-        Self { _process: process, _dir: dir, place, connector, sender: Mutex::new(None) }
+        Self { _process: process, _etcd: etcd, _dir: dir, place, connector, sender: Mutex::new(None) }
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Response<Bytes> {
