@@ -4,6 +4,7 @@
 //! - [`etcd::Etcd`] is a real etcd, if there is one.
 //! - `process::Process` is `sternpost serve` in a process of its own, `server::Server` is one with a client.
 //! - `peer::KubeApiserver` is a real kube-apiserver, if there is one, with the same client.
+//! - `client::Connector` opens connections to a server that may end at any time, [`rng::Rng`] makes choices.
 //! - `http2::Http2Server` is any other server, whose connections can be counted and broken.
 //! - `kms::Plugin` is a plugin of KMS v2 that does as it is told.
 //! - [`scratch::Scratch`] is a directory, `authority::Authority` issues certificates.
@@ -23,6 +24,8 @@
 
 #[cfg(feature = "servers")]
 pub mod authority;
+#[cfg(feature = "servers")]
+pub mod client;
 pub mod etcd;
 #[cfg(feature = "servers")]
 pub mod http2;
@@ -33,6 +36,7 @@ pub mod peer;
 #[cfg(feature = "servers")]
 pub mod process;
 pub mod recorded;
+pub mod rng;
 pub mod scratch;
 #[cfg(feature = "servers")]
 pub mod server;

@@ -9,14 +9,12 @@ use std::{
 
 use serde_json::{Value, json};
 use sternpost_testkit::{
+    client::{ANSWER_TIMEOUT, Client, Connector, Next, Reply},
     process::{Place, Process},
     scratch::Scratch,
 };
 
-use crate::{
-    client::{ANSWER_TIMEOUT, Client, Connector, Next, Reply},
-    command, spawn,
-};
+use crate::{command, spawn};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 

@@ -10,13 +10,17 @@ use std::{
 
 use serde_json::json;
 use sternpost_http::limits::SHUTDOWN_GRACE;
-use sternpost_testkit::{process::Place, scratch::Scratch};
+use sternpost_testkit::{
+    client::{Client, Connector, Reply},
+    process::Place,
+    rng::Rng,
+    scratch::Scratch,
+};
 
 use crate::{
     check::{Counts, Ending, Ledger},
-    client::{Client, Connector, Reply},
     history::{Action, COLOR, Life, NAMESPACE, Resource, TOKEN},
-    load::{Known, Query, Rng, WRITERS, Watcher, Writer, list, replay, send, write},
+    load::{Known, Query, WRITERS, Watcher, Writer, list, replay, send, write},
     spawn,
 };
 

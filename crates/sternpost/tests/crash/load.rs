@@ -3,10 +3,13 @@
 use std::{collections::HashMap, sync::Arc, sync::Mutex, time::Duration};
 
 use serde_json::{Value, json};
-
-use crate::{
+use sternpost_testkit::{
     client::{ANSWER_TIMEOUT, Client, Connector, Next, Reply},
-    history::{Action, COLOR, Life, Outcome, Read, Resource, Start, Stream, TOKEN, Version, Write, revision},
+    rng::Rng,
+};
+
+use crate::history::{
+    Action, COLOR, Life, Outcome, Read, Resource, Start, Stream, TOKEN, Version, Write, revision,
 };
 
 pub const WRITERS: usize = 8;
@@ -29,37 +32,6 @@ const WANTED_PORTS: (u64, u64) = (30_000, 6);
 const SMALL_BYTES: u64 = 600;
 const LARGE_BYTES: u64 = 300_000;
 const LARGE_ONE_IN: u64 = 60;
-
-/// Repeatable choices.
-#[derive(Clone, Debug)]
-pub struct Rng(u64);
-
-impl Rng {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number of SplitMix64.
-    pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.draw() % bound
-    }
-
-    pub fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-
-    pub fn fork(&mut self) -> Self {
-        Self(self.draw())
-    }
-}
 
 /// What the writers have last seen of objects, to base updates on. Often stale.
 pub type Known = Arc<Mutex<HashMap<(Resource, String), Value>>>;

@@ -18,7 +18,6 @@
 )]
 
 mod check;
-mod client;
 mod faults;
 mod history;
 mod kill;

@@ -10,12 +10,13 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use sternpost_testkit::{
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::{
     process::Place,
     tls::{self, HTTP_1},
 };
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 /// No answer may take longer, on however busy a machine.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
@@ -26,6 +27,16 @@ pub struct Connector {
     address: Arc<str>,
     authorization: Arc<str>,
     tls: TlsConnector,
+    late: Late,
+}
+
+/// What an answer is that does not come.
+#[derive(Clone, Copy)]
+enum Late {
+    /// The test fails, after [`ANSWER_TIMEOUT`].
+    Fails,
+    /// It is lost, after as long.
+    Lost(Duration),
 }
 
 pub struct Client {
@@ -37,7 +48,7 @@ pub struct Client {
 #[derive(Clone, Debug)]
 pub enum Reply {
     Answer(u16, Value),
-    /// The connection ended before there was a whole answer.
+    /// The connection ended, or whoever asked lost patience, before there was a whole answer. It is of no more use.
     Lost,
 }
 
@@ -66,12 +77,36 @@ impl Connector {
             address: place.address.as_str().into(),
             authorization: format!("Bearer {}", place.token).into(),
             tls: tls::connector(&place.authority_pem(), HTTP_1, None),
+            late: Late::Fails,
         }
     }
 
+    /// The same server behind another `HOST:PORT`, through which answers may be lost: those that do not come for
+    /// as long as `patience`.
+    #[must_use]
+    pub fn through(self, address: &str, patience: Duration) -> Self {
+        Self { address: address.into(), late: Late::Lost(patience), ..self }
+    }
+
+    /// `None` if there is no connection.
     pub async fn connect(&self) -> Option<Client> {
-        let sender = timeout(ANSWER_TIMEOUT, self.open()).await.expect("a connection in time")?;
+        let sender = self.in_time(self.open(), || "a connection".to_owned()).await?;
         Some(Client { connector: self.clone(), sender })
+    }
+
+    /// What comes of some work in time.
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Option<T>>,
+        what: impl Fn() -> String,
+    ) -> Option<T> {
+        match self.late {
+            Late::Lost(patience) => timeout(patience, work).await.ok().flatten(),
+            Late::Fails => match timeout(ANSWER_TIMEOUT, work).await {
+                Ok(done) => done,
+                Err(_) => panic!("{} took longer than {ANSWER_TIMEOUT:?}", what()),
+            },
+        }
     }
 
     async fn open(&self) -> Option<SendRequest<Full<Bytes>>> {
@@ -98,6 +133,7 @@ impl Client {
     pub async fn call(&mut self, method: &str, path: &str, body: Option<&Value>) -> Reply {
         let body = body.map(|body| body.to_string().into()).unwrap_or_default();
         let request = self.connector.request(method, path, body);
+        let connector = self.connector.clone();
         let answered = async {
             self.sender.ready().await.ok()?;
             let response = self.sender.send_request(request).await.ok()?;
@@ -105,8 +141,7 @@ impl Client {
             let body = response.into_body().collect().await.ok()?.to_bytes();
             Some((code, body))
         };
-        let answered = timeout(ANSWER_TIMEOUT, answered).await;
-        match answered.unwrap_or_else(|_| panic!("{method} {path} took longer than {ANSWER_TIMEOUT:?}")) {
+        match connector.in_time(answered, || format!("{method} {path}")).await {
             Some((code, body)) => {
                 let text = || String::from_utf8_lossy(&body).into_owned();
                 Reply::Answer(code, serde_json::from_slice(&body).unwrap_or_else(|_| text().into()))
@@ -118,15 +153,14 @@ impl Client {
     /// Starts a watch, which takes the connection.
     pub async fn watch(mut self, path: &str) -> Result<Lines, Reply> {
         let request = self.connector.request("GET", path, Bytes::new());
-        let response = match timeout(ANSWER_TIMEOUT, self.sender.send_request(request)).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(_)) => return Err(Reply::Lost),
-            Err(_) => panic!("GET {path} took longer than {ANSWER_TIMEOUT:?}"),
-        };
+        let connector = self.connector.clone();
+        let begun = async { self.sender.send_request(request).await.ok() };
+        let response = connector.in_time(begun, || format!("GET {path}")).await.ok_or(Reply::Lost)?;
         let code = response.status().as_u16();
         if code != 200 {
-            let body = response.into_body().collect().await.map_err(|_| Reply::Lost)?.to_bytes();
-            return Err(Reply::Answer(code, serde_json::from_slice(&body).unwrap_or_default()));
+            let refused = async { response.into_body().collect().await.ok() };
+            let body = connector.in_time(refused, || format!("GET {path}")).await.ok_or(Reply::Lost)?;
+            return Err(Reply::Answer(code, serde_json::from_slice(&body.to_bytes()).unwrap_or_default()));
         }
         Ok(Lines { body: response.into_body(), rest: Vec::new(), _sender: self.sender })
     }
