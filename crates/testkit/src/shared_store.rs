@@ -22,6 +22,8 @@ pub struct SharedStore {
     /// Whether nobody is told how new the store is. What is told is what was true when it was asked.
     holds_answers: watch::Sender<bool>,
     is_down: AtomicBool,
+    /// Whether a transaction is done and its answer lost.
+    loses_answers: AtomicBool,
     /// How often it was asked how new it is.
     questions: watch::Sender<usize>,
 }
@@ -43,6 +45,7 @@ impl SharedStore {
             holds_deliveries: watch::Sender::new(false),
             holds_answers: watch::Sender::new(false),
             is_down: AtomicBool::new(false),
+            loses_answers: AtomicBool::new(false),
             questions: watch::Sender::new(0),
         })
     }
@@ -66,6 +69,11 @@ impl SharedStore {
     /// From now on nothing is read any more.
     pub fn go_down(&self) {
         self.is_down.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on transactions are done, and nobody is told.
+    pub fn lose_answers(&self) {
+        self.loses_answers.store(true, Ordering::SeqCst);
     }
 
     /// How often it was asked how new it is.
@@ -110,7 +118,15 @@ impl Store for SharedStore {
     }
 
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
-        self.store.commit(transaction)
+        Box::pin(async {
+            let committed = self.store.commit(transaction).await;
+            match committed {
+                Ok(_) if self.loses_answers.load(Ordering::SeqCst) => {
+                    Err(CommitError::Uncertain { reason: "the answer is lost".to_owned() })
+                }
+                committed => committed,
+            }
+        })
     }
 
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {

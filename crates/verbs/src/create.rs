@@ -19,7 +19,7 @@ use crate::{
     names::{generate_name, new_uid},
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
-    verbs::{DryRun, Target, Verbs, Writer, Written, invalid, storage_status},
+    verbs::{DryRun, Target, Verbs, Writer, Written, invalid, not_stored},
 };
 
 /// How often a generated name may clash before the client is told to try again.
@@ -169,7 +169,7 @@ impl Verbs {
                 Err(CreateError::Outrun)
             }
             Err(CommitError::Conflict { .. }) => Err(CreateError::Exists(name)),
-            Err(error) => Err(storage_status(&error).into()),
+            Err(error) => Err(not_stored(&error).into()),
         }
     }
 

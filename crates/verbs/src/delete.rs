@@ -17,7 +17,7 @@ use crate::{
     claims::Claimed,
     failure::Failure,
     list::{ListQuery, Selection},
-    verbs::{DryRun, Target, Verbs, Writer, deleted_status, storage_status},
+    verbs::{DryRun, Target, Verbs, Writer, deleted_status, not_stored},
 };
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -213,7 +213,7 @@ impl Verbs {
                 Err(CommitError::Conflict { .. }) => {
                     return self.check_current(served).await.map(|()| None);
                 }
-                Err(error) => return Err(storage_status(&error).into()),
+                Err(error) => return Err(not_stored(&error)),
             }
         }
         let answer = match served.strategy.delete_answer {
@@ -253,7 +253,7 @@ impl Verbs {
             match self.commit_for(served, Claimed::default(), transaction).await {
                 Ok(written) => revision = written,
                 Err(CommitError::Conflict { .. }) => return Ok(None),
-                Err(error) => return Err(storage_status(&error).into()),
+                Err(error) => return Err(not_stored(&error)),
             }
         }
         Ok(Some(Deleted::Pending(served.complete(object, Some(revision)))))

@@ -9,6 +9,8 @@ const SUPERSEDED: &str = "the definition of the resource keeps changing, try aga
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     Refused(Status),
+    /// The store did not take it, or did not say so: it may have happened, so nobody tries it again.
+    NotStored(Box<Status>),
     /// What the request was checked against is no longer what is served: whoever made it looks at that
     /// and begins anew.
     Superseded,
@@ -25,6 +27,7 @@ impl From<Failure> for Status {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Refused(status) => status,
+            Failure::NotStored(status) => *status,
             Failure::Superseded => Status::service_unavailable(SUPERSEDED),
         }
     }
@@ -40,6 +43,7 @@ impl Failure {
     pub fn code(&self) -> u16 {
         match self {
             Self::Refused(status) => status.code,
+            Self::NotStored(status) => status.code,
             Self::Superseded => 503,
         }
     }
@@ -49,6 +53,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(status) => status.fmt(formatter),
+            Self::NotStored(status) => status.fmt(formatter),
             Self::Superseded => formatter.write_str(SUPERSEDED),
         }
     }

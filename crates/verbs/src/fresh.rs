@@ -49,7 +49,8 @@ impl Verbs {
     /// another writer was faster, and is tried again with what that one wrote.
     ///
     /// As upstream: that there is no object, and what an attempt fails with, is answered only if the object is the
-    /// one that the store has.
+    /// one that the store has. What the store itself did not acknowledge is answered as it is: the store may have
+    /// another object because of that very write.
     pub(crate) async fn attempting<T, A>(
         &self,
         target: Target<'_>,

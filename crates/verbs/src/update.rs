@@ -20,7 +20,7 @@ use crate::{
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
     served::Served,
-    verbs::{DryRun, Target, Verbs, Writer, Written, invalid, storage_status},
+    verbs::{DryRun, Target, Verbs, Writer, Written, invalid, not_stored},
 };
 
 /// An object that is there, and its fields.
@@ -340,7 +340,7 @@ impl Verbs {
                 Ok(Some(Written { object, stored, created: false }))
             }
             Err(CommitError::Conflict { .. }) => self.check_current(served).await.map(|()| None),
-            Err(error) => Err(storage_status(&error).into()),
+            Err(error) => Err(not_stored(&error)),
         }
     }
 }

@@ -362,6 +362,11 @@ impl Verbs {
     }
 }
 
+/// What became of a write that the store did not acknowledge, other than a conflict.
+pub(crate) fn not_stored(error: &CommitError) -> Failure {
+    Failure::NotStored(Box::new(storage_status(error)))
+}
+
 /// What the store refused, other than a conflict.
 pub(crate) fn storage_status(error: &CommitError) -> Status {
     match error {

@@ -298,6 +298,30 @@ async fn a_refusal_is_checked_against_the_store() {
     assert_eq!(refused(refusal).code, 422);
 }
 
+/// What is in the store after it may be that very write: to begin anew from that would be to do it twice, or to
+/// refuse what was done.
+#[tokio::test(start_paused = true)]
+async fn a_write_of_unknown_outcome_is_not_tried_again() {
+    let servers = servers().await;
+    let read = servers.b.get_latest(servers.m()).await.unwrap();
+    servers.store.lose_answers();
+    let mut object = map("m", "2");
+    object["metadata"]["resourceVersion"] = read.revision.to_string().into();
+    let update = servers.b.update(servers.m(), object, Part::Main, writer("b")).await;
+    servers.b.get_latest(servers.m()).await.unwrap();
+    let patch = merge(&json!({"data": {"k": "3"}}));
+    let patch = servers.b.patch(servers.m(), &patch, Part::Main, writer("b")).await;
+    servers.b.get_latest(servers.m()).await.unwrap();
+    let options = DeleteOptions::default();
+    let delete = servers.b.delete(servers.m(), &options, writer("b")).await;
+    for failure in [update.unwrap_err(), patch.unwrap_err(), delete.unwrap_err()] {
+        let status = refused(failure);
+        assert_eq!(status.code, 500);
+        assert!(status.message.contains("outcome of the commit is unknown"), "{}", status.message);
+    }
+    servers.a.get_latest(servers.m()).await.unwrap_err();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_conflict_of_appliers_is_checked_against_the_store() {
     let all = servers().await;
