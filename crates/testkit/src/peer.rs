@@ -111,6 +111,13 @@ impl KubeApiserver {
         Self { process, client, folder }
     }
 
+    /// Asks it to end, and waits until it has.
+    pub fn terminate(mut self) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").arg(id).status().unwrap().success());
+        self.process.wait().unwrap();
+    }
+
     /// As by a crash.
     pub fn kill(&mut self) {
         let _ = self.process.kill();

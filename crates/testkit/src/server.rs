@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use crate::{
+    client::Connector,
     process::{self, Log, Place, Process},
     tls::{self, HTTP_1, HTTP_2},
 };
@@ -144,6 +145,11 @@ impl Client {
     pub async fn of(place: Place) -> Self {
         let sender = connect(&place).await;
         Self { place, sender }
+    }
+
+    /// Opens further connections.
+    pub fn connector(&self) -> Connector {
+        Connector::new(&self.place)
     }
 
     /// Somebody else's.

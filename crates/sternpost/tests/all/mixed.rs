@@ -5,7 +5,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
     process::Command,
-    sync::Arc,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
 use serde_json::{Value, json};
@@ -13,10 +16,12 @@ use sternpost_layout::{Customs, Layout, NODE_PORTS};
 use sternpost_store::{KeyRange, Store, read::MAX_PAGE};
 use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
 use sternpost_testkit::{
+    client::{self as connection, Connector, Next, Reply},
     etcd::{self, Etcd, recorded},
     peer::{self, KubeApiserver, Shared},
     process::program,
-    server::{Client, MERGE, Server},
+    rng::Rng,
+    server::{AT_LAST, Client, MERGE, Server},
 };
 
 const RECORDED: &str = include_str!("../../../layout/tests/recorded/kube-apiserver-1.36.4.tsv");
@@ -463,6 +468,175 @@ async fn share(here: &Client, there: &Client) {
     let made = made.await;
     assert_eq!(made.iter().filter(|code| **code == 201).count(), 5, "{made:?}");
     assert!(made.iter().all(|code| [201, 403].contains(code)), "{made:?}");
+}
+
+/// The servers that there are at a time, of either kind.
+#[derive(Clone, Default)]
+struct Servers(Arc<Mutex<Vec<(String, Connector)>>>);
+
+impl Servers {
+    fn add(&self, server: &Client) {
+        self.0.lock().unwrap().push((server.address().to_owned(), server.connector()));
+    }
+
+    /// No new request goes there; those that are under way do.
+    fn remove(&self, server: &Client) {
+        self.0.lock().unwrap().retain(|(address, _)| address != server.address());
+    }
+
+    async fn connect(&self, rng: &mut Rng) -> connection::Client {
+        loop {
+            let servers = self.0.lock().unwrap().clone();
+            let (_, chosen) = servers[rng.draw() as usize % servers.len()].clone();
+            if let Some(client) = chosen.connect().await {
+                return client;
+            }
+        }
+    }
+}
+
+/// Answers that a client is not told to try again after.
+type Complaints = Arc<Mutex<Vec<String>>>;
+
+/// Counts in a ConfigMap of its own until it is told to end, whichever servers there are; answers how far it came.
+async fn count(
+    servers: Servers,
+    name: String,
+    counted: Arc<AtomicUsize>,
+    ends: Arc<AtomicBool>,
+    complaints: Complaints,
+) -> usize {
+    let path = format!("{MAPS}/{name}");
+    let mut rng = Rng::new(name.len() as u64);
+    let mut own = 0;
+    while !ends.load(Ordering::SeqCst) {
+        let mut client = servers.connect(&mut rng).await;
+        let Reply::Answer(code, mut found) = client.call("GET", &path, None).await else { continue };
+        if code != 200 {
+            complain(&complaints, code, &found);
+            continue;
+        }
+        let seen: usize = found["data"]["count"].as_str().unwrap().parse().unwrap();
+        assert!(seen == own || seen == own + 1, "{name}: {seen} after {own}");
+        if seen == own + 1 {
+            // An answer was lost, and the write was not.
+            own = seen;
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+        found["data"]["count"] = (own + 1).to_string().into();
+        let mut client = servers.connect(&mut rng).await;
+        match client.call("PUT", &path, Some(&found)).await {
+            Reply::Answer(200, _) => {
+                own += 1;
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+            // One of before, whose answer was lost, came later.
+            Reply::Answer(409, _) | Reply::Lost => {}
+            Reply::Answer(code, body) => complain(&complaints, code, &body),
+        }
+    }
+    own
+}
+
+fn complain(complaints: &Complaints, code: u16, body: &Value) {
+    if body["details"]["retryAfterSeconds"].is_null() {
+        complaints.lock().unwrap().push(format!("{code}: {}", body["message"]));
+    }
+}
+
+/// Every count of every ConfigMap as watches tell of it, going on at another server where one ends.
+async fn follow(servers: Servers, from: String, ends: usize) -> BTreeMap<String, usize> {
+    let (mut seen, mut version, mut rng) = (BTreeMap::new(), from, Rng::new(7));
+    let mut complete = 0;
+    while complete < ends {
+        let client = servers.connect(&mut rng).await;
+        let path = format!("{MAPS}?watch=true&labelSelector=counts&resourceVersion={version}");
+        let Ok(mut lines) = client.watch(&path).await else { continue };
+        while complete < ends
+            && let Next::Line(event) = lines.next(AT_LAST).await
+        {
+            assert_eq!(event["type"], "MODIFIED", "{event}");
+            let object = &event["object"];
+            version = object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+            let count: usize = object["data"]["count"].as_str().unwrap().parse().unwrap();
+            let before = seen.insert(name.clone(), count).unwrap_or_default();
+            assert_eq!(count, before + 1, "{name}");
+            complete += usize::from(object["data"]["ends"] == "true");
+        }
+    }
+    seen
+}
+
+/// kube-apiserver, then both kinds, then ours alone, and back: nobody who counts meanwhile loses a count.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_moves_to_this_server_and_back_under_load() {
+    let (Some(etcd), Some(program)) = (etcd::program(), peer::program()) else { return };
+    let (etcd, shared) = (Etcd::start(&etcd, &[]), Shared::new("moves"));
+    let data = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let servers = Servers::default();
+    let theirs = KubeApiserver::start(&program, &etcd.url(), &shared, &[]).await;
+    servers.add(&theirs);
+    const COUNTERS: usize = 4;
+    let names: Vec<String> = (0..COUNTERS).map(|number| format!("c{}", "o".repeat(number))).collect();
+    let mut from = String::new();
+    for name in &names {
+        let map = json!({"metadata": {"name": name, "labels": {"counts": ""}}, "data": {"count": "0"}});
+        let made = theirs.post(MAPS, &map).await.expect(201);
+        from = made["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    }
+    let (counted, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let complaints = Complaints::default();
+    let counters: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let (counted, ends) = (counted.clone(), ends.clone());
+            tokio::spawn(count(servers.clone(), name.clone(), counted, ends, complaints.clone()))
+        })
+        .collect();
+    let following = tokio::spawn(follow(servers.clone(), from, COUNTERS));
+    let more = async || {
+        let (begun, wanted) = (std::time::Instant::now(), counted.load(Ordering::SeqCst) + 40);
+        while counted.load(Ordering::SeqCst) < wanted {
+            assert!(begun.elapsed() < AT_LAST, "nobody counts: {:?}", complaints.lock().unwrap());
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    more().await;
+    let ours = start(&etcd, &shared, data[0].path(), &[]).await;
+    servers.add(&ours);
+    more().await;
+    servers.remove(&theirs);
+    tokio::task::spawn_blocking(|| theirs.terminate()).await.unwrap();
+    more().await;
+    // Ours by another of ours, as in an upgrade.
+    let next = start(&etcd, &shared, data[1].path(), &[]).await;
+    servers.add(&next);
+    more().await;
+    servers.remove(&ours);
+    ours.terminate().await;
+    more().await;
+    let theirs = KubeApiserver::start(&program, &etcd.url(), &shared, &[]).await;
+    servers.add(&theirs);
+    more().await;
+    servers.remove(&next);
+    next.terminate().await;
+    more().await;
+    ends.store(true, Ordering::SeqCst);
+    let mut counts = BTreeMap::new();
+    for (name, counter) in names.iter().zip(counters) {
+        let own = counter.await.unwrap();
+        // The last write of all; what was under way has come or does not come any more.
+        let path = format!("{MAPS}/{name}");
+        let mut found = theirs.get(&path).await.expect(200);
+        let stored: usize = found["data"]["count"].as_str().unwrap().parse().unwrap();
+        assert!(stored == own || stored == own + 1, "{name}: {stored} of {own}");
+        found["data"] = json!({"count": (stored + 1).to_string(), "ends": "true"});
+        theirs.put(&path, &found).await.expect(200);
+        counts.insert(name.clone(), stored + 1);
+    }
+    assert_eq!(following.await.unwrap(), counts);
+    assert_eq!(*complaints.lock().unwrap(), [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
