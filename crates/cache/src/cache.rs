@@ -3,7 +3,10 @@
 use std::{
     collections::{HashMap, VecDeque},
     convert::Infallible,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -36,11 +39,14 @@ const MAX_GROUP: usize = 1024;
 /// needs longer than that so often has more objects than can be loaded.
 const MAX_LOADS: usize = 5;
 
+/// Before a store that does not answer is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
+
 pub struct Cache {
     /// Persistent: with every definition another one comes, whatever the number of those that are there.
     resources: ArcSwap<HashTrieMapSync<ResourceId, Arc<ResourceCache>>>,
-    /// Where the history begins that the cache was started with.
-    oldest: Revision,
+    /// Where the history begins that the cache has.
+    oldest: AtomicU64,
     /// Everything up to this revision is in the cache.
     revision: watch::Sender<u64>,
     indexer: Box<dyn Indexer>,
@@ -127,7 +133,7 @@ impl Cache {
         let (oldest, resources) = load_oldest(&*store, &*indexer, &encodings).await?;
         let cache = Arc::new(Cache {
             resources: ArcSwap::from_pointee(resources),
-            oldest,
+            oldest: AtomicU64::new(oldest.get()),
             revision: watch::Sender::new(oldest.get()),
             indexer,
             recent: Mutex::new(Recent { changes: VecDeque::new(), oldest: oldest.get() }),
@@ -172,7 +178,7 @@ impl Cache {
         let new = Arc::new(ResourceCache::new(
             id.clone(),
             Objects::new_sync(),
-            self.oldest,
+            Revision::new(self.oldest.load(Ordering::Acquire)).unwrap_or(Revision::FIRST),
             self.encodings.clone(),
         ));
         let mut found = new.clone();
@@ -242,8 +248,9 @@ impl Cache {
         Some(recent.changes.range(first..).map(|(_, resource)| resource.clone()).collect())
     }
 
-    /// Applies transactions in order.
-    fn apply(&self, group: &[Changes]) {
+    /// Applies transactions in order. `lost` are keys that are not read any more, with when that began: they are
+    /// among those that are deleted.
+    fn apply(&self, group: &[Changes], lost: &[(Revision, Bytes)]) {
         let mut by_resource: Vec<(Arc<ResourceCache>, Vec<Change>)> = Vec::new();
         for changes in group {
             let revision = changes.revision();
@@ -264,7 +271,13 @@ impl Cache {
                     Some(entry) => {
                         Change::Put(Object::new(&*self.indexer, &cache.id, place, revision, entry.clone()))
                     }
-                    None => Change::Deleted { key: Bytes::copy_from_slice(event.key()), place, revision },
+                    None => {
+                        let key = Bytes::copy_from_slice(event.key());
+                        match lost.iter().any(|(at, lost)| *at == revision && *lost == key) {
+                            true => Change::Lost { key, place, revision },
+                            false => Change::Deleted { key, place, revision },
+                        }
+                    }
                 });
             }
         }
@@ -304,7 +317,7 @@ impl Cache {
 
 impl Follower for Cache {
     fn changed(&self, group: &[Changes]) {
-        self.apply(group);
+        self.apply(group, &[]);
     }
 }
 
@@ -339,35 +352,47 @@ impl Feeder {
         match delivery {
             Ok(Delivery::Changes(changes)) => {
                 // Whatever else is there goes with it: one snapshot, one wake-up for all.
+                let mut lost = self.lost(&changes);
                 let mut group = vec![changes];
                 let mut progress = 0;
                 while group.len() < MAX_GROUP
                     && let Some(delivery) = self.watch.as_mut().and_then(|watch| watch.ready())
                 {
                     match delivery {
-                        Delivery::Changes(changes) => group.push(changes),
+                        Delivery::Changes(changes) => {
+                            lost.extend(self.lost(&changes));
+                            group.push(changes);
+                        }
                         Delivery::Progress(revision) => progress = revision.get(),
                     }
                 }
-                self.cache.apply(&group);
+                self.cache.apply(&group, &lost);
                 self.cache.progressed(progress);
             }
             Ok(Delivery::Progress(revision)) => self.cache.progressed(revision.get()),
-            // Nothing is lost: the watch is taken up where it ended.
-            Err(WatchError::Lagged { .. }) => {
-                let after = self.cache.revision();
-                let watch = self.store.watch(KeyRange::all(), after).await.map_err(|error| match error {
-                    ReadError::Compacted { oldest } => WatchError::Compacted { oldest },
-                    ReadError::Stopped(stopped) => WatchError::Stopped(stopped),
-                    other => WatchError::Unavailable { reason: other.to_string() },
-                })?;
+            Err(ended) => {
+                let watch = tokio::select! {
+                    biased;
+                    // Whoever wants to know how new the store is, is answered meanwhile.
+                    never = asking(&mut self.asker) => match never {},
+                    watch = take_up(&self.cache, &*self.store, ended) => watch?,
+                };
                 self.watch = Some(watch);
                 // What was asked of the one that ended is not answered any more.
                 self.ask();
             }
-            Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// What is deleted by these changes only because the store cannot read it any more. Asked before the next are
+    /// taken from the store, which may have it readable again.
+    fn lost(&self, changes: &Changes) -> Vec<(Revision, Bytes)> {
+        let deleted = changes.events().iter().filter(|event| event.entry().is_none());
+        deleted
+            .flat_map(|event| self.store.unreadable(&KeyRange::single(Bytes::copy_from_slice(event.key()))))
+            .map(|unreadable| (changes.revision(), unreadable.key))
+            .collect()
     }
 
     /// Asks a store that is watched how far it is.
@@ -414,6 +439,70 @@ async fn next(watch: &mut Option<Watch>) -> Result<Delivery, WatchError> {
     }
 }
 
+/// Goes on with a watch where it ended. If what happened since then is forgotten, the cache takes the state that there
+/// is now, and begins with it.
+async fn take_up(cache: &Cache, store: &dyn Store, ended: WatchError) -> Result<Watch, WatchError> {
+    let mut forgotten = match ended {
+        WatchError::Compacted { oldest } => Some(oldest),
+        WatchError::Stopped(stopped) => return Err(stopped.into()),
+        WatchError::Unavailable { reason } => {
+            tracing::warn!("the store is not watched any more: {reason}");
+            machine::sleep(AGAIN).await;
+            None
+        }
+        // Nothing is lost.
+        WatchError::Lagged { .. } => None,
+    };
+    loop {
+        let taken_up = async {
+            if let Some(oldest) = forgotten.take() {
+                tracing::warn!(
+                    "history up to {oldest} was forgotten before it was read; reading everything anew"
+                );
+                begin_again(cache, store).await?;
+            }
+            store.watch(KeyRange::all(), cache.revision()).await
+        };
+        match taken_up.await {
+            Ok(watch) => return Ok(watch),
+            Err(ReadError::Compacted { oldest }) => forgotten = Some(oldest),
+            Err(ReadError::Stopped(stopped)) => return Err(stopped.into()),
+            // Revisions never go back: it is not the store that it was.
+            Err(error @ ReadError::Future { .. }) => {
+                return Err(WatchError::Unavailable { reason: error.to_string() });
+            }
+            Err(error) => {
+                tracing::warn!("cannot watch the store: {error}");
+                machine::sleep(AGAIN).await;
+            }
+        }
+    }
+}
+
+/// Takes the state of the store for that of the cache, without knowing what led to it: all watches end, and lists of
+/// older states.
+async fn begin_again(cache: &Cache, store: &dyn Store) -> Result<(), ReadError> {
+    let at = store.current_revision().await?;
+    let mut objects = load(store, at, &*cache.indexer).await?;
+    cache.oldest.store(at.get(), Ordering::Release);
+    let known: Vec<Arc<ResourceCache>> = cache.resources.load().values().cloned().collect();
+    for resource in &known {
+        resource.replace(objects.remove(&resource.id).unwrap_or_else(Objects::new_sync), at);
+    }
+    for (id, objects) in objects {
+        cache.resource(&id).replace(objects, at);
+    }
+    {
+        let mut recent = cache.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        *recent = Recent { changes: VecDeque::new(), oldest: at.get() };
+    }
+    cache.progressed(at.get());
+    let all = cache.resources.load().values().cloned().collect::<Vec<_>>();
+    cache.unannounced.lock().unwrap_or_else(PoisonError::into_inner).extend(all);
+    cache.announcing.notify_one();
+    Ok(())
+}
+
 /// The oldest state that is left; everything since is replayed on it. On a store that others compact it may be
 /// forgotten while it is read, and then the next is taken.
 async fn load_oldest(
@@ -423,8 +512,14 @@ async fn load_oldest(
 ) -> Result<(Revision, HashTrieMapSync<ResourceId, Arc<ResourceCache>>), ReadError> {
     let mut oldest = Revision::FIRST;
     for _ in 0..MAX_LOADS {
-        match load(store, oldest, indexer, encodings).await {
-            Ok(resources) => return Ok((oldest, resources)),
+        match load(store, oldest, indexer).await {
+            Ok(objects) => {
+                let resources = objects.into_iter().map(|(id, objects)| {
+                    let resource = ResourceCache::new(id.clone(), objects, oldest, encodings.clone());
+                    (id, Arc::new(resource))
+                });
+                return Ok((oldest, resources.collect()));
+            }
             Err(ReadError::Compacted { oldest: left }) => oldest = left,
             Err(error) => return Err(error),
         }
@@ -436,8 +531,7 @@ async fn load(
     store: &dyn Store,
     at: Revision,
     indexer: &dyn Indexer,
-    encodings: &Arc<Encodings>,
-) -> Result<HashTrieMapSync<ResourceId, Arc<ResourceCache>>, ReadError> {
+) -> Result<HashMap<ResourceId, Objects>, ReadError> {
     let mut objects: HashMap<ResourceId, Objects> = HashMap::new();
     let mut range = KeyRange::all();
     loop {
@@ -453,13 +547,7 @@ async fn load(
         match page.entries.last() {
             // Of all: a store may have its keys in another order.
             Some(last) if page.more => range = KeyRange::all().after(last.key()),
-            _ => break,
+            _ => return Ok(objects),
         }
     }
-    let mut resources = HashTrieMapSync::new_sync();
-    for (id, objects) in objects {
-        let resource = ResourceCache::new(id.clone(), objects, at, encodings.clone());
-        resources.insert_mut(id, Arc::new(resource));
-    }
-    Ok(resources)
 }

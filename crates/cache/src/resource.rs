@@ -37,7 +37,18 @@ const MAX_FRAMES: usize = 1024;
 #[derive(Debug)]
 pub(crate) enum Change {
     Put(Object),
-    Deleted { key: Bytes, place: usize, revision: Revision },
+    Deleted {
+        key: Bytes,
+        place: usize,
+        revision: Revision,
+    },
+    /// It cannot be read any more, and is not gone: nobody is told that it was deleted. Watches end, and those who
+    /// look anew are told why.
+    Lost {
+        key: Bytes,
+        place: usize,
+        revision: Revision,
+    },
 }
 
 /// States that lists go on with, kept for each resource. A list whose state is gone makes it again.
@@ -102,13 +113,9 @@ impl ResourceCache {
         revision: Revision,
         encodings: Arc<Encodings>,
     ) -> Self {
-        let mut counts = Counts::new_sync();
-        for ByPlace(object) in &objects {
-            add(&mut counts, object.namespace());
-        }
         Self {
             id,
-            snapshot: ArcSwap::from_pointee(Snapshot { objects, counts, revision }),
+            snapshot: ArcSwap::from_pointee(Snapshot::new(objects, revision)),
             revision: AtomicU64::new(revision.get()),
             kept: Mutex::default(),
             window: RwLock::new(Window { events: VecDeque::new(), oldest: revision }),
@@ -311,6 +318,7 @@ impl ResourceCache {
     pub(crate) fn apply(&self, changes: Vec<Change>) {
         let Snapshot { mut objects, mut counts, mut revision } = (*self.snapshot()).clone();
         let mut events = Vec::with_capacity(changes.len());
+        let mut begins = None;
         for change in changes {
             match change {
                 Change::Put(object) => {
@@ -333,10 +341,22 @@ impl ResourceCache {
                     let object = Arc::new(previous.at(revision));
                     events.push(Event::new(revision, EventKind::Deleted, object, Some(previous)));
                 }
+                Change::Lost { key, place, revision: lost } => {
+                    revision = lost;
+                    let place = key.get(place..).unwrap_or_default();
+                    let Some(previous) = objects.get(place).map(|found| found.0.clone()) else { continue };
+                    objects.remove_mut(place);
+                    subtract(&mut counts, previous.namespace());
+                    events.clear();
+                    begins = Some(revision);
+                }
             }
         }
         let oldest = {
             let mut window = self.window.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(begins) = begins {
+                window.begin(begins);
+            }
             window.extend(events);
             window.oldest
         };
@@ -345,6 +365,16 @@ impl ResourceCache {
         self.forget_labels(oldest);
         // What nobody may ask for any more holds old objects.
         self.kept().retain(|(kept, _)| *kept >= oldest);
+    }
+
+    /// Takes another state for what there was, without knowing what led to it: watches end.
+    pub(crate) fn replace(&self, objects: Objects, revision: Revision) {
+        let snapshot = Arc::new(Snapshot::new(objects, revision));
+        self.window.write().unwrap_or_else(PoisonError::into_inner).begin(revision);
+        self.snapshot.store(snapshot);
+        self.revision.store(revision.get(), atomic::Ordering::Release);
+        self.forget_labels(revision);
+        self.kept().clear();
     }
 
     /// Whether announcing takes a while, or has to be put off.
@@ -379,6 +409,12 @@ pub enum Reading {
 }
 
 impl Window {
+    /// Nothing is known of what was before.
+    fn begin(&mut self, revision: Revision) {
+        self.events.clear();
+        self.oldest = revision;
+    }
+
     fn extend(&mut self, events: Vec<Event>) {
         for event in events {
             self.events.push_back(Arc::new(event));
@@ -398,6 +434,14 @@ impl Window {
 }
 
 impl Snapshot {
+    fn new(objects: Objects, revision: Revision) -> Self {
+        let mut counts = Counts::new_sync();
+        for ByPlace(object) in &objects {
+            add(&mut counts, object.namespace());
+        }
+        Self { objects, counts, revision }
+    }
+
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Object>> {
         self.objects.get([namespace, name].join("/").as_bytes()).map(|found| &found.0)
     }

@@ -11,7 +11,10 @@ use sternpost_cache::{
     ResourceCache, ResourceId, encode, object_key, value_of,
 };
 use sternpost_store::{Revision, Store, Transaction, Write, memory::MemoryStore};
-use sternpost_testkit::store::{DifficultStore, OTHERS};
+use sternpost_testkit::{
+    shared_store::{SharedStore, Writers},
+    store::{DifficultStore, OTHERS},
+};
 
 /// `data.x` can be selected by.
 struct Data;
@@ -78,6 +81,45 @@ async fn a_store_that_does_not_hand_over_its_changes_is_watched() {
     assert_eq!(cache.events_after(Revision::FIRST).unwrap().len(), 3);
     let restarted = Fixture::on(fixture.store.clone()).await;
     assert_eq!(objects(&restarted.resource(), None, None), ["a/y=1"]);
+}
+
+#[tokio::test]
+async fn what_was_forgotten_before_it_was_read_is_read_anew() {
+    let memory = Arc::new(MemoryStore::default());
+    let shared = SharedStore::of(memory.clone(), Writers::Several);
+    let fixture = Fixture::on(shared.clone()).await;
+    fixture.put("a", "x", "1").await;
+    fixture.put("a", "y", "1").await;
+    let (cache, before) = (fixture.resource(), fixture.cache.revision());
+    let others = fixture.cache.resource(&ResourceId::new("", "secrets"));
+    let label = |name| [Labelled { key: "n", values: name }];
+    let (x, z) = (["x".to_owned()], ["z".to_owned()]);
+    assert_eq!(cache.labelled(&label(&x), None, None).1.len(), 1);
+    let waiter = cache.waiter();
+    shared.hold_deliveries();
+    let key = |name| object_key(&fixture.id, "a", name);
+    let new = json!({"metadata": {"name": "z", "namespace": "a", "labels": {"n": "z"}}, "data": {"x": "2"}});
+    let changes = [Write::delete(key("x")), Write::put(key("z"), encode(&new))];
+    let changed = memory.commit(Transaction::write(changes)).await.unwrap().revision;
+    shared.forget().await;
+
+    waiter.changed(before).await;
+    assert!(fixture.cache.reaches(changed, Duration::from_secs(60)).await);
+    assert_eq!(objects(&cache, None, None), ["a/y=1", "a/z=2"]);
+    assert_eq!(cache.snapshot().count(Some("a")), 2);
+    assert!(cache.labelled(&label(&x), None, None).1.is_empty());
+    assert_eq!(cache.labelled(&label(&z), None, None).1.len(), 1);
+    // What led there nobody knows, of any resource: watches end, and who follows looks at everything.
+    assert!(cache.events_after(before).is_err() && others.events_after(before).is_err());
+    assert!(cache.snapshot_at(before).is_err());
+    assert!(fixture.cache.changed_after(before.get()).is_none());
+
+    shared.deliver();
+    let next = fixture.put("a", "w", "3").await;
+    let told: Vec<Revision> =
+        cache.events_after(changed).unwrap().iter().map(|event| event.revision).collect();
+    assert_eq!(told, [next]);
+    assert_eq!(fixture.cache.changed_after(changed.get()).unwrap().len(), 1);
 }
 
 #[tokio::test]

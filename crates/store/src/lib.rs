@@ -33,7 +33,7 @@ pub mod watch;
 
 pub use bytes::Bytes;
 pub use key::KeyRange;
-pub use read::{Entry, EntryFields, GetAnswer, Page, ReadError, Stopped};
+pub use read::{Entry, EntryFields, GetAnswer, Page, ReadError, Stopped, Unreadable};
 pub use revision::Revision;
 pub use transaction::{CommitError, Committed, Compare, Transaction, Write};
 pub use watch::{Changes, Delivery, Event, Follower, Watch, WatchError, Watcher};
@@ -74,6 +74,13 @@ pub trait Store: Debug + Send + Sync {
     /// time to live as any other put, and whoever wrote the key has to see to its end.
     fn expires(&self) -> bool {
         false
+    }
+
+    /// The values of the range that cannot be read, as of what was last read of it in order: neither pages nor
+    /// watches show them. One that becomes unreadable is deleted to watches, and told of here before.
+    fn unreadable(&self, range: &KeyRange) -> Vec<Unreadable> {
+        let _ = range;
+        Vec::new()
     }
 
     /// Every change in the range with a revision greater than `after`.

@@ -2,6 +2,8 @@
 
 use std::{borrow::Borrow, cmp::Ordering, ops::Deref, sync::Arc};
 
+use bytes::Bytes;
+
 use crate::Revision;
 
 /// The most entries in one [`Page`]. It bounds how long a read can hold up
@@ -117,8 +119,22 @@ pub enum ReadError {
     /// A store on other machines cannot be reached now.
     #[error("store is not available: {reason}")]
     Unavailable { reason: String },
+    /// What is there cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
     #[error(transparent)]
     Stopped(#[from] Stopped),
+}
+
+/// A value that is there, and that this store cannot make sense of. It is not answered, and not gone either.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the value at `{place}` cannot be read: {reason}")]
+pub struct Unreadable {
+    pub key: Bytes,
+    /// What whoever looks for it below this store has to look for.
+    pub place: String,
+    pub modified: Revision,
+    pub reason: String,
 }
 
 /// The store serves nothing any more.

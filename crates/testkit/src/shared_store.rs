@@ -26,6 +26,8 @@ pub struct SharedStore {
     loses_answers: AtomicBool,
     /// How often it was asked how new it is.
     questions: watch::Sender<usize>,
+    /// Watches of what was before end.
+    forgotten: watch::Sender<Revision>,
 }
 
 /// Who writes to a store.
@@ -47,6 +49,7 @@ impl SharedStore {
             is_down: AtomicBool::new(false),
             loses_answers: AtomicBool::new(false),
             questions: watch::Sender::new(0),
+            forgotten: watch::Sender::new(Revision::FIRST),
         })
     }
 
@@ -64,6 +67,13 @@ impl SharedStore {
 
     pub fn answer(&self) {
         self.holds_answers.send_replace(false);
+    }
+
+    /// Compacts to what there is now, and whatever was not delivered never is.
+    pub async fn forget(&self) {
+        let now = self.store.current_revision().await.unwrap();
+        self.store.compact(now).await.unwrap();
+        self.forgotten.send_replace(now);
     }
 
     /// From now on nothing is read any more.
@@ -133,7 +143,8 @@ impl Store for SharedStore {
         Box::pin(async move {
             let watch = self.store.watch(range, after).await?;
             let holds = self.holds_deliveries.subscribe();
-            Ok(Box::new(HeldWatch { watch, holds, held: None }) as Watch)
+            let forgotten = self.forgotten.subscribe();
+            Ok(Box::new(HeldWatch { watch, after, forgotten, holds, held: None }) as Watch)
         })
     }
 
@@ -161,6 +172,8 @@ impl Store for SharedStore {
 #[derive(Debug)]
 struct HeldWatch {
     watch: Watch,
+    after: Revision,
+    forgotten: watch::Receiver<Revision>,
     holds: watch::Receiver<bool>,
     /// What came while deliveries were held back.
     held: Option<Delivery>,
@@ -169,14 +182,23 @@ struct HeldWatch {
 impl Watcher for HeldWatch {
     fn next(&mut self) -> BoxFuture<'_, Result<Delivery, WatchError>> {
         Box::pin(async {
-            if self.held.is_none() {
-                self.held = Some(self.watch.next().await?);
-            }
-            // Without a store there is nobody left to hold anything.
-            let _ = self.holds.wait_for(|holds| !holds).await;
-            match self.held.take() {
-                Some(delivery) => Ok(delivery),
-                None => self.watch.next().await,
+            let delivery = async {
+                if self.held.is_none() {
+                    self.held = Some(self.watch.next().await?);
+                }
+                // Without a store there is nobody left to hold anything.
+                let _ = self.holds.wait_for(|holds| !holds).await;
+                match self.held.take() {
+                    Some(delivery) => Ok(delivery),
+                    None => self.watch.next().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                Ok(oldest) = self.forgotten.wait_for(|oldest| *oldest > self.after) => {
+                    Err(WatchError::Compacted { oldest: *oldest })
+                }
+                delivery = delivery => delivery,
             }
         })
     }
