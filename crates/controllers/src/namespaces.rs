@@ -205,11 +205,15 @@ struct Left {
 
 async fn clear(verbs: &Arc<Verbs>, namespaces: &Served, name: &str) -> Result<Progress, Failure> {
     let target = Target { served: namespaces, namespace: "", name };
-    let Ok(namespace) = verbs.get(target) else {
-        // Something came in while it ended.
-        let is_gone = || verbs.get(target).is_err();
-        delete_content(verbs, name, |_| true, is_gone).await;
-        return Ok(Progress::Finished);
+    let namespace = match verbs.get(target) {
+        Ok(namespace) => namespace,
+        Err(status) if status.code == 404 => {
+            // Something came in while it ended.
+            let is_gone = || verbs.get(target).is_err_and(|status| status.code == 404);
+            delete_content(verbs, name, |_| true, is_gone).await;
+            return Ok(Progress::Finished);
+        }
+        Err(status) => return Err(status.into()),
     };
     if !namespace.terminating {
         return Ok(Progress::Living);
@@ -266,6 +270,9 @@ async fn delete_content(
         }
         let snapshot = verbs.cache.resource(&id).snapshot();
         let objects: Vec<Arc<Object>> = snapshot.iter(Some(namespace), None).cloned().collect();
+        if let Err(status) = verbs.check_all_readable(&id, Some(namespace)) {
+            left.failures.push(status.to_string());
+        }
         if objects.is_empty() {
             continue;
         }

@@ -127,6 +127,11 @@ impl Filler {
             return Ok(());
         }
         let found = self.verbs.get(Target { served: &self.accounts, namespace, name: account });
+        if let Err(status) = &found
+            && status.code != 404
+        {
+            return Err(status.clone().into());
+        }
         let uid = found.ok().map(|account| account.value().field("metadata").text("uid").to_owned());
         let named = annotations.text(ACCOUNT_UID);
         let Some(uid) = uid.filter(|uid| named.is_empty() || named == uid) else {

@@ -94,6 +94,7 @@ pub enum Reason {
     Invalid,
     TooManyRequests,
     InternalError,
+    StoreReadError,
     ServerTimeout,
     ServiceUnavailable,
     Timeout,
@@ -149,6 +150,17 @@ pub enum CauseReason {
     ResourceVersionTooLarge,
     NodeCapacity,
     UnsupportedPlatform,
+    UnexpectedServerResponse,
+}
+
+/// As upstream: how many objects that cannot be read are told of in one answer.
+const MAX_CORRUPT_OBJECTS: usize = 100;
+
+/// The text of upstream's storage; the version is never set.
+fn corrupt_object(place: &str, reason: &str) -> String {
+    format!(
+        "StorageError: corrupt object, Code: 7, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: {reason}"
+    )
 }
 
 /// A resource as error texts name it: `deployments.apps`, or `pods` in core.
@@ -354,6 +366,35 @@ impl Status {
         let causes = vec![Cause { reason: None, message: cause.into(), field: String::new() }];
         Self::failure(500, Reason::InternalError, format!("Internal error occurred: {cause}"))
             .with_details(Details { causes, ..Details::default() })
+    }
+
+    /// An object that is stored and cannot be read. `place` is where it is.
+    pub fn corrupt_object(place: &str, reason: &str) -> Self {
+        Self::internal_error(&corrupt_object(place, reason))
+    }
+
+    /// A list of which some objects, by their places and with what is wrong with them, cannot be read.
+    pub fn corrupt_objects<'a>(
+        resource: ResourceName<'_>,
+        objects: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        let mut objects = objects.into_iter();
+        let cause = |(place, reason): (&str, &str)| Cause {
+            reason: Some(CauseReason::UnexpectedServerResponse),
+            message: corrupt_object(place, reason),
+            field: place.to_owned(),
+        };
+        let mut causes: Vec<Cause> = objects.by_ref().take(MAX_CORRUPT_OBJECTS).map(cause).collect();
+        if objects.next().is_some() {
+            causes.push(Cause {
+                reason: Some(CauseReason::FieldValueTooMany),
+                message: "too many errors, the list is truncated".into(),
+                field: String::new(),
+            });
+        }
+        let message = format!("failed to read one or more {resource} from the storage");
+        Self::failure(500, Reason::StoreReadError, message)
+            .with_details(Details { causes, ..Details::of(resource, "list") })
     }
 
     pub fn server_timeout(resource: ResourceName<'_>, operation: &str, retry_after_seconds: u16) -> Self {

@@ -323,6 +323,7 @@ pub struct Origins(pub Vec<String>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
     OpenApiV3(bool),
+    AllowUnsafeMalformedObjectDeletion(bool),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -422,7 +423,8 @@ fn parse_gate(text: &str) -> Result<Gate, String> {
     };
     match name.trim() {
         "OpenAPIV3" => Ok(Gate::OpenApiV3(value)),
-        _ => Err("unknown feature gate; known: OpenAPIV3".into()),
+        "AllowUnsafeMalformedObjectDeletion" => Ok(Gate::AllowUnsafeMalformedObjectDeletion(value)),
+        _ => Err("unknown feature gate; known: AllowUnsafeMalformedObjectDeletion, OpenAPIV3".into()),
     }
 }
 

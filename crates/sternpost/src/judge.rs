@@ -17,7 +17,7 @@ use sternpost_discovery::Discovery;
 use sternpost_http::{Api, metrics::Metrics};
 use sternpost_outbound::Egress;
 use sternpost_tasks::Tasks;
-use sternpost_verbs::admission::Chain;
+use sternpost_verbs::{UnsafeDeletion, admission::Chain};
 
 use crate::{
     cli::{AuthorizationMode, ObjectSizeLimit, ServeArgs},
@@ -60,6 +60,7 @@ impl Judge {
             egress: Egress::new(address, Vec::new()).with_tasks(tasks.clone()),
             service_ranges: args.services.ranges()?,
             event_lifetime: args.controllers.event_ttl,
+            unsafe_deletion: UnsafeDeletion::Off,
         };
         let Objects { verbs, refusing, answering, .. } =
             objects::open(Place::Memory, settings, &tasks).await?;

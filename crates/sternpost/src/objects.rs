@@ -23,7 +23,7 @@ use sternpost_store::{
 use sternpost_store_log::{LogStore, OpenError, Options};
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{
-    ObjectSize, Verbs, admission::Chain, index::Selectable, served::ServedResources, startup,
+    ObjectSize, UnsafeDeletion, Verbs, admission::Chain, index::Selectable, served::ServedResources, startup,
 };
 
 use crate::{
@@ -59,6 +59,7 @@ pub struct Settings {
     pub egress: Egress,
     pub service_ranges: Ranges,
     pub event_lifetime: Duration,
+    pub unsafe_deletion: UnsafeDeletion,
 }
 
 /// Where objects are.
@@ -80,6 +81,7 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
         egress,
         service_ranges,
         event_lifetime,
+        unsafe_deletion,
     } = settings;
     let selectable = || Box::new(Selectable::built_in());
     let mut is_read_only = false;
@@ -128,6 +130,7 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
     };
     let verbs = Verbs::new(ServedResources::built_in(), cache, store.clone(), clock);
     let verbs = verbs.with_service_ranges(service_ranges).with_event_lifetime(event_lifetime);
+    let verbs = verbs.with_unsafe_deletion(unsafe_deletion);
     let verbs = if is_read_only { verbs.only_reading() } else { verbs };
     let verbs = verbs.with_object_size(match object_size {
         ObjectSizeLimit::Etcd => ObjectSize::AsInEtcd,

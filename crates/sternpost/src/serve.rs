@@ -36,7 +36,7 @@ use sternpost_openapi::{
 };
 use sternpost_outbound::Egress;
 use sternpost_tasks::Tasks;
-use sternpost_verbs::admission::Chain;
+use sternpost_verbs::{UnsafeDeletion, admission::Chain};
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -244,6 +244,11 @@ pub async fn serve(
         egress: egress.clone(),
         service_ranges: ranges.clone(),
         event_lifetime: args.controllers.event_ttl,
+        unsafe_deletion: args.feature_gates.iter().fold(UnsafeDeletion::Off, |before, gate| match gate {
+            Gate::AllowUnsafeMalformedObjectDeletion(true) => UnsafeDeletion::On,
+            Gate::AllowUnsafeMalformedObjectDeletion(false) => UnsafeDeletion::Off,
+            _ => before,
+        }),
     };
     // In memory nothing is at rest.
     let is_kept = objects.is_some() || args.etcd.is_used();
@@ -488,7 +493,10 @@ pub fn openapi(args: &ServeArgs, counters: &mut Registry, now: SystemTime) -> Op
         OpenApiNames::Upstream => Naming::Upstream,
     };
     let observer = Arc::new(OpenApiMetrics::register(counters));
-    let v3 = args.feature_gates.iter().fold(true, |_, Gate::OpenApiV3(on)| *on);
+    let v3 = args.feature_gates.iter().fold(true, |is_on, gate| match gate {
+        Gate::OpenApiV3(on) => *on,
+        _ => is_on,
+    });
     let merge_keys = match args.openapi_merge_keys {
         OpenApiMergeKeys::Derived => MergeKeys::Derived,
         OpenApiMergeKeys::Absent => MergeKeys::Absent,

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
 use bytes::Bytes;
 use sternpost_layout::{NODE_PORTS, Ports};
 use sternpost_store::{
-    BoxFuture, Changes, CommitError, Committed, Compare, Delivery, Entry, GetAnswer, KeyRange, Page,
-    ReadError, Revision, Stopped, Store, Transaction, Watch, WatchError, Watcher, Write, watch::Batch,
+    self as store, BoxFuture, Changes, CommitError, Committed, Compare, Delivery, Entry, GetAnswer, KeyRange,
+    Page, ReadError, Revision, Stopped, Store, Transaction, Watch, WatchError, Watcher, Write, watch::Batch,
 };
 
 use crate::{
@@ -48,7 +48,7 @@ impl KubeStore {
 
     /// All values that could not be read when they were last seen.
     pub fn unreadable(&self) -> Vec<Unreadable> {
-        self.view.unreadable()
+        self.view.unreadable(&KeyRange::all())
     }
 
     /// The node ports as they are kept; `None` if nobody has had any yet.
@@ -185,7 +185,7 @@ impl KubeStore {
         self.view.layout.key(ours).map_err(|error| CommitError::Refused { reason: error.to_string() })
     }
 
-    /// What is there for each compare of ours. A value that cannot be read ends it: it is neither there nor not.
+    /// What is there for each compare of ours; of what cannot be read, that it is there.
     fn current(
         &self,
         transaction: &Transaction,
@@ -203,10 +203,10 @@ impl KubeStore {
                 Some(port) => ports
                     .filter(|_| taken.contains(&port))
                     .map(|entry| claim_entry(port, entry.created, entry.modified)),
-                None => match theirs.next().and_then(Option::as_ref) {
-                    Some(entry) => self.view.object(entry).transpose()?,
-                    None => None,
-                },
+                None => theirs.next().and_then(Option::as_ref).and_then(|entry| {
+                    let unread = |_| Entry::new(compare.key(), b"", entry.created, entry.modified);
+                    self.view.object(entry).map(|object| object.unwrap_or_else(unread))
+                }),
             });
         }
         Ok(current)
@@ -270,8 +270,9 @@ impl Store for KubeStore {
                 return Ok(GetAnswer { entry: None, revision });
             };
             let GetAnswer { entry, revision } = self.inner.get(theirs, at).await?;
-            let entries = entry.map(|entry| self.view.entries(&entry)).unwrap_or_default();
-            Ok(GetAnswer { entry: entries.into_iter().find(|entry| *entry.key() == *key), revision })
+            let entry = entry.map(|entry| self.view.entry(&key, &entry)).transpose();
+            let entry = entry.map_err(|error| ReadError::Unreadable(error.into()))?.flatten();
+            Ok(GetAnswer { entry, revision })
         })
     }
 
@@ -286,8 +287,7 @@ impl Store for KubeStore {
             let mut at = at;
             loop {
                 let page = self.inner.range(theirs.clone(), at, limit).await?;
-                let entries: Vec<Entry> =
-                    page.entries.iter().flat_map(|entry| self.view.entries(entry)).collect();
+                let entries = self.view.page(&theirs, &page);
                 match page.entries.last() {
                     // What is behind is asked for by the last that was answered, so there has to be one.
                     Some(last) if page.more && entries.is_empty() => {
@@ -311,6 +311,10 @@ impl Store for KubeStore {
 
     fn expires(&self) -> bool {
         self.inner.expires()
+    }
+
+    fn unreadable(&self, range: &KeyRange) -> Vec<store::Unreadable> {
+        self.view.unreadable(range).into_iter().map(Into::into).collect()
     }
 
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {

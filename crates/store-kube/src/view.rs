@@ -3,14 +3,15 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    ops::Bound,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use bytes::Bytes;
 use serde::Deserialize;
 use sternpost_cache::{ResourceId, object_key, read, resource_of};
 use sternpost_layout::{Customs, Layout, NODE_PORTS, PORT_CLAIMS, Ports, ReadError};
-use sternpost_store::{Entry, Event, Revision};
+use sternpost_store::{self as store, Entry, Event, KeyRange, Page, Revision};
 
 use crate::Encrypting;
 
@@ -23,6 +24,23 @@ pub struct Unreadable {
     pub key: String,
     pub cause: Cause,
     pub reason: String,
+    /// Below the prefix.
+    theirs: Bytes,
+    /// What it would be here; that of theirs, if it is no object.
+    ours: Bytes,
+    modified: Revision,
+}
+
+impl From<Unreadable> for store::Unreadable {
+    /// In the words in which kube-apiserver's store has it.
+    fn from(found: Unreadable) -> Self {
+        let Unreadable { key: place, cause, reason, ours, modified, .. } = found;
+        let what = match cause {
+            Cause::Encrypted => "data from the storage is not transformable",
+            Cause::Version | Cause::Damaged => "object not decodable",
+        };
+        Self { key: ours, place, modified, reason: format!("{what} revision={modified}: {reason}") }
+    }
 }
 
 /// Why a value is not understood.
@@ -80,7 +98,8 @@ pub(crate) struct View {
     /// Before all keys; ends in a slash.
     prefix: String,
     encryption: Arc<dyn Encrypting>,
-    unreadable: Mutex<BTreeMap<String, Unreadable>>,
+    /// By what they would be here. Kept by those who read in order: by pages, and by the watch that goes on behind.
+    unreadable: Mutex<BTreeMap<Bytes, Unreadable>>,
 }
 
 impl View {
@@ -95,9 +114,20 @@ impl View {
         }
     }
 
-    /// All values that could not be read when they were last seen.
-    pub fn unreadable(&self) -> Vec<Unreadable> {
-        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    /// The values of a range of ours that could not be read when they were last seen.
+    pub fn unreadable(&self, range: &KeyRange) -> Vec<Unreadable> {
+        let known = self.known();
+        // Most often there is none at all.
+        if known.is_empty() || range.is_empty() {
+            return Vec::new();
+        }
+        let end = range.end().map_or(Bound::Unbounded, Bound::Excluded);
+        let range = (Bound::Included(range.start()), end);
+        known.range::<Bytes, _>(range).map(|(_, found)| found.clone()).collect()
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<Bytes, Unreadable>> {
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The object at a key of theirs; `None` for what is none, or of a kind that is not served.
@@ -111,7 +141,7 @@ impl View {
 
     fn stored(&self, key: &[u8], theirs: &Entry) -> Result<Bytes, Unreadable> {
         let resource = resource_of(key).unwrap_or_default();
-        self.read(theirs, |place, value| {
+        self.read(key, theirs, |place, value| {
             let opened = self.encryption.open(resource, place.as_bytes(), value);
             let opened = opened.map_err(|reason| (Cause::Encrypted, reason))?;
             let stored = self.layout.stored(key, opened.as_deref().unwrap_or(value));
@@ -119,37 +149,54 @@ impl View {
         })
     }
 
-    /// What a value is. One that cannot be read is remembered, and told of once.
     fn read<T>(
         &self,
+        ours: &[u8],
         theirs: &Entry,
         read: impl FnOnce(&str, &[u8]) -> Result<T, (Cause, String)>,
     ) -> Result<T, Unreadable> {
-        let place = self.place(theirs.key());
-        let found = read(&place, theirs.value());
-        let found = found.map_err(|(cause, reason)| Unreadable { key: place.clone(), cause, reason });
-        let is_news = {
-            let mut known = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
-            match &found {
-                Ok(_) if known.is_empty() => false,
-                Ok(_) => {
-                    known.remove(&place);
-                    false
-                }
-                Err(error) => known.insert(place, error.clone()).as_ref() != Some(error),
-            }
-        };
-        if let (Err(error), true) = (&found, is_news) {
-            tracing::warn!("{error}; to clients the object is not there");
-        }
-        found
+        let key = self.place(theirs.key());
+        read(&key, theirs.value()).map_err(|(cause, reason)| Unreadable {
+            key,
+            cause,
+            reason,
+            theirs: Bytes::copy_from_slice(theirs.key()),
+            ours: Bytes::copy_from_slice(ours),
+            modified: theirs.modified,
+        })
     }
 
-    /// What is gone is not unreadable any more.
+    /// What there is of ours on a page. What cannot be read of it is all that cannot be read of its keys.
+    pub fn page(&self, range: &KeyRange, page: &Page) -> Vec<Entry> {
+        let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
+        for entry in &page.entries {
+            match self.entries(entry) {
+                Ok(found) => entries.extend(found),
+                Err(error) => unreadable.push(error),
+            }
+        }
+        let rest = page.entries.last().filter(|_| page.more).map(|last| range.after(last.key()));
+        let is_of_page =
+            |key: &[u8]| range.contains(key) && rest.as_ref().is_none_or(|rest| !rest.contains(key));
+        self.known().retain(|_, known| !is_of_page(&known.theirs) || unreadable.contains(known));
+        unreadable.into_iter().for_each(|error| self.remember(error));
+        entries
+    }
+
+    /// Told of once.
+    fn remember(&self, error: Unreadable) {
+        let (key, text) = (error.ours.clone(), error.to_string());
+        let known = self.known().insert(key, error.clone());
+        if known.is_none_or(|known| known != error) {
+            tracing::warn!("{text}; clients get an error in its place");
+        }
+    }
+
+    /// What is gone, or can be read again.
     fn forget(&self, theirs: &[u8]) {
-        let mut known = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         if !known.is_empty() {
-            known.remove(&self.place(theirs));
+            known.remove(self.layout.our_key(theirs).as_deref().unwrap_or(theirs));
         }
     }
 
@@ -178,33 +225,40 @@ impl View {
     }
 
     /// What there is of ours at a key of theirs.
-    pub fn entries(&self, theirs: &Entry) -> Vec<Entry> {
+    fn entries(&self, theirs: &Entry) -> Result<Vec<Entry>, Unreadable> {
         if theirs.key() == NODE_PORTS.as_bytes() {
-            return match self.ports(theirs) {
-                Ok(ports) => ports
-                    .taken
-                    .iter()
-                    .map(|port| claim_entry(*port, theirs.created, theirs.modified))
-                    .collect(),
-                Err(_) => Vec::new(),
-            };
+            let taken = self.ports(theirs)?.taken;
+            return Ok(taken
+                .iter()
+                .map(|port| claim_entry(*port, theirs.created, theirs.modified))
+                .collect());
         }
-        self.object(theirs).and_then(Result::ok).into_iter().collect()
+        Ok(self.object(theirs).transpose()?.into_iter().collect())
+    }
+
+    /// What there is at a key of ours, at the key of theirs that has it.
+    pub fn entry(&self, ours: &[u8], theirs: &Entry) -> Result<Option<Entry>, Unreadable> {
+        Ok(self.entries(theirs)?.into_iter().find(|entry| entry.key() == ours))
     }
 
     pub fn ports(&self, theirs: &Entry) -> Result<Ports, Unreadable> {
         // Never encrypted, whatever is said of services.
-        self.read(theirs, |_, value| Ports::read(value).map_err(|error| (Cause::Damaged, error.to_string())))
+        self.read(theirs.key(), theirs, |_, value| {
+            Ports::read(value).map_err(|error| (Cause::Damaged, error.to_string()))
+        })
     }
 
     /// What a change of theirs is here.
     pub fn events(&self, theirs: &Event) -> Vec<Event> {
-        let before = theirs.previous().map(|previous| self.entries(previous)).unwrap_or_default();
-        let after = match theirs.entry() {
-            Some(entry) => self.entries(entry),
-            None => {
-                self.forget(theirs.key());
+        let before = theirs.previous().and_then(|previous| self.entries(previous).ok()).unwrap_or_default();
+        let after = match theirs.entry().map(|entry| self.entries(entry)) {
+            Some(Err(error)) => {
+                self.remember(error);
                 Vec::new()
+            }
+            after => {
+                self.forget(theirs.key());
+                after.and_then(Result::ok).unwrap_or_default()
             }
         };
         // Several, and most of them unchanged, only of ports, which have no value.

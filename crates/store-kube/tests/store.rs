@@ -262,11 +262,27 @@ async fn what_cannot_be_read_is_left_alone() {
         "{problems:?}"
     );
     assert!(problems[1].starts_with("the value at `/registry/secrets/a/s` cannot be read: "), "{problems:?}");
+    let read = store.get(Bytes::from("/configmaps/a/b"), None).await;
+    let Err(ReadError::Unreadable(found)) = read else { panic!("{read:?}") };
+    assert_eq!(found.place, "/registry/configmaps/a/b");
+    assert!(
+        found.reason.starts_with(&format!("object not decodable revision={}: ", found.modified)),
+        "{found}"
+    );
+    let ours = |range: &KeyRange| -> Vec<Bytes> {
+        Store::unreadable(&store, range).into_iter().map(|found| found.key).collect()
+    };
+    assert_eq!(ours(&KeyRange::prefix("/configmaps/")), ["/configmaps/a/b"]);
+    assert_eq!(ours(&KeyRange::prefix("/secrets/a/")), ["/secrets/a/s"]);
+    assert_eq!(ours(&KeyRange::prefix("/secrets/b/")), [""; 0]);
+    // That it is there is all that is known, and enough for whoever wants the place.
     let made = store.commit(Transaction::create("/configmaps/a/b", config_map("2"))).await;
-    let Err(CommitError::Refused { reason }) = made else { panic!("{made:?}") };
-    assert_eq!(reason, problems[0]);
+    let Err(CommitError::Conflict { current, .. }) = made else { panic!("{made:?}") };
+    assert_eq!(current[0].as_ref().map(|entry| entry.modified), Some(found.modified));
     assert_eq!(bytes(&etcd, "configmaps/a/b").await.unwrap(), "k8s\0damaged");
-    // Mended by somebody.
+    // By whoever wants it to be gone, and then mended by somebody.
+    store.commit(Transaction::delete("/configmaps/a/b", found.modified)).await.unwrap();
+    put(&etcd, "configmaps/a/b", "k8s\0damaged").await;
     etcd.commit(Transaction::write([Write::delete("configmaps/a/b")])).await.unwrap();
     store.commit(Transaction::create("/configmaps/a/b", config_map("3"))).await.unwrap();
     assert_eq!(keys(&store, 1).await.len(), 1);
@@ -302,8 +318,9 @@ async fn values_are_encrypted_for_their_place() {
     assert_eq!(value_of(found.value()), value_of(&secret));
     put(&etcd, "secrets/a/t", sealed).await;
     let moved = store();
-    assert_eq!(moved.get(Bytes::from("/secrets/a/t"), None).await.unwrap().entry, None);
-    assert_eq!(moved.unreadable().len(), 1);
+    let read = moved.get(Bytes::from("/secrets/a/t"), None).await;
+    let Err(ReadError::Unreadable(found)) = read else { panic!("{read:?}") };
+    assert!(found.reason.starts_with("data from the storage is not transformable"), "{found}");
 
     // As kube-apiserver 1.36.4: node ports are not, though services are.
     store().commit(claim(30_001)).await.unwrap();

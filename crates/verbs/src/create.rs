@@ -141,7 +141,10 @@ impl Verbs {
             if let Some(catching_up) = self.catching_up() {
                 catching_up.await?;
             }
-            if self.snapshot(served).get(target.namespace, &name).is_some() {
+            let there = Target { name: &name, ..target };
+            if self.snapshot(served).get(target.namespace, &name).is_some()
+                || self.check_readable(there).is_err()
+            {
                 return Err(CreateError::Exists(name));
             }
             let mut object = served.complete(object, None);

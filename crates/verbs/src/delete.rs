@@ -29,6 +29,8 @@ pub struct DeleteOptions {
     pub dry_run: bool,
     /// The client asked for dependents to go, in the deprecated way.
     pub orphan_dependents: Option<bool>,
+    /// Whether it is deleted because it cannot be read.
+    pub ignore_read_error: bool,
 }
 
 impl DeleteOptions {
@@ -87,6 +89,9 @@ impl Verbs {
         options: &DeleteOptions,
         writer: Writer<'_>,
     ) -> Result<Deleted, Failure> {
+        if options.ignore_read_error {
+            return Box::pin(self.delete_unread(target, writer)).await;
+        }
         self.delete_if(target, options, Some(&Attributes::of_delete(target, options, writer))).await
     }
 

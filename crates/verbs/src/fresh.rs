@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use sternpost_cache::{Behind, Object, object_key};
 use sternpost_meta::status::Status;
-use sternpost_store::{BoxFuture, Revision};
+use sternpost_store::{BoxFuture, ReadError, Revision};
 
 use crate::{
     failure::Failure,
     list::FUTURE_VERSION_TIMEOUT,
+    unreadable::corrupt,
     update::modified,
     verbs::{CATCH_UP, Target, Verbs},
 };
@@ -63,6 +64,9 @@ impl Verbs {
         for _ in 0..ATTEMPTS {
             let old = self.snapshot(target.served).get(target.namespace, target.name).cloned();
             let seen = old.as_ref().map(|old| old.revision);
+            if seen.is_none() {
+                self.check_readable(target)?;
+            }
             if seen.is_none() && !is_latest {
                 is_latest = true;
                 if !self.is_still(target, None).await? {
@@ -97,7 +101,10 @@ impl Verbs {
 
     async fn is_still_in_store(&self, target: Target<'_>, seen: Option<Revision>) -> Result<bool, Status> {
         let key = object_key(&target.served.id, target.namespace, target.name);
-        let found = self.store.get(key, None).await.map_err(|error| Status::unexpected(error.to_string()))?;
+        let found = self.store.get(key, None).await.map_err(|error| match error {
+            ReadError::Unreadable(found) => corrupt(&found),
+            error => Status::unexpected(error.to_string()),
+        })?;
         if found.entry.map(|entry| entry.modified) == seen {
             return Ok(true);
         }

@@ -36,6 +36,7 @@ pub mod served;
 pub mod startup;
 mod subresource;
 pub mod typed;
+mod unreadable;
 mod update;
 mod verbs;
 mod watch;
@@ -50,6 +51,7 @@ pub use list::{
 };
 pub use patch::{Patch, PatchRequest, PatchType, Validation};
 pub use scale::ScaleChange;
+pub use unreadable::UnsafeDeletion;
 pub use update::Part;
 pub use verbs::{DryRun, InEffect, SentOptions, Target, Verbs, Writer, Written, deleted_status};
 pub use watch::{StateChange, Watch, WatchEvent, WatchQuery};

@@ -209,8 +209,11 @@ impl Verbs {
         let cache = self.cache.resource(&target.served.id);
         let behind = token.as_ref().map(|token| token.behind.as_str());
 
+        let wanted = self.wanted_revision(query, token.as_ref()).await?;
+        self.check_listed(target, selection)?;
+
         // An older state is looked through.
-        if let Some(revision) = self.wanted_revision(query, token.as_ref()).await? {
+        if let Some(revision) = wanted {
             let snapshot = cache.snapshot_at(revision).map_err(|_| match &token {
                 Some(token) => expired_token(token),
                 None => Status::expired("The resourceVersion for the provided list is too old."),

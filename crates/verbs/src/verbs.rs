@@ -30,6 +30,7 @@ use crate::{
     failure::Failure,
     latency::LatencyTracker,
     served::{Served, ServedResources},
+    unreadable::UnsafeDeletion,
 };
 
 /// How long an answer waits for the cache to show what was just written. The
@@ -64,6 +65,7 @@ pub struct Verbs {
     event_lifetime: Option<NonZeroU32>,
     /// Whether nothing is written.
     is_read_only: bool,
+    pub(crate) unsafe_deletion: UnsafeDeletion,
 }
 
 /// Which object, or which collection, a request is about.
@@ -194,6 +196,7 @@ impl Verbs {
             service_ranges: Ranges::default(),
             event_lifetime: None,
             is_read_only: false,
+            unsafe_deletion: UnsafeDeletion::default(),
         }
     }
 
@@ -248,6 +251,12 @@ impl Verbs {
         Self { service_ranges, ..self }
     }
 
+    /// With clients who may delete what cannot be read, if they may at all.
+    #[must_use]
+    pub fn with_unsafe_deletion(self, unsafe_deletion: UnsafeDeletion) -> Self {
+        Self { unsafe_deletion, ..self }
+    }
+
     /// With events that end so long after they were last written, if the store lets keys expire.
     #[must_use]
     pub fn with_event_lifetime(self, lifetime: Duration) -> Self {
@@ -282,7 +291,7 @@ impl Verbs {
         self.snapshot(target.served)
             .get(target.namespace, target.name)
             .cloned()
-            .ok_or_else(|| target.not_found())
+            .ok_or_else(|| self.check_readable(target).err().unwrap_or_else(|| target.not_found()))
     }
 
     pub(crate) fn snapshot(&self, served: &Served) -> Arc<Snapshot> {

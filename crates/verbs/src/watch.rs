@@ -188,6 +188,7 @@ impl Verbs {
         let namespace = target.scope().map(str::to_owned);
         let mut begin = None;
         if initial {
+            self.check_listed(target, &selection)?;
             let snapshot = cache.snapshot();
             place = place.max(snapshot.revision);
             // What a webhook has to say is asked when they are told.

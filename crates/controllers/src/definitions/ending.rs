@@ -65,6 +65,7 @@ async fn step(verbs: &Verbs, served: &Served, name: &str) -> Result<(), Unfinish
     let objects = verbs.served.customs.installed(name).and_then(|installed| installed.stored.clone());
     if let Some(objects) = objects {
         delete_all(verbs, &objects).await?;
+        verbs.check_all_readable(&objects.id, None)?;
         if !verbs.cache.resource(&objects.id).snapshot().is_empty() {
             // They wait for somebody else, which is worth telling.
             let why = "CustomResource deletion is in progress";

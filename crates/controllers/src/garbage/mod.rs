@@ -361,6 +361,14 @@ impl Collector {
         match found.filter(|owner| owner.uid == reference.uid) {
             Some(owner) if owner.waits_for_dependents() => Owner::Waiting,
             Some(_) => Owner::Solid,
+            // It is there, and may be the one that is meant.
+            None if self
+                .verbs
+                .check_readable(Target { served: &served, namespace: within, name: &reference.name })
+                .is_err() =>
+            {
+                Owner::Unresolved
+            }
             None => {
                 if served.is_namespaced() {
                     self.report(reference, &served, place, dependent);

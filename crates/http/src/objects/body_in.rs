@@ -323,6 +323,7 @@ pub fn read_delete_options(value: &Value) -> Result<DeleteOptions, Status> {
         uid: precondition("uid"),
         resource_version: precondition("resourceVersion"),
         dry_run: !dry_run.is_empty(),
+        ignore_read_error: value.flag("ignoreStoreReadErrorWithClusterBreakingPotential"),
     })
 }
 

@@ -186,7 +186,8 @@ async fn respond(
         }
         Verb::Delete => {
             let shape = Shape::negotiate(request, served)?;
-            let options = body_in::delete_options(request)?;
+            let mut options = body_in::delete_options(request)?;
+            verbs.check_delete_options(&mut options)?;
             request.warnings.extend(orphan_warning(served, &options));
             let writer = options::deleter(request);
             let deleted = Box::pin(verbs.delete(target, &options, writer)).await?;
@@ -197,7 +198,8 @@ async fn respond(
                 let shape = Shape::negotiate_list(request, served)?;
                 let selection = options::selection(request, served)?;
                 let query = options::list(request)?;
-                let options = body_in::delete_options(request)?;
+                let mut options = body_in::delete_options(request)?;
+                verbs.check_delete_collection_options(&mut options)?;
                 request.warnings.extend(orphan_warning(served, &options));
                 let writer = options::deleter(request);
                 let items =

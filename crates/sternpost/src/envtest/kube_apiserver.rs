@@ -306,7 +306,7 @@ fn gates(list: &str, words: &mut Vec<String>, warnings: &mut Vec<String>) -> any
         if let Err(error) = parse_bool(value) {
             bail!("invalid value of {gate}, err: {}", error.text("ParseBool", value));
         }
-        if name == "OpenAPIV3" {
+        if ["OpenAPIV3", "AllowUnsafeMalformedObjectDeletion"].contains(&name) {
             words.push(format!("--feature-gates={name}={value}"));
         } else {
             warnings.push(format!("--feature-gates={gate} has no effect here"));

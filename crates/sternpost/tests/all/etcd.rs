@@ -14,6 +14,10 @@ use sternpost_testkit::{
     process::{Process, serve},
     server::{AT_LAST, Server},
 };
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
 
 const RECORDED: &str = include_str!("../../../layout/tests/recorded/kube-apiserver-1.36.4.tsv");
 
@@ -58,9 +62,8 @@ async fn what_a_cluster_has_is_served_and_never_written() {
     assert_eq!(buoys[0]["kind"], "Buoy");
     // In this one nothing is made up: it has what was recorded.
     assert_eq!(listed(&server, "/apis/scheduling.k8s.io/v1/priorityclasses").await.len(), 1);
-    server.get("/api/v1/namespaces/default/configmaps/damaged").await.expect(404);
+    server.get("/api/v1/namespaces/default/configmaps/damaged").await.expect(500);
 
-    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
     let map = json!({"metadata": {"name": "new"}});
     let refused = server.post(MAPS, &map).await;
     assert_eq!(refused.message(), "configmaps is forbidden: this server only reads");
@@ -78,6 +81,7 @@ async fn what_a_cluster_has_is_served_and_never_written() {
     assert_eq!(cluster.current_revision().await.unwrap(), before);
 
     // What others write is there at once, and watched.
+    cluster.commit(Transaction::write([Write::delete("configmaps/default/damaged")])).await.unwrap();
     let from = server.get(MAPS).await.expect(200)["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     let mut watch = server.watch(&format!("{MAPS}?watch=true&resourceVersion={from}")).await;
     let (_, bytes) = recorded(RECORDED).find(|(key, _)| key.starts_with("configmaps/")).unwrap();
@@ -99,6 +103,78 @@ async fn what_a_cluster_has_is_served_and_never_written() {
     server.terminate().await;
 }
 
+/// Between a server and its etcd, with connections that the test can cut.
+struct Between {
+    port: u16,
+    is_cut: watch::Sender<bool>,
+}
+
+impl Between {
+    async fn start(etcd: &Etcd) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (is_cut, cut) = watch::channel(false);
+        let to = etcd.url().strip_prefix("http://").unwrap().to_owned();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let (mut cut, to) = (cut.clone(), to.clone());
+                tokio::spawn(async move {
+                    let Ok(mut server) = TcpStream::connect(to).await else { return };
+                    tokio::select! {
+                        biased;
+                        _ = cut.wait_for(|cut| *cut) => {}
+                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+                    }
+                });
+            }
+        });
+        Self { port, is_cut }
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_missed_what_was_compacted_begins_anew() {
+    let Some(program) = etcd::program() else { return };
+    let etcd = Etcd::start(&program, &[]);
+    let cluster = store(&etcd);
+    let (_, bytes) = recorded(RECORDED).find(|(key, _)| key.starts_with("configmaps/")).unwrap();
+    put(&cluster, "configmaps/default/gone", bytes.clone()).await;
+    put(&cluster, "configmaps/default/stays", bytes.clone()).await;
+    let between = Between::start(&etcd).await;
+    let data = tempfile::tempdir().unwrap();
+    let flags = [&format!("--etcd-servers={}", between.url()), "--etcd-read-only"];
+    let server = Server::start_on("etcd", data.path().to_str().unwrap(), &flags).await;
+    let from = server.get(MAPS).await.expect(200)["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let mut watch = server.watch(&format!("{MAPS}?watch=true&resourceVersion={from}")).await;
+
+    between.is_cut.send_replace(true);
+    cluster.commit(Transaction::write([Write::delete("configmaps/default/gone")])).await.unwrap();
+    put(&cluster, "configmaps/default/new", bytes.clone()).await;
+    let now = cluster.current_revision().await.unwrap();
+    cluster.compact(now).await.unwrap();
+    between.is_cut.send_replace(false);
+
+    let event = watch.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)), "{event}");
+    server.until("/readyz", |code, _| code == 200).await;
+    for (name, code) in [("gone", 404), ("stays", 200), ("new", 200)] {
+        server.get(&format!("{MAPS}/{name}")).await.expect(code);
+    }
+    assert_eq!(listed(&server, MAPS).await.len(), 2);
+    let log = server.log();
+    assert!(log.text().contains("reading everything anew"), "{}", log.text());
+
+    // It goes on from there.
+    let mut watch = server.watch(&format!("{MAPS}?watch=true&resourceVersion={now}")).await;
+    put(&cluster, "configmaps/default/next", bytes).await;
+    assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
+    server.terminate().await;
+}
+
 #[test]
 fn a_server_waits_for_etcd_and_can_be_stopped_meanwhile() {
     let mut command = serve();
@@ -113,6 +189,127 @@ fn a_server_waits_for_etcd_and_can_be_stopped_meanwhile() {
     }
     process.terminate();
     assert_eq!(process.end().0, Some(0));
+}
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const UNSAFE: &str = r#"{"ignoreStoreReadErrorWithClusterBreakingPotential":true}"#;
+const UNSAFE_DRY: &str = r#"{"ignoreStoreReadErrorWithClusterBreakingPotential":true,"dryRun":["All"]}"#;
+const UNSAFE_NOW: &str =
+    r#"{"ignoreStoreReadErrorWithClusterBreakingPotential":true,"gracePeriodSeconds":0}"#;
+
+/// What is asked while `b` and `c` of three objects cannot be read, and the code and reason of the answer.
+const UNREADABLE: &[(&str, &str, &str, u16, &str)] = &[
+    ("GET", "/a", "", 200, ""),
+    ("GET", "/b", "", 500, "InternalError"),
+    ("GET", "/c", "", 500, "InternalError"),
+    ("POST", "", r#"{"metadata":{"name":"b"}}"#, 409, "AlreadyExists"),
+    ("POST", "", r#"{"metadata":{"name":"d"}}"#, 201, ""),
+    ("PUT", "/b", r#"{"metadata":{"name":"b"}}"#, 500, "*"),
+    ("DELETE", "/b", "", 500, "InternalError"),
+    ("DELETE", "/a", UNSAFE, 422, "Invalid"),
+    ("DELETE", "/absent", UNSAFE, 422, "Invalid"),
+    ("DELETE", "/b", UNSAFE_DRY, 422, "Invalid"),
+    ("DELETE", "/b", UNSAFE_NOW, 422, "Invalid"),
+    ("DELETE", "", UNSAFE, 422, "Invalid"),
+    ("DELETE", "", "", 500, "*"),
+    ("DELETE", "/b", UNSAFE, 200, ""),
+    ("DELETE", "/c", UNSAFE, 200, ""),
+    ("GET", "/b", "", 404, "NotFound"),
+    ("POST", "", r#"{"metadata":{"name":"b"}}"#, 201, ""),
+];
+
+const GATE: &str = "--feature-gates=AllowUnsafeMalformedObjectDeletion=true";
+
+async fn damage(cluster: &EtcdStore) {
+    put(cluster, "configmaps/default/b", "k8s\0damaged").await;
+    put(cluster, "configmaps/default/c", "k8s:enc:aescbc:v1:gone:0123456789abcdef").await;
+}
+
+/// Whether an answer is the one that is expected; one of them is not the same everywhere.
+fn check_unreadable(asked: &str, (code, body): (u16, &Value), (expected, reason): (u16, &str)) {
+    assert_eq!(code, expected, "{asked}: {body}");
+    let found = body["reason"].as_str().unwrap_or_default();
+    assert!(reason == "*" || found == reason, "{asked}: {body}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_that_cannot_be_read_are_neither_there_nor_gone() {
+    let Some(program) = etcd::program() else { return };
+    let etcd = Etcd::start(&program, &[]);
+    let servers = format!("--etcd-servers={}", etcd.url());
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_on("etcd", data.path().to_str().unwrap(), &[&servers, GATE]).await;
+    for name in ["a", "b", "c"] {
+        server.post(MAPS, &json!({"metadata": {"name": name}})).await.expect(201);
+    }
+    let from = server.get(MAPS).await.expect(200)["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let mut watch = server.watch(&format!("{MAPS}?watch=true&resourceVersion={from}")).await;
+    let mut secrets = server.watch("/api/v1/secrets?watch=true").await;
+    damage(&store(&etcd)).await;
+
+    // Nobody is told that something was deleted.
+    let event = watch.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)), "{event}");
+    assert_eq!(watch.next().await, None);
+    let refused = server.get(MAPS).await;
+    assert_eq!(refused.message(), "failed to read one or more configmaps from the storage");
+    let refused = refused.expect(500);
+    assert_eq!(refused["reason"], "StoreReadError");
+    let places: Vec<&str> = refused["details"]["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["field"].as_str().unwrap())
+        .collect();
+    assert_eq!(places, ["/registry/configmaps/default/b", "/registry/configmaps/default/c"]);
+    server.get(&format!("{MAPS}?watch=true")).await.expect(500);
+    // Whatever it is not in works.
+    server.get("/api/v1/namespaces/kube-system/configmaps").await.expect(200);
+    server.get(&format!("{MAPS}?fieldSelector=metadata.name%3Da")).await.expect(200);
+    server.get("/api/v1/namespaces").await.expect(200);
+    let dry = json!({"metadata": {"name": "b"}});
+    server.post(&format!("{MAPS}?dryRun=All"), &dry).await.expect(409);
+
+    for (method, path, body, code, reason) in UNREADABLE {
+        let asked = format!("{method} {path} {body}");
+        let answer = server.send(method, &format!("{MAPS}{path}"), "application/json", *body).await;
+        if path.ends_with("/b") && *code == 500 {
+            let message = answer.message();
+            assert!(
+                message.contains("corrupt object, Code: 7, Key: /registry/configmaps/default/b, "),
+                "{message}"
+            );
+            assert!(message.contains("object not decodable revision="), "{message}");
+        }
+        check_unreadable(&asked, (answer.code, &answer.body), (*code, reason));
+    }
+    let names: Vec<Value> =
+        listed(&server, MAPS).await.iter().map(|item| item["metadata"]["name"].clone()).collect();
+    assert!(["a", "b", "d"].iter().all(|name| names.contains(&json!(name))), "{names:?}");
+
+    // Others may be told nothing of it: there was something to tell of secrets only.
+    server.post("/api/v1/namespaces/default/secrets", &json!({"metadata": {"name": "s"}})).await.expect(201);
+    while secrets.told().await.unwrap().1 != "s" {}
+    server.terminate().await;
+}
+
+/// The same table, at kube-apiserver.
+#[tokio::test(flavor = "multi_thread")]
+async fn kube_apiserver_has_the_same_answers_for_what_cannot_be_read() {
+    let (Some(program), Some(kube_apiserver)) = (etcd::program(), peer::program()) else { return };
+    let etcd = Etcd::start(&program, &[]);
+    let peer = KubeApiserver::start(&kube_apiserver, &etcd.url(), &Shared::new("unreadable"), &[GATE]).await;
+    for name in ["a", "b", "c"] {
+        peer.post(MAPS, &json!({"metadata": {"name": name}})).await.expect(201);
+    }
+    damage(&store(&etcd)).await;
+    // With the cache that it began with, and when that begins anew.
+    let answer = peer.get(MAPS).await;
+    assert!([429, 500].contains(&answer.code), "{answer:?}");
+    for (method, path, body, code, reason) in UNREADABLE {
+        let answer = peer.send(method, &format!("{MAPS}{path}"), "application/json", *body).await;
+        check_unreadable(&format!("{method} {path} {body}"), (answer.code, &answer.body), (*code, reason));
+    }
 }
 
 /// Everything that a kube-apiserver lists, against what is listed here.
