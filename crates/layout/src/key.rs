@@ -29,6 +29,8 @@ pub(crate) struct BuiltIn {
     pub kind: GroupVersionKind,
     /// As which it is served. A version that is only stored has the same fields.
     pub form: GroupVersionKind,
+    /// All that it is served as. In each of these it may have been stored by an older server.
+    pub served: Vec<GroupVersionKind>,
     pub is_protobuf: bool,
 }
 
@@ -60,10 +62,15 @@ impl Layout {
             by_path.insert(path.clone(), id.clone());
             let is_protobuf = strategy.stored_as_protobuf && !is_definition;
             let form = resource.gvk();
+            let new = BuiltIn { path, scope: resource.scope, kind, form, served: Vec::new(), is_protobuf };
+            let known = by_resource.entry(id).or_insert_with(|| new.clone());
+            let mut served = std::mem::take(&mut known.served);
+            served.push(new.form.clone());
             // Of several that it is served as, the one that is stored.
-            if form == kind || !by_resource.contains_key(&id) {
-                by_resource.insert(id, BuiltIn { path, scope: resource.scope, kind, form, is_protobuf });
+            if new.form == new.kind {
+                *known = new;
             }
+            known.served = served;
         }
         Self { customs, by_resource, by_path }
     }

@@ -5,11 +5,13 @@
 //! CustomResourceDefinitions are JSON of `apiextensions.k8s.io/v1beta1` ([`definition`]), APIServices JSON, both with
 //! the fields in the order of Go's types ([`go_order`]); custom objects are JSON with sorted keys.
 //!
-//! What kube-apiserver wrote is read and written again as the same bytes. What this crate does not read (other
-//! versions than the stored one, CBOR, encrypted values) it refuses by name, and never guesses.
+//! What kube-apiserver wrote is read and written again as the same bytes. Also read is what older servers, or those
+//! with other settings, wrote: other versions that are served, JSON and CBOR ([`cbor`]). What this crate does not read
+//! (versions that are not served, encrypted values) it refuses by name, and never guesses.
 //!
 //! The crate does no I/O and does not know etcd, nor who else keeps what there.
 
+mod cbor;
 mod definition;
 mod go_order;
 mod key;
@@ -17,6 +19,7 @@ mod masters;
 mod ports;
 mod value;
 
+pub use cbor::CborError;
 pub use key::{KeyError, Layout};
 pub use masters::{MASTERS, master};
 pub use ports::{NODE_PORTS, PORT_CLAIMS, Ports, PortsError};

@@ -3,18 +3,17 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use sternpost_golang::json::go_json;
+use sternpost_meta::gvk::GroupVersionKind;
 use sternpost_registry::kinds;
 use sternpost_wire::object as wire;
 
 use crate::{
-    definition, go_order,
+    cbor, definition, go_order,
     key::{BuiltIn, EXTENSIONS, KeyError, Layout, parts},
 };
 
 /// What begins a value that is encrypted at rest.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
-/// What begins CBOR that says that it is.
-const CBOR: &[u8] = b"\xd9\xd9\xf7";
 
 /// A value that is not understood. Nothing of it may be overwritten.
 #[derive(Debug, thiserror::Error)]
@@ -23,8 +22,8 @@ pub enum ReadError {
     Key(#[from] KeyError),
     #[error("the value is encrypted")]
     Encrypted,
-    #[error("the value is CBOR")]
-    Cbor,
+    #[error("the value is no object: {0}")]
+    Cbor(#[from] cbor::CborError),
     #[error("the value is no object: {0}")]
     Protobuf(#[from] wire::DecodeError),
     #[error("the value is no object: {0}")]
@@ -83,16 +82,14 @@ impl Layout {
         if value.starts_with(ENCRYPTED) {
             return Err(ReadError::Encrypted);
         }
-        if value.starts_with(CBOR) {
-            return Err(ReadError::Cbor);
-        }
         let object = match self.built_in(group, plural) {
             Some(BuiltIn { form, .. }) if value.starts_with(&wire::MAGIC) => {
                 wire::decode_stored(value, form)?
             }
+            _ if value.starts_with(cbor::MAGIC) => cbor::decode(value)?,
             _ => serde_json::from_slice(value)?,
         };
-        let Value::Object(mut object) = object else {
+        let Value::Object(object) = object else {
             return Err(ReadError::Kind { found: "value".to_owned(), expected: "an object".to_owned() });
         };
         let text = |object: &Map<String, Value>, name| {
@@ -102,14 +99,23 @@ impl Layout {
         let unexpected =
             |expected: String| ReadError::Kind { found: format!("{api_version} {kind}"), expected };
         match self.built_in(group, plural) {
-            Some(BuiltIn { kind: stored, form, .. }) => {
-                if (&*api_version, &*kind) != (&*stored.group_version().to_string(), &*stored.kind) {
+            Some(BuiltIn { kind: stored, form, served, .. }) => {
+                let is = |version: &GroupVersionKind| {
+                    (&*api_version, &*kind) == (&*version.group_version().to_string(), &*version.kind)
+                };
+                let conversion = || {
+                    let other = served.iter().find(|version| is(version))?;
+                    kinds::strategy(&other.group, &other.kind).conversion(&other.version)
+                };
+                let mut object = if is(stored) && group == EXTENSIONS {
+                    Value::Object(definition::from_v1beta1(object))
+                } else if is(stored) || is(form) {
+                    Value::Object(object)
+                } else if let Some(conversion) = conversion() {
+                    (conversion.to_stored)(&Value::Object(object))
+                } else {
                     return Err(unexpected(format!("{} {}", stored.group_version(), stored.kind)));
-                }
-                if group == EXTENSIONS {
-                    object = definition::from_v1beta1(object);
-                }
-                let mut object = Value::Object(object);
+                };
                 // As upstream: what was not said when it was written, or could not be said yet.
                 (kinds::strategy(&form.group, &form.kind).default)(&mut object);
                 Ok(sternpost_cache::encode(&object))

@@ -1,7 +1,7 @@
 //! What is there, as this server has it.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     ops::Bound,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
@@ -58,8 +58,10 @@ impl Cause {
     fn of(error: &ReadError) -> Self {
         match error {
             ReadError::Encrypted => Self::Encrypted,
-            ReadError::Cbor | ReadError::Kind { .. } => Self::Version,
-            ReadError::Key(_) | ReadError::Protobuf(_) | ReadError::Json(_) => Self::Damaged,
+            ReadError::Kind { .. } => Self::Version,
+            ReadError::Key(_) | ReadError::Protobuf(_) | ReadError::Json(_) | ReadError::Cbor(_) => {
+                Self::Damaged
+            }
         }
     }
 }
@@ -178,7 +180,8 @@ impl View {
         let rest = page.entries.last().filter(|_| page.more).map(|last| range.after(last.key()));
         let is_of_page =
             |key: &[u8]| range.contains(key) && rest.as_ref().is_none_or(|rest| !rest.contains(key));
-        self.known().retain(|_, known| !is_of_page(&known.theirs) || unreadable.contains(known));
+        let found: BTreeSet<Bytes> = unreadable.iter().map(|error| error.ours.clone()).collect();
+        self.known().retain(|ours, known| !is_of_page(&known.theirs) || found.contains(ours));
         unreadable.into_iter().for_each(|error| self.remember(error));
         entries
     }
