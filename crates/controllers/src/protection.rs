@@ -13,7 +13,7 @@ use std::{
 };
 
 use serde_json::Value;
-use sternpost_cache::Object;
+use sternpost_cache::{Object, ResourceId};
 use sternpost_clock::machine;
 use sternpost_meta::user::User;
 use sternpost_registry::object::{Fields, FieldsMut};
@@ -255,6 +255,11 @@ impl Protection {
             return Ok(Settled::Done);
         }
         if found.terminating {
+            // What cannot be read may use it.
+            let namespace = Some(&*place.0).filter(|namespace| !namespace.is_empty());
+            for UsedBy { resource, .. } in self.used_by {
+                verbs.check_all_readable(&ResourceId::new("", *resource), namespace)?;
+            }
             if (self.is_used_by_itself)(&object) || users.is_used(place, controller(metadata)) {
                 return Ok(Settled::Waits);
             }

@@ -17,6 +17,7 @@ use crate::{
     claims::Claimed,
     failure::Failure,
     list::{ListQuery, Selection},
+    unreadable::UnsafeDeletion,
     verbs::{DryRun, Target, Verbs, Writer, deleted_status, not_stored},
 };
 
@@ -89,7 +90,7 @@ impl Verbs {
         options: &DeleteOptions,
         writer: Writer<'_>,
     ) -> Result<Deleted, Failure> {
-        if options.ignore_read_error {
+        if options.ignore_read_error && self.unsafe_deletion == UnsafeDeletion::On {
             return Box::pin(self.delete_unread(target, writer)).await;
         }
         self.delete_if(target, options, Some(&Attributes::of_delete(target, options, writer))).await

@@ -281,12 +281,17 @@ fn media_type(request: &Request) -> Result<&'static str, Status> {
         .ok_or_else(|| Status::unsupported_media_type(&[JSON, YAML, PROTOBUF]))
 }
 
+/// Of a deletion: whether what cannot be read is deleted, too.
+const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
 /// DELETE takes its options from the body, or from the query if there is none.
 pub fn delete_options(request: &Request) -> Result<DeleteOptions, Status> {
-    read_delete_options(&if request.body.is_empty() { from_query(request)? } else { from_body(request)? })
+    let value = if request.body.is_empty() { from_query(request)? } else { from_body(request)? };
+    let ignore_read_error = value.flag(IGNORE_READ_ERROR);
+    Ok(DeleteOptions { ignore_read_error, ..read_delete_options(&value)? })
 }
 
-/// Options of a deletion, wherever they stood.
+/// Options of a deletion, wherever they stood, but for what only a DELETE may ask for.
 pub fn read_delete_options(value: &Value) -> Result<DeleteOptions, Status> {
     let mut errors = Errors::default();
     let dry_run: Vec<&str> = value.items("dryRun").iter().filter_map(Value::as_str).collect();
@@ -323,7 +328,7 @@ pub fn read_delete_options(value: &Value) -> Result<DeleteOptions, Status> {
         uid: precondition("uid"),
         resource_version: precondition("resourceVersion"),
         dry_run: !dry_run.is_empty(),
-        ignore_read_error: value.flag("ignoreStoreReadErrorWithClusterBreakingPotential"),
+        ignore_read_error: false,
     })
 }
 
@@ -364,6 +369,9 @@ fn from_query(request: &Request) -> Result<Value, Status> {
     }
     if query.has("orphanDependents") {
         value.set("orphanDependents", super::options::flag(request, "orphanDependents"));
+    }
+    if query.has(IGNORE_READ_ERROR) {
+        value.set(IGNORE_READ_ERROR, super::options::flag(request, IGNORE_READ_ERROR));
     }
     Ok(value)
 }

@@ -39,6 +39,7 @@ use sternpost_meta::{
     audit::Annotations, gvk::GroupVersionKind, status::Status, user::User, warning::Warnings,
 };
 use sternpost_registry::object::Fields;
+use sternpost_store::KeyRange;
 
 pub use plugins::pod_security::PodSecurityConfiguration;
 pub(crate) use policies::Policies;
@@ -54,6 +55,7 @@ use crate::{
     latency::LatencyTracker,
     ownership::set_owners,
     served::Served,
+    unreadable::corrupt,
     verbs::{DryRun, SentOptions, Target, Verbs, Writer},
 };
 
@@ -196,6 +198,7 @@ async fn mutate_once(
     reinvocation: &mut Reinvocation,
 ) -> Result<(), Failure> {
     if verbs.cache.others_write() {
+        check_judges(verbs, attributes)?;
         plugins::namespace_lifecycle::look_for_namespace(verbs, attributes).await?;
     }
     if verbs.admission.has(plugins::service_account::PLUGIN) {
@@ -242,6 +245,21 @@ pub(crate) async fn validate<'a>(
         return Ok(Charged::NOTHING);
     }
     Ok(resource_quota::validate(verbs, attributes, object, old).await?)
+}
+
+/// Whether everything can be read that decides here: webhooks and policies that are not known refuse nothing, nor do
+/// quotas and limits. Upstream is not ready then. The server's own writes are not held up.
+fn check_judges(verbs: &Verbs, attributes: &Attributes<'_>) -> Result<(), Status> {
+    if attributes.user == User::server() {
+        return Ok(());
+    }
+    let mut ranges = vec![format!("{GROUP}/")];
+    let namespace = attributes.target.namespace;
+    if !namespace.is_empty() {
+        ranges.extend(["resourcequotas", "limitranges"].map(|resource| format!("/{resource}/{namespace}/")));
+    }
+    let unreadable = |range| verbs.store.unreadable(&KeyRange::prefix(range)).into_iter().next();
+    ranges.into_iter().find_map(unreadable).map_or(Ok(()), |found| Err(corrupt(&found)))
 }
 
 /// What a plugin refuses because of other objects may be allowed by what another server has written to them, which
