@@ -109,6 +109,8 @@ pub struct Api {
     pub zpages: Zpages,
     /// `host:port`, as legacy discovery names this server to clients.
     pub server_address: String,
+    /// What the server waits for before it knows its objects. Until then it says how it is, and nothing else.
+    pub waits_for: Option<&'static str>,
     /// Where requests are worked on that may take long.
     pub cpu: cpu::Pool,
     /// Itself, for work apart from whoever asked for it; nothing until it is served.
@@ -155,6 +157,7 @@ impl Api {
             remotes: Arc::default(),
             zpages: Zpages::new(&verbs.clock),
             audit_ids: AuditIds::new(&verbs.clock),
+            waits_for: None,
             server_address,
             verbs,
             cpu,

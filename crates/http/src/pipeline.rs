@@ -197,6 +197,12 @@ where
         let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
         return failed(response::plain_text(StatusCode::INTERNAL_SERVER_ERROR, unclear.text(target)), None);
     }
+    // Before the objects are known nobody is, nor what anybody may do.
+    if let Some(what) = api.waits_for.filter(|_| !route.is_health()) {
+        discard(&parts.headers, body).await;
+        let status = Status::not_yet_serving(what);
+        return failed(response::error(&parts.headers, spacing, &status), None);
+    }
     let audit_id = audit_id.to_str().unwrap_or_default();
 
     // How long the request may take, unless it is long-running: whoever asks for what is no time

@@ -90,7 +90,12 @@ impl<'a> Route<'a> {
 
     /// Whether callers without any credential may read it.
     pub fn is_public(self) -> bool {
-        matches!(self, Self::Version | Self::Health(_) | Self::HealthCheck(..))
+        self.is_health() || matches!(self, Self::Version)
+    }
+
+    /// Whether it is asked how the server is.
+    pub fn is_health(self) -> bool {
+        matches!(self, Self::Health(_) | Self::HealthCheck(..))
     }
 }
 

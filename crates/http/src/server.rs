@@ -1,6 +1,7 @@
 //! The listener: TLS, connections, and an orderly stop.
 
 use std::{
+    borrow::Borrow,
     convert::Infallible,
     future::poll_fn,
     net::IpAddr,
@@ -48,9 +49,9 @@ use crate::{
 
 /// Serves until `stop` is ready, then ends: no new connections, requests in
 /// flight finished within [`SHUTDOWN_GRACE`]. Each new connection takes `tls`
-/// as it is then.
+/// as it is then. A listener that is only lent listens on.
 pub async fn serve(
-    listener: TcpListener,
+    listener: impl Borrow<TcpListener>,
     tls: Arc<ArcSwap<ServerConfig>>,
     api: Arc<Api>,
     stop: impl Future<Output = ()>,
@@ -76,7 +77,7 @@ pub async fn serve(
                 api.metrics.requests.tell_inflight();
                 continue;
             }
-            next = listener.accept() => next,
+            next = listener.borrow().accept() => next,
         };
         while connections.try_join_next().is_some() {}
         match next {

@@ -409,6 +409,12 @@ impl Status {
         Self::failure(503, Reason::ServiceUnavailable, message)
     }
 
+    /// A server that is starting, and waits for somebody.
+    pub fn not_yet_serving(waits_for: &str) -> Self {
+        Self::service_unavailable(format!("the server is waiting for {waits_for}, try again"))
+            .with_details(Details { retry_after_seconds: 1, ..Details::default() })
+    }
+
     pub fn timeout(message: &str) -> Self {
         Self::failure(504, Reason::Timeout, format!("Timeout: {message}")).with_details(Details::default())
     }

@@ -214,7 +214,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DIRECTIVE,...", value_delimiter = ',', value_parser = parse_directive)]
     pub strict_transport_security_directives: Vec<String>,
 
-    /// Feature gates to switch: OpenAPIV3=true|false
+    /// Feature gates to switch: AllowUnsafeMalformedObjectDeletion and OpenAPIV3, each =true|false
     #[arg(long, value_name = "GATE=BOOL", value_delimiter = ',', value_parser = parse_gate)]
     pub feature_gates: Vec<Gate>,
 

@@ -186,7 +186,7 @@ impl Cluster {
             let started = Cache::start(self.store.clone(), Box::new(Selectable::built_in())).await;
             match started {
                 Err(StartError::Read(ReadError::Unavailable { reason })) => {
-                    tracing::warn!("waiting for etcd: {reason}");
+                    tracing::warn!("waiting for etcd: {reason}{}", hint(&reason));
                     machine::sleep(AGAIN).await;
                 }
                 // While it was read, history was forgotten that it was to go on with.
@@ -203,7 +203,14 @@ impl Cluster {
         Compactor::start(&self.etcd, clock, self.compaction_interval)
     }
 
-    /// Asks etcd from now on whether it is there.
+    /// What is known of etcd before it has answered, and what asks it.
+    pub fn checking(&self) -> (Reached, impl Future<Output = ()> + use<>) {
+        let unknown = Err("it has not answered yet".to_owned());
+        let reached = Reached(Arc::new(ArcSwap::from_pointee(unknown)));
+        (reached.clone(), check(self.etcd.clone(), reached))
+    }
+
+    /// Asks etcd, which has answered, from now on whether it is there.
     pub fn checked(&self, tasks: &Tasks) -> Reached {
         let reached = Reached(Arc::new(ArcSwap::from_pointee(Ok(()))));
         let (etcd, told) = (self.etcd.clone(), reached.clone());
@@ -211,6 +218,26 @@ impl Cluster {
         reached
     }
 }
+
+/// What may have to be set otherwise, as far as it can be told from how connections end.
+fn hint(reason: &str) -> &'static str {
+    let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
+    let is_tls = reason.contains("https://");
+    if says(&["invalid peer certificate"]) {
+        "; --etcd-cafile has to name who vouches for etcd, and --etcd-servers what its certificate is for"
+    } else if says(&["tls handshake eof", "corrupt message"]) {
+        "; it seems not to speak TLS: --etcd-servers has https:// where it may be http://"
+    } else if says(&["fatal alert", "user name is empty", "permission denied"]) || is_tls && says(&CLOSED) {
+        "; it does not accept --etcd-certfile and --etcd-keyfile, or wants to have them"
+    } else if says(&CLOSED) {
+        "; it seems to speak TLS: --etcd-servers has http:// where it may be https://"
+    } else {
+        ""
+    }
+}
+
+/// What is seen of a member that ends connections.
+const CLOSED: [&str; 3] = ["broken pipe", "connection reset", "stream closed"];
 
 async fn check(etcd: Arc<EtcdStore>, told: Reached) {
     loop {

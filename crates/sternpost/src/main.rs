@@ -74,6 +74,7 @@ mod terminal;
 #[cfg(test)]
 mod two_servers;
 mod validate;
+mod waiting;
 mod webhooks;
 mod within;
 

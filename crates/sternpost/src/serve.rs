@@ -1,7 +1,7 @@
 //! `sternpost serve`: builds the server from its parts and runs it.
 
 use std::{
-    fs,
+    fs, future,
     io::{self, Write},
     iter,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -61,7 +61,7 @@ use crate::{
     ready::{Ready, ReadyFile},
     reload::{self, Watched},
     run::Parent,
-    service_accounts,
+    service_accounts, waiting,
     within::Within,
 };
 
@@ -267,8 +267,15 @@ pub async fn serve(
         _ => Place::Memory,
     };
     let mut stop = pin!(stop);
+    let waiting = async {
+        match &cluster {
+            Some(cluster) => waiting::serve(args, cluster, &listener, config.clone(), &token, &tasks).await,
+            None => future::pending().await,
+        }
+    };
     let Objects { verbs, refusing, answering, reseal, store } = tokio::select! {
         objects = objects::open(place, settings, &tasks) => objects?,
+        never = waiting => match never? {},
         // It may have to wait for others.
         () = &mut stop => return Ok(()),
     };

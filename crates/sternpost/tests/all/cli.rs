@@ -67,7 +67,10 @@ fn wrong_usage_exits_2_and_says_what_is_wrong() {
         (&["serve", "--tls-san=x", "--tls-cert-file=y", "--tls-private-key-file=z"], "cannot be used with"),
         (&["serve", "--in-memory", "--data-dir", "x"], "cannot be used with"),
         (&["serve", "--tls-cert-file", "x"], "--tls-private-key-file"),
-        (&["serve", "--feature-gates", "Nope=true"], "unknown feature gate; known: OpenAPIV3"),
+        (
+            &["serve", "--feature-gates", "Nope=true"],
+            "unknown feature gate; known: AllowUnsafeMalformedObjectDeletion, OpenAPIV3",
+        ),
         (&["serve", "--feature-gates", "OpenAPIV3=maybe"], "`maybe` is neither true nor false"),
         (&["serve", "--log-format", "xml"], "invalid value 'xml'"),
         (&["serve", "--cors-allowed-origins", "foo"], "`foo` does not pin both ends of the host"),

@@ -9,9 +9,10 @@ use sternpost_clock::machine;
 use sternpost_store::{Store, Transaction, Write};
 use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
 use sternpost_testkit::{
+    authority::Authority,
     etcd::{self, Etcd, recorded},
     peer::{self, KubeApiserver, Shared},
-    process::{Process, serve},
+    process::{self, Log, Process, serve},
     server::{AT_LAST, Server},
 };
 use tokio::{
@@ -175,20 +176,91 @@ async fn a_server_that_missed_what_was_compacted_begins_anew() {
     server.terminate().await;
 }
 
-#[test]
-fn a_server_waits_for_etcd_and_can_be_stopped_meanwhile() {
-    let mut command = serve();
-    command.args(["--etcd-servers", "http://127.0.0.1:1", "--etcd-read-only"]);
+/// Until etcd answers, nobody gets a wrong answer, and whoever asks how the server is gets a right one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_waits_for_etcd_and_says_so() {
+    let Some(program) = etcd::program() else { return };
+    let mut etcd = Etcd::start(&program, &[]);
+    etcd.kill();
+    let data = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = Command::new(process::program());
+    command.args(["serve", "--etcd-servers", &etcd.url(), "--listen", &format!("127.0.0.1:{port}")]);
+    command.arg("--data-dir").arg(data.path());
     let mut process = Process::spawn(command);
+    let ask = |path: &str| {
+        let output = Command::new("curl")
+            .args(["--silent", "--insecure", "--include", &format!("https://127.0.0.1:{port}{path}")])
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().to_ascii_lowercase()
+    };
     let log = process.log();
-    let began = machine::now();
-    while !log.text().contains("waiting for etcd: http://127.0.0.1:1: Connection refused") {
-        assert_eq!(process.has_ended(), None, "{}", log.text());
-        assert!(machine::elapsed(began) < AT_LAST, "{}", log.text());
-        std::thread::sleep(Duration::from_millis(10));
+    until(|| log.text().contains("etcd is not reached: http://127.0.0.1:"), &log);
+    until(|| ask("/readyz").contains("[-]etcd failed: reason withheld"), &log);
+    for path in ["/readyz", "/livez", "/healthz"] {
+        let answer = ask(path);
+        assert!(answer.starts_with("http/2 500"), "{path}: {answer}");
+        assert!(answer.contains("[-]etcd failed: reason withheld"), "{path}: {answer}");
     }
+    for path in ["/api", "/api/v1/namespaces/default", "/openapi/v2", "/version", "/nothing"] {
+        let answer = ask(path);
+        assert!(answer.starts_with("http/2 503"), "{path}: {answer}");
+        assert!(answer.contains("\r\nretry-after: 1\r\n"), "{path}: {answer}");
+        assert!(answer.contains("the server is waiting for etcd, try again"), "{path}: {answer}");
+    }
+    assert_eq!(process.has_ended(), None);
+
+    etcd.restart();
+    until(|| ask("/readyz").starts_with("http/2 200"), &log);
     process.terminate();
     assert_eq!(process.end().0, Some(0));
+}
+
+fn until(is_so: impl Fn() -> bool, log: &Log) {
+    let began = machine::now();
+    while !is_so() {
+        assert!(machine::elapsed(began) < AT_LAST, "{}", log.text());
+        machine::block(Duration::from_millis(10));
+    }
+}
+
+/// Whatever is wrong, it is named with the flag that may mend it, and waited for.
+#[test]
+fn what_keeps_a_server_from_etcd_is_told_with_its_flag() {
+    let Some(program) = etcd::program() else { return };
+    let data = tempfile::tempdir().unwrap();
+    let file = |name: &str| data.path().join(name).to_str().unwrap().to_owned();
+    let authority = Authority::new("etcd");
+    std::fs::write(file("ca"), &authority.certificate).unwrap();
+    std::fs::write(file("other-ca"), Authority::new("other").certificate).unwrap();
+    let (certificate, key) = authority.serving();
+    std::fs::write(file("certificate"), certificate).unwrap();
+    std::fs::write(file("key"), key).unwrap();
+    let (certificate, key, ca) = (file("certificate"), file("key"), file("ca"));
+    let flags =
+        ["--cert-file", &certificate, "--key-file", &key, "--client-cert-auth", "--trusted-ca-file", &ca];
+    let etcd = Etcd::start(&program, &flags);
+    let plain = Etcd::start(&program, &[]);
+    let no_tls = plain.url().replace("http://", "https://");
+    let cases = [
+        (etcd.url(), "other-ca", "; --etcd-cafile has to name"),
+        (etcd.url(), "ca", "; it does not accept --etcd-certfile and --etcd-keyfile"),
+        (etcd.url().replace("https://", "http://"), "ca", "; it seems to speak TLS"),
+        (no_tls, "ca", "; it seems not to speak TLS"),
+    ];
+    let waiting = cases.map(|(url, authority, said)| {
+        let mut command = serve();
+        command.args(["--etcd-servers", &url, "--etcd-read-only", "--etcd-cafile", &file(authority)]);
+        (Process::spawn(command), said)
+    });
+    for (mut process, said) in waiting {
+        let log = process.log();
+        until(|| log.text().contains(said), &log);
+        assert_eq!(process.has_ended(), None, "{}", log.text());
+        process.terminate();
+        assert_eq!(process.end().0, Some(0));
+    }
 }
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -290,6 +362,65 @@ async fn objects_that_cannot_be_read_are_neither_there_nor_gone() {
     // Others may be told nothing of it: there was something to tell of secrets only.
     server.post("/api/v1/namespaces/default/secrets", &json!({"metadata": {"name": "s"}})).await.expect(201);
     while secrets.told().await.unwrap().1 != "s" {}
+    server.terminate().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_done_that_an_object_which_cannot_be_read_may_forbid() {
+    const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+    const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let Some(program) = etcd::program() else { return };
+    let etcd = Etcd::start(&program, &[]);
+    let cluster = store(&etcd);
+    let servers = format!("--etcd-servers={}", etcd.url());
+    let data = tempfile::tempdir().unwrap();
+    let server =
+        Server::start_on("etcd", data.path().to_str().unwrap(), &[&servers, GATE, "--controllers=*"]).await;
+
+    // Its owner may be gone, or not.
+    let owner = server.post(MAPS, &json!({"metadata": {"name": "owner"}})).await.expect(201);
+    let owned = |name: &str, uid: &Value| {
+        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid});
+        json!({"metadata": {"name": name, "ownerReferences": [owner]}})
+    };
+    put(&cluster, "configmaps/default/owner", "k8s\0damaged").await;
+    // Whoever reads sees what others have written before; controllers and admission somewhat later.
+    server.get(&format!("{MAPS}/owner")).await.expect(500);
+    server.post(SECRETS, &owned("kept", &owner["metadata"]["uid"])).await.expect(201);
+    let absent = json!({"apiVersion": "v1", "kind": "Secret", "name": "absent", "uid": "u"});
+    let absent = json!({"metadata": {"name": "goes", "ownerReferences": [absent]}});
+    server.post(SECRETS, &absent).await.expect(201);
+    server.gone(&format!("{SECRETS}/goes")).await;
+    server.get(&format!("{SECRETS}/kept")).await.expect(200);
+
+    // A namespace waits for what it holds.
+    server.namespace("full").await;
+    put(&cluster, "secrets/full/s", "k8s\0damaged").await;
+    server.get("/api/v1/namespaces/full/secrets/s").await.expect(500);
+    server.delete("/api/v1/namespaces/full").await.expect(200);
+    let of_content = |namespace: &Value| {
+        let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions
+            .iter()
+            .any(|it| it["message"].as_str().unwrap_or_default().contains("/registry/secrets/full/s"))
+    };
+    server.until("/api/v1/namespaces/full", |_, namespace| of_content(namespace)).await;
+    server.send("DELETE", "/api/v1/namespaces/full/secrets/s", "application/json", UNSAFE).await.expect(200);
+    server.gone("/api/v1/namespaces/full").await;
+
+    // Who would refuse a write is not known; other namespaces have quotas of their own.
+    let map = |name: &str| json!({"metadata": {"name": name}});
+    put(&cluster, "resourcequotas/default/q", "k8s\0damaged").await;
+    server.get("/api/v1/namespaces/default/resourcequotas/q").await.expect(500);
+    let refused = server.post(MAPS, &map("new")).await;
+    assert!(refused.message().contains("/registry/resourcequotas/default/q"), "{}", refused.message());
+    refused.expect(500);
+    server.post("/api/v1/namespaces/kube-system/configmaps", &map("new")).await.expect(201);
+    put(&cluster, "validatingwebhookconfigurations/w", "k8s\0damaged").await;
+    server.get(&format!("{HOOKS}/w")).await.expect(500);
+    server.post("/api/v1/namespaces/kube-system/configmaps", &map("newer")).await.expect(500);
+    server.send("DELETE", &format!("{HOOKS}/w"), "application/json", UNSAFE).await.expect(200);
+    server.post("/api/v1/namespaces/kube-system/configmaps", &map("newer")).await.expect(201);
     server.terminate().await;
 }
 
