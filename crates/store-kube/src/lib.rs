@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! - a key that is no object of a kind that is served is neither read nor written;
-//! - a value that cannot be read is left as it is: it is no object here, and a write that meets it is refused by its key;
+//! - a value that cannot be read is left as it is: it is no object here, but its key is known
+//!   ([`unreadable`](sternpost_store::Store::unreadable)), is not free, and is deleted only by its revision;
 //! - no key is written that kube-apiserver would not write: claims of node ports, which are keys of their own here, are
 //!   bits of its one value.
 //!

@@ -139,7 +139,8 @@ async fn create_missing(verbs: &Verbs, wanted: &[Wanted]) -> Result<usize, Statu
 async fn create_together(verbs: &Verbs, wanted: &[Wanted]) -> Result<usize, Status> {
     for _ in 0..ATTEMPTS {
         let mut transaction = Transaction::default();
-        for want in wanted.iter().filter(|want| verbs.get(want.target()).is_err()) {
+        let is_missing = |want: &&Wanted| verbs.get(want.target()).is_err_and(|status| status.code == 404);
+        for want in wanted.iter().filter(is_missing) {
             let object = prepare(verbs, want)?;
             let target = want.target();
             let key = object_key(&target.served.id, target.namespace, target.name);

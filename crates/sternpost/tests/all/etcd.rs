@@ -422,6 +422,12 @@ async fn nothing_is_done_that_an_object_which_cannot_be_read_may_forbid() {
     server.send("DELETE", &format!("{HOOKS}/w"), "application/json", UNSAFE).await.expect(200);
     server.post("/api/v1/namespaces/kube-system/configmaps", &map("newer")).await.expect(201);
     server.terminate().await;
+
+    // Nor is it needed to start.
+    put(&cluster, "clusterroles/edit", "k8s\0damaged").await;
+    let server = Server::start_on("etcd", data.path().to_str().unwrap(), &[&servers, GATE]).await;
+    server.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/edit").await.expect(500);
+    server.terminate().await;
 }
 
 /// The same table, at kube-apiserver.
