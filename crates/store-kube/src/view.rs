@@ -21,9 +21,9 @@ const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefini
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the value at `{key}` cannot be read: {reason}")]
 pub struct Unreadable {
-    pub key: String,
+    pub key: Box<str>,
     pub cause: Cause,
-    pub reason: String,
+    pub reason: Box<str>,
     /// Below the prefix.
     theirs: Bytes,
     /// What it would be here; that of theirs, if it is no object.
@@ -34,12 +34,17 @@ pub struct Unreadable {
 impl From<Unreadable> for store::Unreadable {
     /// In the words in which kube-apiserver's store has it.
     fn from(found: Unreadable) -> Self {
-        let Unreadable { key: place, cause, reason, ours, modified, .. } = found;
+        let Unreadable { key, cause, reason, ours, modified, .. } = found;
         let what = match cause {
             Cause::Encrypted => "data from the storage is not transformable",
             Cause::Version | Cause::Damaged => "object not decodable",
         };
-        Self { key: ours, place, modified, reason: format!("{what} revision={modified}: {reason}") }
+        Self {
+            key: ours,
+            place: key.into(),
+            modified,
+            reason: format!("{what} revision={modified}: {reason}"),
+        }
     }
 }
 
@@ -159,9 +164,9 @@ impl View {
     ) -> Result<T, Unreadable> {
         let key = self.place(theirs.key());
         read(&key, theirs.value()).map_err(|(cause, reason)| Unreadable {
-            key,
+            key: key.into(),
             cause,
-            reason,
+            reason: reason.into(),
             theirs: Bytes::copy_from_slice(theirs.key()),
             ours: Bytes::copy_from_slice(ours),
             modified: theirs.modified,
@@ -188,9 +193,14 @@ impl View {
 
     /// Told of once.
     fn remember(&self, error: Unreadable) {
-        let (key, text) = (error.ours.clone(), error.to_string());
-        let known = self.known().insert(key, error.clone());
-        if known.is_none_or(|known| known != error) {
+        let text = error.to_string();
+        let is_news = {
+            let mut known = self.known();
+            let is_news = known.get(&error.ours) != Some(&error);
+            known.insert(error.ours.clone(), error);
+            is_news
+        };
+        if is_news {
             tracing::warn!("{text}; clients get an error in its place");
         }
     }
