@@ -1,7 +1,7 @@
 //! `--etcd-servers`: a cluster's objects, read from its etcd. `STERNPOST_ETCD` is the path of an etcd, and
 //! `STERNPOST_KUBE_APISERVER` of a kube-apiserver; without the latter, what one has written is from a recording.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, process::Command, time::Duration};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
