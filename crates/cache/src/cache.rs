@@ -195,6 +195,11 @@ impl Cache {
         found
     }
 
+    /// All resources of which there is, or was, anything.
+    pub fn resources(&self) -> Vec<Arc<ResourceCache>> {
+        self.resources.load().values().cloned().collect()
+    }
+
     /// The bytes that lists are sent from.
     pub fn encodings(&self) -> &Encodings {
         &self.encodings

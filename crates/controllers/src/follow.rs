@@ -11,6 +11,8 @@ use sternpost_verbs::{Selection, Target, Verbs, Watch, WatchQuery, served::Serve
 pub(crate) struct Follow {
     verbs: Arc<Verbs>,
     served: Arc<Served>,
+    /// Empty for all.
+    namespace: &'static str,
     selection: Selection,
     watch: Watch,
 }
@@ -45,8 +47,26 @@ impl Follow {
         served: Arc<Served>,
         selection: Selection,
     ) -> (Vec<Arc<Object>>, Self) {
-        let (objects, watch) = begin(&verbs, &served, &selection).await;
-        (objects, Self { verbs, served, selection, watch })
+        Self::begin(verbs, served, "", selection).await
+    }
+
+    /// As [`Follow::start`], of one namespace.
+    pub async fn start_in(
+        verbs: Arc<Verbs>,
+        served: Arc<Served>,
+        namespace: &'static str,
+    ) -> (Vec<Arc<Object>>, Self) {
+        Self::begin(verbs, served, namespace, Selection::default()).await
+    }
+
+    async fn begin(
+        verbs: Arc<Verbs>,
+        served: Arc<Served>,
+        namespace: &'static str,
+        selection: Selection,
+    ) -> (Vec<Arc<Object>>, Self) {
+        let (objects, watch) = begin(&verbs, &served, namespace, &selection).await;
+        (objects, Self { verbs, served, namespace, selection, watch })
     }
 
     /// Everything up to here was told.
@@ -94,7 +114,8 @@ impl Follow {
             Ok(()) => Some(News::Changes(seen)),
             // Too far behind: from the beginning.
             Err(_) => {
-                let (objects, watch) = begin(&self.verbs, &self.served, &self.selection).await;
+                let (objects, watch) =
+                    begin(&self.verbs, &self.served, self.namespace, &self.selection).await;
                 self.watch = watch;
                 Some(News::All(objects))
             }
@@ -102,8 +123,13 @@ impl Follow {
     }
 }
 
-async fn begin(verbs: &Verbs, served: &Served, selection: &Selection) -> (Vec<Arc<Object>>, Watch) {
-    let target = Target { served, namespace: "", name: "" };
+async fn begin(
+    verbs: &Verbs,
+    served: &Served,
+    namespace: &str,
+    selection: &Selection,
+) -> (Vec<Arc<Object>>, Watch) {
+    let target = Target { served, namespace, name: "" };
     // What the cache has, however far it is: so a watch always starts.
     let query = WatchQuery { resource_version: "0".into(), initial_events: Some(true) };
     loop {

@@ -4,7 +4,8 @@
 //! definitions, gives definitions their names and clears up behind them. [`start`]
 //! runs what upstream has in its controller manager: the end of namespaces, garbage
 //! collection, what every namespace has, quotas, aggregated roles, tokens in
-//! secrets, storage that is in use, and the end of events. Each can be switched off ([`switches`]).
+//! secrets, storage that is in use, and the end of events. Each can be switched off ([`switches`]). Where several
+//! servers write to one store, one of them runs these ([`leader_election`]).
 //!
 //! Invariants: a controller learns of the world by watching the cache and changes
 //! it by the same verbs as everybody else; it writes only on condition that what it
@@ -20,6 +21,7 @@ mod event_ttl;
 mod follow;
 mod garbage;
 mod identity;
+pub mod leader_election;
 mod namespaces;
 mod per_namespace;
 mod policies_status;
@@ -35,6 +37,7 @@ use std::{sync::Arc, time::Duration};
 use sternpost_tasks::Tasks;
 use sternpost_verbs::Verbs;
 
+pub use namespaces::Unserved;
 use switches::{Controller, Switches};
 pub use token_secrets::{SecretToken, Sign};
 
@@ -42,10 +45,13 @@ pub use token_secrets::{SecretToken, Sign};
 pub const EVENT_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// What controllers need to know.
+#[derive(Clone)]
 pub struct Options {
     pub switches: Switches,
     /// How long a namespace that goes away is left to others first.
     pub namespace_delay: Duration,
+    /// What of a namespace only others serve, where there are others.
+    pub unserved: Option<Arc<dyn Unserved>>,
     /// The authority that vouches for this server, in PEM.
     pub authority: String,
     /// How long an event stays after it was last written.
@@ -60,11 +66,11 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// Starts the controllers that are on.
+/// Starts the controllers that are on. All that they are is in `tasks`: when those have ended they can be started again.
 pub fn start(verbs: &Arc<Verbs>, tasks: &Tasks, options: Options) {
-    let Options { switches, namespace_delay, authority, event_lifetime, sign } = options;
+    let Options { switches, namespace_delay, unserved, authority, event_lifetime, sign } = options;
     let start = Start { verbs, tasks, switches: &switches };
-    start.run(switches::NAMESPACE, move |verbs| namespaces::run(verbs, namespace_delay));
+    start.run(switches::NAMESPACE, move |verbs| namespaces::run(verbs, namespace_delay, unserved.clone()));
     let events = tasks.clone();
     start.run(switches::GARBAGE, move |verbs| garbage::run(verbs, events.clone()));
     start.run(switches::SERVICE_ACCOUNT, per_namespace::service_accounts);

@@ -16,6 +16,7 @@ use sternpost_registry::{
     kinds::namespace::FINALIZER,
     object::{Fields, FieldsMut},
 };
+use sternpost_store::BoxFuture;
 use sternpost_verbs::{DeleteOptions, Failure, Propagation, Target, Verbs, Writer, served::Served};
 use tokio::task::{JoinError, JoinSet};
 
@@ -36,13 +37,24 @@ const RESYNC: Duration = Duration::from_secs(5);
 /// For how long after the end of a namespace something may still come that was let in before it began.
 const LATECOMERS: Duration = Duration::from_secs(30);
 
+/// How long the cache has to catch up with what other servers wrote, before a namespace is said to be empty.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What the store has of a namespace and this server does not serve, where other servers write to it: objects of kinds
+/// that it does not know, and values that it cannot read.
+pub trait Unserved: Send + Sync {
+    /// Keys, or some of many. Asked when the cache has everything that was written before.
+    fn in_namespace<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Vec<String>, String>>;
+}
+
 /// Ends namespaces until the process does; what happens in one is looked at after `delay`.
-pub(crate) async fn run(verbs: Arc<Verbs>, delay: Duration) {
+pub(crate) async fn run(verbs: Arc<Verbs>, delay: Duration, unserved: Option<Arc<dyn Unserved>>) {
     let Some(served) = verbs.served.get("", "v1", "namespaces") else { return };
     let mut ending = Ending {
         streams: Streams::new(verbs.clone()),
         verbs,
         served,
+        unserved,
         delay,
         due: DueQueue::default(),
         busy: BTreeSet::new(),
@@ -61,6 +73,7 @@ struct Ending {
     verbs: Arc<Verbs>,
     streams: Streams,
     served: Arc<Served>,
+    unserved: Option<Arc<dyn Unserved>>,
     delay: Duration,
     /// Namespaces that are going away, and when to look at each next.
     due: DueQueue<machine::Instant, String>,
@@ -135,8 +148,9 @@ impl Ending {
                 continue;
             }
             let (verbs, served) = (self.verbs.clone(), self.served.clone());
+            let unserved = self.unserved.clone();
             self.work.spawn(async move {
-                let progress = clear(&verbs, &served, &name).await;
+                let progress = clear(&verbs, &served, unserved.as_deref(), &name).await;
                 (name, progress)
             });
         }
@@ -203,7 +217,12 @@ struct Left {
     failures: Vec<String>,
 }
 
-async fn clear(verbs: &Arc<Verbs>, namespaces: &Served, name: &str) -> Result<Progress, Failure> {
+async fn clear(
+    verbs: &Arc<Verbs>,
+    namespaces: &Served,
+    unserved: Option<&dyn Unserved>,
+    name: &str,
+) -> Result<Progress, Failure> {
     let target = Target { served: namespaces, namespace: "", name };
     let namespace = match verbs.get(target) {
         Ok(namespace) => namespace,
@@ -230,6 +249,12 @@ async fn clear(verbs: &Arc<Verbs>, namespaces: &Served, name: &str) -> Result<Pr
     let mut left = delete_content(verbs, name, is_pod, is_same).await;
     if left.resources.is_empty() && left.failures.is_empty() {
         left = delete_content(verbs, name, |served| !is_pod(served), is_same).await;
+    }
+    if left.resources.is_empty()
+        && left.failures.is_empty()
+        && let Some(unserved) = unserved
+    {
+        left.failures = still_held(verbs, unserved, name).await;
     }
     let now = verbs.now();
     let conditions = conditions(&left);
@@ -304,6 +329,38 @@ async fn delete_content(
         left.count(&served, verbs.cache.resource(&id).snapshot().iter(Some(namespace), None));
     }
     left
+}
+
+/// What keeps a namespace that has nothing more of what this server serves: to another server it is not empty.
+async fn still_held(verbs: &Verbs, unserved: &dyn Unserved, namespace: &str) -> Vec<String> {
+    // Others may have written what is not here yet.
+    if let Err(behind) = verbs.cache.catches_up(PATIENCE).await {
+        return vec![behind.to_string()];
+    }
+    let served = stored_resources(verbs);
+    let others = verbs.cache.resources().into_iter().filter(|resource| {
+        let is_here = || resource.snapshot().iter(Some(namespace), None).next().is_some();
+        !served.contains_key(&resource.id) && is_here()
+    });
+    let mut held: Vec<String> = others
+        .map(|resource| {
+            let ResourceId { group, resource } = &resource.id;
+            format!("there are {resource}.{group}, which this server does not serve")
+        })
+        .collect();
+    match unserved.in_namespace(namespace).await {
+        Ok(keys) => {
+            held.extend(keys.iter().map(|key| format!("`{key}` is of no kind that this server serves")))
+        }
+        Err(error) => held.push(error),
+    }
+    // Of a kind that is served something may have come in meanwhile.
+    let come = served.iter().filter(|(id, served)| {
+        let is_here = || verbs.cache.resource(id).snapshot().iter(Some(namespace), None).next().is_some();
+        served.is_namespaced() && is_here()
+    });
+    held.extend(come.map(|(id, _)| format!("there are {}.{} again", id.resource, id.group)));
+    held
 }
 
 fn uid_of(object: &Object) -> Option<String> {

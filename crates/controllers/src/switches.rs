@@ -100,6 +100,11 @@ impl Switches {
     pub fn is_on(&self, controller: Controller) -> bool {
         CONTROLLERS.iter().zip(self.0).any(|(known, on)| on && *known == controller)
     }
+
+    /// Whether anything is on that only one of several servers may run: all but its own Lease.
+    pub fn has_shared(&self) -> bool {
+        CONTROLLERS.iter().zip(self.0).any(|(known, on)| on && *known != SERVER_LEASE)
+    }
 }
 
 fn known() -> String {

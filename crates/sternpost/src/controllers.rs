@@ -2,12 +2,14 @@
 
 use std::{convert::Infallible, sync::Arc, thread::JoinHandle, time::Duration};
 
+use anyhow::Context;
 use clap::Args;
 use sha2::{Digest, Sha256};
 use sternpost_auth::service_account::Reference;
 use sternpost_clock::machine;
 use sternpost_controllers::{
-    Options, SecretToken,
+    Options, SecretToken, Unserved,
+    leader_election::{self, Timing, TimingError},
     server_lease::{self, ServerIdentity},
     switches::{SERVER_LEASE, Switches, UnknownController},
 };
@@ -30,26 +32,51 @@ pub struct ControllerArgs {
     /// How long events are kept after they were last written
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = parse_lifetime)]
     pub event_ttl: Duration,
+
+    /// On etcd: how long after it was last heard of another server takes over the controllers
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_lifetime)]
+    pub leader_elect_lease_duration: Duration,
+
+    /// On etcd: how long a server that cannot renew its lead goes on with it
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_lifetime)]
+    pub leader_elect_renew_deadline: Duration,
+
+    /// On etcd: how often the server that runs the controllers says so
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_lifetime)]
+    pub leader_elect_retry_period: Duration,
+}
+
+impl ControllerArgs {
+    /// When another server takes over.
+    pub fn timing(&self) -> Result<Timing, TimingError> {
+        let timing = Timing {
+            lease_duration: self.leader_elect_lease_duration,
+            renew_deadline: self.leader_elect_renew_deadline,
+            retry_period: self.leader_elect_retry_period,
+        };
+        timing.check()
+    }
 }
 
 /// What is to be ended with the server.
 #[derive(Debug)]
 pub struct Running {
-    lease: Option<oneshot::Sender<oneshot::Sender<()>>>,
+    /// What gives back a Lease, and says when it has.
+    leases: Vec<oneshot::Sender<oneshot::Sender<()>>>,
     /// Ends the thread when it is dropped.
     stop: oneshot::Sender<Infallible>,
     thread: JoinHandle<()>,
 }
 
 impl Running {
-    /// Takes back the Lease of this server, and ends the controllers.
+    /// Takes back the Leases of this server, and ends the controllers.
     pub async fn end(self) {
-        let (answer, ended) = oneshot::channel();
-        if let Some(lease) = self.lease
-            && lease.send(answer).is_ok()
-        {
-            // Left behind it expires.
-            let _ = machine::timeout(LEASE_END, ended).await;
+        for lease in self.leases {
+            let (answer, ended) = oneshot::channel();
+            if lease.send(answer).is_ok() {
+                // Left behind it expires.
+                let _ = machine::timeout(LEASE_END, ended).await;
+            }
         }
         drop(self.stop);
         // One that computes for longer does not hold up the end.
@@ -61,18 +88,20 @@ impl Running {
     }
 }
 
-/// How long the end of the server waits for that of the Lease.
+/// How long the end of the server waits for that of a Lease.
 const LEASE_END: Duration = Duration::from_secs(5);
 
 /// How long it waits for that of the controllers.
 const THREAD_END: Duration = Duration::from_secs(5);
 
-/// Starts the controllers that are on; `authority` vouches for this server, in PEM.
+/// Starts the controllers that are on; `authority` vouches for this server, in PEM. Where other servers write to the
+/// same store, this one runs them when it leads.
 pub fn start(
     args: &ServeArgs,
     namespace_delay: Duration,
     api: &Arc<Api>,
     authority: String,
+    unserved: Option<Arc<dyn Unserved>>,
     tasks: &Tasks,
 ) -> anyhow::Result<Running> {
     let accounts = api.clone();
@@ -84,30 +113,50 @@ pub fn start(
     let options = Options {
         switches: args.switches()?,
         namespace_delay,
+        unserved,
         authority,
         event_lifetime: args.controllers.event_ttl,
         sign: Arc::new(sign),
     };
-    let (end_lease, stopped) = oneshot::channel();
+    let timing = args.controllers.timing().context("the times of --leader-elect-... do not fit")?;
     let (stop, ended) = oneshot::channel::<Infallible>();
-    let has_lease = options.switches.is_on(SERVER_LEASE);
-    let lease = has_lease.then(|| (identity(api), stopped));
+    let mut leases = Vec::new();
+    let mut lease = || {
+        let (end, ended) = oneshot::channel();
+        leases.push(end);
+        ended
+    };
+    let has_election = api.verbs.cache.others_write() && options.switches.has_shared();
+    let election = has_election.then(|| (holder(api, &hostname()), lease()));
+    let own_lease = options.switches.is_on(SERVER_LEASE).then(|| (identity(api), lease()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (verbs, tasks) = (api.verbs.clone(), tasks.clone());
     let work = move || {
         yield_to_requests();
         runtime.block_on(async {
-            if let Some((identity, stopped)) = lease {
+            if let Some((identity, stopped)) = own_lease {
                 tasks.once(SERVER_LEASE.name, server_lease::run(verbs.clone(), identity, stopped));
             }
-            sternpost_controllers::start(&verbs, &tasks, options);
+            match election {
+                Some((identity, stopped)) => {
+                    let led = verbs.clone();
+                    let lead =
+                        move |tasks: &Tasks| sternpost_controllers::start(&led, tasks, options.clone());
+                    tasks.essential("leader-election", async move {
+                        leader_election::run(verbs, identity, timing, lead, stopped).await;
+                        // It ends when it is told to, and then with the runtime.
+                        std::future::pending::<()>().await;
+                    });
+                }
+                None => sternpost_controllers::start(&verbs, &tasks, options),
+            }
             // Nothing is ever sent. With the runtime end all that run in it.
             let _ = ended.await;
         });
     };
     let thread =
         std::thread::Builder::new().name("controllers".into()).stack_size(STACK_BYTES).spawn(work)?;
-    Ok(Running { lease: has_lease.then_some(end_lease), stop, thread })
+    Ok(Running { leases, stop, thread })
 }
 
 /// Who this server is, by the name of its machine. Where there may be others on it, its port tells them apart.
@@ -115,12 +164,17 @@ fn identity(api: &Api) -> ServerIdentity {
     let (hostname, address) = (hostname(), &api.server_address);
     let port = address.rsplit(':').next().filter(|_| api.verbs.cache.others_write());
     let name = lease_name(&hostname, port);
-    let mut random = [0; 16];
-    api.verbs.clock.random(&mut random);
-    let holder = format!("{name}_{}", names::uuid(random));
+    let holder = holder(api, &name);
     let trust = port.and_then(|_| api.authenticator.service_accounts());
     let trust = trust.and_then(|accounts| serde_json::to_string(&accounts.trust()).ok());
     ServerIdentity { name, holder, hostname, address: address.clone(), trust }
+}
+
+/// A name for this process alone.
+fn holder(api: &Api, name: &str) -> String {
+    let mut random = [0; 16];
+    api.verbs.clock.random(&mut random);
+    format!("{name}_{}", names::uuid(random))
 }
 
 fn hostname() -> String {

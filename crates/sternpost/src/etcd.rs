@@ -12,8 +12,9 @@ use arc_swap::ArcSwap;
 use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 use sternpost_cache::{Cache, Feeder, StartError};
 use sternpost_clock::{Clock, machine};
+use sternpost_controllers::Unserved;
 use sternpost_outbound::{Trust, client_certificate, client_tls};
-use sternpost_store::{ReadError, Stopped};
+use sternpost_store::{BoxFuture, ReadError, Stopped};
 use sternpost_store_etcd::{Access, Compactor, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
 use sternpost_store_kube::KubeStore;
 use sternpost_tasks::Tasks;
@@ -198,6 +199,11 @@ impl Cluster {
         }
     }
 
+    /// What namespaces hold that this server does not serve.
+    pub fn unserved(&self) -> Arc<dyn Unserved> {
+        Arc::new(OfOthers(self.store.clone()))
+    }
+
     /// Takes turns with the other servers to have etcd forget, until what is returned is dropped.
     pub fn compacted(&self, clock: Clock) -> Result<Compactor, Stopped> {
         Compactor::start(&self.etcd, clock, self.compaction_interval)
@@ -238,6 +244,14 @@ fn hint(reason: &str) -> &'static str {
 
 /// What is seen of a member that ends connections.
 const CLOSED: [&str; 3] = ["broken pipe", "connection reset", "stream closed"];
+
+struct OfOthers(Arc<KubeStore>);
+
+impl Unserved for OfOthers {
+    fn in_namespace<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Vec<String>, String>> {
+        Box::pin(async move { self.0.unserved(namespace).await.map_err(|error| error.to_string()) })
+    }
+}
 
 async fn check(etcd: Arc<EtcdStore>, told: Reached) {
     loop {

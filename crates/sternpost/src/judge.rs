@@ -85,7 +85,7 @@ impl Judge {
             published.publish_definition(name, group, change);
         });
         sternpost_controllers::definitions::start(api.verbs.clone(), &tasks, publish).await;
-        let controllers = controllers::start(&args, Duration::ZERO, &api, String::new(), &tasks)
+        let controllers = controllers::start(&args, Duration::ZERO, &api, String::new(), None, &tasks)
             .context("cannot start the controllers")?;
         let within = Within::new(api, &token)?;
         Ok(Self { within, tasks, controllers: Some(controllers) })

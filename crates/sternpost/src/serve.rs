@@ -49,7 +49,7 @@ use crate::{
     data_dir::{self, DataDir},
     encryption, envtest,
     error::{self, Hinted},
-    etcd::{self, fit::Joining},
+    etcd::{self, Cluster, fit::Joining},
     file_modes, flow, health,
     issuer_keys::KeyFetcher,
     kubeconfig::{
@@ -354,7 +354,8 @@ pub async fn serve(
     sternpost_controllers::definitions::start(api.verbs.clone(), &tasks, publish).await;
     start.definitions.done();
     let namespace_delay = if args.stand_in { envtest::NAMESPACE_DELAY } else { Duration::ZERO };
-    let controllers = controllers::start(args, namespace_delay, &api, trusted.clone(), &tasks)?;
+    let unserved = cluster.as_ref().map(Cluster::unserved);
+    let controllers = controllers::start(args, namespace_delay, &api, trusted.clone(), unserved, &tasks)?;
     start.lease.done();
     aggregation.start(&api, &tasks).await;
     start.aggregation.done();

@@ -51,6 +51,25 @@ impl KubeStore {
         self.view.unreadable(&KeyRange::all())
     }
 
+    /// Keys of a namespace that are no objects here: of kinds that are not served, one of each, and those whose values
+    /// cannot be read. Complete as of the last revision that a watch of all keys has delivered.
+    pub async fn unserved(&self, namespace: &str) -> Result<Vec<String>, ReadError> {
+        let mut found = self.view.unreadable_in(namespace);
+        let folders = self.view.foreign().ok_or_else(|| {
+            let reason = "there are too many kinds that this server does not serve".to_owned();
+            ReadError::Unavailable { reason }
+        })?;
+        for mut folder in folders {
+            folder.extend_from_slice(b"/");
+            folder.extend_from_slice(namespace.as_bytes());
+            folder.extend_from_slice(b"/");
+            let page = self.inner.range(KeyRange::prefix(folder), None, 1).await?;
+            found.extend(page.entries.first().map(|entry| self.view.place(entry.key())));
+        }
+        found.dedup();
+        Ok(found)
+    }
+
     /// The node ports as they are kept; `None` if nobody has had any yet.
     pub async fn ports(&self) -> Result<Option<Ports>, CommitError> {
         Ok(self.ports_entry().await?.map(|(ports, _)| ports))

@@ -107,7 +107,22 @@ pub(crate) struct View {
     encryption: Arc<dyn Encrypting>,
     /// By what they would be here. Kept by those who read in order: by pages, and by the watch that goes on behind.
     unreadable: Mutex<BTreeMap<Bytes, Unreadable>>,
+    foreign: Mutex<Foreign>,
 }
+
+/// Where keys of a namespace may be that are of no kind which is served: what came before the segment that may be one.
+#[derive(Default)]
+struct Foreign {
+    folders: BTreeSet<Vec<u8>>,
+    /// Whether there are more than are remembered.
+    overflows: bool,
+}
+
+/// So many kinds that are not served are known apart; no cluster comes near.
+const MAX_FOREIGN: usize = 4096;
+
+/// `GROUP/RESOURCE/NAMESPACE/NAME` is as deep as kube-apiserver puts anything.
+const MAX_DEPTH: usize = 2;
 
 impl View {
     pub fn new(prefix: String, encryption: Arc<dyn Encrypting>) -> Self {
@@ -118,7 +133,41 @@ impl View {
             prefix,
             encryption,
             unreadable: Mutex::default(),
+            foreign: Mutex::default(),
         }
+    }
+
+    /// Folders that may hold folders of namespaces with keys that are no objects here. `None` if there are too many.
+    pub fn foreign(&self) -> Option<Vec<Vec<u8>>> {
+        let foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
+        (!foreign.overflows).then(|| foreign.folders.iter().cloned().collect())
+    }
+
+    /// Remembers where a key is that is no object.
+    fn note_foreign(&self, theirs: &[u8]) {
+        let slashes: Vec<usize> =
+            theirs.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).collect();
+        // The last one stands before a name. A segment with a dot is a group, and what follows it a resource.
+        let is_group = slashes.first().is_some_and(|end| theirs.iter().take(*end).any(|byte| *byte == b'.'));
+        let depth = slashes.len().saturating_sub(1).min(MAX_DEPTH);
+        let folders = slashes.iter().take(depth).skip(usize::from(is_group));
+        for folder in folders.filter_map(|end| theirs.get(..*end)) {
+            let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
+            if foreign.folders.contains(folder) {
+                continue;
+            }
+            if foreign.folders.len() < MAX_FOREIGN {
+                foreign.folders.insert(folder.to_vec());
+            } else {
+                foreign.overflows = true;
+            }
+        }
+    }
+
+    /// The keys of a namespace whose values cannot be read.
+    pub fn unreadable_in(&self, namespace: &str) -> Vec<String> {
+        let is_in = |ours: &Bytes| ours.split(|byte| *byte == b'/').nth(2) == Some(namespace.as_bytes());
+        self.known().iter().filter(|(ours, _)| is_in(ours)).map(|(_, found)| found.key.to_string()).collect()
     }
 
     /// The values of a range of ours that could not be read when they were last seen.
@@ -246,7 +295,11 @@ impl View {
                 .map(|port| claim_entry(*port, theirs.created, theirs.modified))
                 .collect());
         }
-        Ok(self.object(theirs).transpose()?.into_iter().collect())
+        let object = self.object(theirs).transpose()?;
+        if object.is_none() {
+            self.note_foreign(theirs.key());
+        }
+        Ok(object.into_iter().collect())
     }
 
     /// What there is at a key of ours, at the key of theirs that has it.

@@ -341,3 +341,31 @@ async fn one_that_only_reads_writes_nothing() {
     let part = store.range(KeyRange::prefix("/configmaps/"), None, 10).await;
     assert!(matches!(part, Err(ReadError::Unavailable { .. })), "{part:?}");
 }
+
+#[tokio::test]
+async fn keys_of_a_namespace_that_are_no_objects_here_are_told() {
+    let etcd = etcd();
+    let store = on(&etcd);
+    for key in [
+        "widgets/a/w",
+        "storage.k8s.io/widgets/a/w",
+        "widgets/b/w",
+        "widgets/a",
+        "a/b/c",
+        "masterleases/a",
+        "storage.k8s.io/a/w",
+    ] {
+        put(&etcd, key, "of others").await;
+    }
+    put(&etcd, "configmaps/a/damaged", "k8s\0damaged").await;
+    put(&etcd, "configmaps/b/damaged", "k8s\0damaged").await;
+    // What has passed by.
+    keys(&store, 2).await;
+    let told = ["configmaps/a/damaged", "storage.k8s.io/widgets/a/w", "widgets/a/w"];
+    assert_eq!(store.unserved("a").await.unwrap(), told.map(|key| format!("/registry/{key}")));
+    let mut watch = store.watch(KeyRange::all(), etcd.current_revision().await.unwrap()).await.unwrap();
+    put(&etcd, "gadgets/c/g", "of others").await;
+    next(&mut watch).await;
+    assert_eq!(store.unserved("c").await.unwrap(), ["/registry/gadgets/c/g"]);
+    assert_eq!(store.unserved("d").await.unwrap(), [""; 0]);
+}

@@ -126,6 +126,11 @@ impl Server {
         assert_eq!(code, Some(0), "{log}");
     }
 
+    /// Ends the server as a crash would.
+    pub fn kill(mut self) {
+        self.process.kill();
+    }
+
     /// Ends the server; nothing in it may have panicked.
     pub fn stop(mut self) {
         self.process.stop();

@@ -21,6 +21,8 @@ pub struct SharedStore {
     holds_deliveries: watch::Sender<bool>,
     /// Whether nobody is told how new the store is. What is told is what was true when it was asked.
     holds_answers: watch::Sender<bool>,
+    /// Whether nothing is committed.
+    holds_commits: watch::Sender<bool>,
     is_down: AtomicBool,
     /// Whether a transaction is done and its answer lost.
     loses_answers: AtomicBool,
@@ -46,6 +48,7 @@ impl SharedStore {
             writers,
             holds_deliveries: watch::Sender::new(false),
             holds_answers: watch::Sender::new(false),
+            holds_commits: watch::Sender::new(false),
             is_down: AtomicBool::new(false),
             loses_answers: AtomicBool::new(false),
             questions: watch::Sender::new(0),
@@ -74,6 +77,15 @@ impl SharedStore {
         let now = self.store.current_revision().await.unwrap();
         self.store.compact(now).await.unwrap();
         self.forgotten.send_replace(now);
+    }
+
+    /// From now on what is to be written waits.
+    pub fn hold_commits(&self) {
+        self.holds_commits.send_replace(true);
+    }
+
+    pub fn let_commit(&self) {
+        self.holds_commits.send_replace(false);
     }
 
     /// From now on nothing is read any more.
@@ -129,6 +141,7 @@ impl Store for SharedStore {
 
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
         Box::pin(async {
+            let _ = self.holds_commits.subscribe().wait_for(|holds| !holds).await;
             let committed = self.store.commit(transaction).await;
             match committed {
                 Ok(_) if self.loses_answers.load(Ordering::SeqCst) => {

@@ -12,5 +12,6 @@ mod api_services;
 mod controllers;
 mod definitions;
 mod garbage;
+mod leader_election;
 mod policies_status;
 mod running;

@@ -80,11 +80,14 @@ impl Availability {
 
     /// Whether an APIService says so already.
     pub fn is_said_by(&self, api_service: &Value) -> bool {
-        let is_it = |condition: &&Value| condition.text("type") == "Available";
-        api_service.field("status").items("conditions").iter().find(is_it).is_some_and(|condition| {
-            condition.text("status") == self.status()
-                && condition.text("reason") == self.reason
-                && condition.text("message") == self.message
+        self.is_meant_by(api_service)
+            && condition(api_service).is_some_and(|condition| condition.text("message") == self.message)
+    }
+
+    /// Whether an APIService says so already, be it in other words.
+    pub fn is_meant_by(&self, api_service: &Value) -> bool {
+        condition(api_service).is_some_and(|condition| {
+            condition.text("status") == self.status() && condition.text("reason") == self.reason
         })
     }
 
@@ -107,6 +110,12 @@ impl Availability {
         }
         api_service.object_mut("status").set("conditions", conditions);
     }
+}
+
+/// What an APIService says of its availability.
+fn condition(api_service: &Value) -> Option<&Value> {
+    let mut conditions = api_service.field("status").items("conditions").iter();
+    conditions.find(|condition| condition.text("type") == "Available")
 }
 
 /// What this server serves itself is available from the start: the condition

@@ -51,6 +51,7 @@ mod ready;
 mod recorded;
 mod remote_discovery;
 mod remote_openapi;
+mod replicas;
 mod run;
 mod serve;
 mod settings;

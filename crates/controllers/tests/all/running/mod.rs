@@ -38,6 +38,21 @@ pub async fn verbs(store: &Arc<dyn Store>, clock: &ManualClock) -> Verbs {
     Verbs::new(ServedResources::built_in(), cache, store.clone(), clock.clock())
 }
 
+/// What controllers are started with.
+pub fn options(controllers: &[&str]) -> Options {
+    Options {
+        namespace_delay: Duration::ZERO,
+        unserved: None,
+        switches: Switches::new(controllers).unwrap(),
+        authority: "PEM".into(),
+        event_lifetime: sternpost_controllers::EVENT_LIFETIME,
+        sign: Arc::new(|wanted| {
+            let sternpost_controllers::SecretToken { namespace, account, account_uid, secret } = wanted;
+            Some(format!("{namespace}/{account}/{account_uid}/{secret}"))
+        }),
+    }
+}
+
 impl Running {
     pub async fn start(controllers: &[&str]) -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
@@ -45,6 +60,14 @@ impl Running {
     }
 
     pub async fn start_on(store: &Arc<dyn Store>, controllers: &[&str], event_lifetime: Duration) -> Self {
+        let running = Self::idle(store).await;
+        let options = Options { event_lifetime, ..options(controllers) };
+        sternpost_controllers::start(&running.verbs, &running.tasks, options);
+        running
+    }
+
+    /// Without any controllers but those of definitions.
+    pub async fn idle(store: &Arc<dyn Store>) -> Self {
         let next = store.current_revision().await.unwrap().get() * 1000;
         let clock = ManualClock::at(BEGUN).counting_from(next).passing();
         let verbs = verbs(store, &clock).await;
@@ -53,17 +76,6 @@ impl Running {
         let verbs = Arc::new(verbs.with_admission(Chain::new(&[], &off).unwrap()));
         let tasks = Tasks::default();
         definitions::start(verbs.clone(), &tasks, Arc::new(|_: &str, _: &str, _| {})).await;
-        let options = Options {
-            namespace_delay: Duration::ZERO,
-            switches: Switches::new(controllers).unwrap(),
-            authority: "PEM".into(),
-            event_lifetime,
-            sign: Arc::new(|wanted| {
-                let sternpost_controllers::SecretToken { namespace, account, account_uid, secret } = wanted;
-                Some(format!("{namespace}/{account}/{account_uid}/{secret}"))
-            }),
-        };
-        sternpost_controllers::start(&verbs, &tasks, options);
         let running = Self { verbs, clock, tasks };
         // Nothing else of what a server starts with is needed.
         if running.get("namespaces", "", "default").is_none() {
