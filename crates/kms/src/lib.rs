@@ -17,7 +17,7 @@ use prost::Message;
 use sternpost_clock::machine;
 use sternpost_encryption::kms::{Encrypted, Service, Settings, Status};
 use sternpost_grpc as grpc;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use messages::{
     DECRYPT, DecryptRequest, DecryptResponse, ENCRYPT, EncryptRequest, EncryptResponse, STATUS,
@@ -27,7 +27,8 @@ use messages::{
 /// How long it is until a socket is tried again on which nobody listened.
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 
-/// One plugin. Calls block, and must not be made on a thread that drives the runtime.
+/// One plugin. Calls block. They may be made on a thread of whatever runtime, whose other tasks go on meanwhile if it has
+/// several threads.
 #[derive(Debug)]
 pub struct Client {
     runtime: Handle,
@@ -43,9 +44,21 @@ impl Client {
     fn call<Answer: Message + Default>(
         &self,
         method: &'static str,
-        request: &impl Message,
-    ) -> Result<Answer, String> {
-        self.runtime.block_on(call(&self.settings, method, request))
+        request: &(impl Message + Sync),
+    ) -> Result<Answer, String>
+    where
+        Answer: Send,
+    {
+        let work = || self.runtime.block_on(call(&self.settings, method, request));
+        match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+            // Its only thread is not to be entered twice.
+            Ok(_) => std::thread::scope(|scope| {
+                let called = scope.spawn(work).join();
+                called.unwrap_or_else(|_| Err("the call has panicked".to_owned()))
+            }),
+            Err(_) => work(),
+        }
     }
 }
 

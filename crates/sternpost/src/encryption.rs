@@ -7,7 +7,7 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use sternpost_cache::resource_of;
-use sternpost_clock::Clock;
+use sternpost_clock::{Clock, machine};
 use sternpost_encryption::{
     Encryption, MAX_OVERHEAD,
     kms::{Checked, Plugin, Service, Settings},
@@ -24,6 +24,9 @@ const _: () = assert!(MAX_OVERHEAD <= MAX_SEALING);
 
 /// How often it is looked whether a plugin is to be asked.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// Before a plugin is asked again that is waited for.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// Lets everything on the disk be sealed anew.
 pub type Reseal = Arc<dyn Fn() + Send + Sync>;
@@ -74,6 +77,15 @@ impl AtRest {
     pub async fn ask(&self) {
         let plugins = self.0.load().plugins().to_vec();
         ask(plugins).await;
+    }
+
+    /// Asks all plugins until they are well. Says why it waits.
+    pub async fn wait(&self) {
+        while let Err(problem) = self.health() {
+            tracing::warn!("waiting for KMS plugins: {problem}");
+            machine::sleep(WAIT).await;
+            self.ask().await;
+        }
     }
 
     /// Uses what a changed file says from now on, and lets everything be sealed by it. Blocks while plugins are asked: one
@@ -147,11 +159,26 @@ async fn ask(plugins: Vec<Arc<Plugin>>) -> Vec<Arc<Plugin>> {
 
 impl Encrypting for AtRest {
     fn seal(&self, resource: (&str, &str), context: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        self.0.load().can_seal(resource.0, resource.1)?;
         Encrypting::seal(&**self.0.load(), resource, context, value)
     }
 
-    fn open(&self, resource: (&str, &str), context: &[u8], stored: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    fn open(
+        &self,
+        resource: (&str, &str),
+        context: &[u8],
+        stored: &[u8],
+    ) -> Result<sternpost_encryption::Opened, String> {
         Encrypting::open(&**self.0.load(), resource, context, stored)
+    }
+
+    /// Asks the plugins: what they said before may be from before they went.
+    fn is_complete(&self) -> bool {
+        let current = self.0.load();
+        for plugin in current.plugins() {
+            let _ = plugin.check();
+        }
+        current.health().is_ok()
     }
 }
 

@@ -36,7 +36,7 @@ pub struct EtcdArgs {
     /// Serve the objects of a cluster, from the etcd that its kube-apiserver keeps them in: the URLs of its
     /// members
     #[arg(long, value_name = "URL,...", value_delimiter = ',', value_parser = Endpoint::parse,
-        conflicts_with_all = ["in_memory", "load", "encryption_provider_config_automatic_reload"])]
+        conflicts_with_all = ["in_memory", "load"])]
     pub etcd_servers: Vec<Endpoint>,
 
     /// Never write to etcd: what clients send to be written is refused, controllers are off
@@ -104,9 +104,6 @@ impl EtcdArgs {
 
     /// How etcd is reached, and what is read there. Begins to connect.
     pub fn open(&self, encryption: Arc<AtRest>, services: &ServiceArgs) -> anyhow::Result<Cluster> {
-        if encryption.has_plugins() {
-            anyhow::bail!("--etcd-servers cannot be used with KMS providers yet");
-        }
         let trust = match &self.etcd_cafile {
             Some(path) => {
                 let context = || format!("cannot use `{}`", path.display());

@@ -273,8 +273,15 @@ pub async fn serve(
             None => future::pending().await,
         }
     };
+    let opening = async {
+        if let (Some(at_rest), Some(_)) = (&at_rest, &cluster) {
+            // What cannot be opened when it is read first would not be there.
+            at_rest.wait().await;
+        }
+        objects::open(place, settings, &tasks).await
+    };
     let Objects { verbs, refusing, answering, reseal, store } = tokio::select! {
-        objects = objects::open(place, settings, &tasks) => objects?,
+        objects = opening => objects?,
         never = waiting => match never? {},
         // It may have to wait for others.
         () = &mut stop => return Ok(()),

@@ -326,7 +326,8 @@ impl Shared {
         };
         let answer = self.range(&request).await?;
         let entry = answer.kvs.first().map(|found| self.prefix.entry(found)).transpose();
-        Ok(GetAnswer { entry: entry.map_err(unreadable)?, revision: answered_at(at, &answer)? })
+        let revision = answered_at(at, &answer)?;
+        Ok(GetAnswer { entry: entry.map_err(unreadable)?, revision, stale: false })
     }
 
     async fn page(&self, range: &KeyRange, at: Option<Revision>, limit: usize) -> Result<Page, ReadError> {

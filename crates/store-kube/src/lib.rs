@@ -7,7 +7,8 @@
 //! Invariants:
 //! - a key that is no object of a kind that is served is neither read nor written;
 //! - a value that cannot be read is left as it is: it is no object here, but its key is known
-//!   ([`unreadable`](sternpost_store::Store::unreadable)), is not free, and is deleted only by its revision;
+//!   ([`unreadable`](sternpost_store::Store::unreadable)), is not free, and is deleted only by its revision. Watches wait
+//!   for whoever is needed to open one;
 //! - no key is written that kube-apiserver would not write: claims of node ports, which are keys of their own here, are
 //!   bits of its one value.
 //!
@@ -19,20 +20,25 @@ mod view;
 
 use std::fmt::Debug;
 
-use sternpost_encryption::Encryption;
+use sternpost_encryption::{Encryption, Opened};
 
 pub use sternpost_layout::{MASTERS, master};
 pub use store::{KubeStore, Options};
 pub use view::{Cause, Unreadable};
 
-/// How values of a resource, by group and plural, are encrypted. `context` is the whole key of the value. Neither waits
-/// for anybody.
+/// How values of a resource, by group and plural, are encrypted. `context` is the whole key of the value. Opening may block
+/// while a plugin is asked.
 pub trait Encrypting: Debug + Send + Sync {
     /// What is written of a value; `None` if that is the value.
     fn seal(&self, resource: (&str, &str), context: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, String>;
 
-    /// The value that was written; `None` if that is the value.
-    fn open(&self, resource: (&str, &str), context: &[u8], stored: &[u8]) -> Result<Option<Vec<u8>>, String>;
+    /// The value that was written, and whether it would be written otherwise now.
+    fn open(&self, resource: (&str, &str), context: &[u8], stored: &[u8]) -> Result<Opened, String>;
+
+    /// Whether all whom it takes to open values are there: if not, what was not opened may be opened later.
+    fn is_complete(&self) -> bool {
+        true
+    }
 }
 
 impl Encrypting for Encryption {
@@ -45,13 +51,7 @@ impl Encrypting for Encryption {
         self.seal(group, resource, context, value).map_err(|error| error.to_string())
     }
 
-    fn open(
-        &self,
-        (group, resource): (&str, &str),
-        context: &[u8],
-        stored: &[u8],
-    ) -> Result<Option<Vec<u8>>, String> {
-        let opened = self.open(group, resource, context, stored);
-        opened.map(|opened| opened.value).map_err(|error| error.to_string())
+    fn open(&self, (group, resource): (&str, &str), context: &[u8], stored: &[u8]) -> Result<Opened, String> {
+        self.open(group, resource, context, stored).map_err(|error| error.to_string())
     }
 }

@@ -1,8 +1,9 @@
 //! The store, and the watches of it.
 
-use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
+use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use sternpost_clock::machine;
 use sternpost_layout::{NODE_PORTS, Ports};
 use sternpost_store::{
     self as store, BoxFuture, Changes, CommitError, Committed, Compare, Delivery, Entry, GetAnswer, KeyRange,
@@ -286,12 +287,14 @@ impl Store for KubeStore {
                     Some(at) => at,
                     None => self.inner.current_revision().await?,
                 };
-                return Ok(GetAnswer { entry: None, revision });
+                return Ok(GetAnswer { entry: None, revision, stale: false });
             };
-            let GetAnswer { entry, revision } = self.inner.get(theirs, at).await?;
-            let entry = entry.map(|entry| self.view.entry(&key, &entry)).transpose();
+            let GetAnswer { entry: theirs, revision, .. } = self.inner.get(theirs, at).await?;
+            let entry = theirs.as_ref().map(|theirs| self.view.entry(&key, theirs)).transpose();
             let entry = entry.map_err(|error| ReadError::Unreadable(error.into()))?.flatten();
-            Ok(GetAnswer { entry, revision })
+            let found = theirs.filter(|_| entry.is_some() && claimed_port(&key).is_none());
+            let stale = found.is_some_and(|theirs| self.view.is_stale(&key, &theirs));
+            Ok(GetAnswer { entry, revision, stale })
         })
     }
 
@@ -339,7 +342,7 @@ impl Store for KubeStore {
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
         Box::pin(async move {
             let inner = self.inner.watch(self.range_of(&range)?, after).await?;
-            Ok(Box::new(KubeWatch { inner, view: self.view.clone() }) as Watch)
+            Ok(Box::new(KubeWatch { inner, view: self.view.clone(), early: None }) as Watch)
         })
     }
 
@@ -364,11 +367,33 @@ impl Store for KubeStore {
 struct KubeWatch {
     inner: Watch,
     view: Arc<View>,
+    /// What has come and cannot be opened yet.
+    early: Option<Delivery>,
 }
 
+/// How soon it is tried again to open what nobody was there for.
+const OPEN_AGAIN: Duration = Duration::from_secs(1);
+
 impl KubeWatch {
-    fn delivery(&self, theirs: Delivery) -> Delivery {
-        let Delivery::Changes(changes) = theirs else { return theirs };
+    /// What was delivered; `None` if it has to wait.
+    fn opened(&mut self, theirs: Delivery) -> Option<Delivery> {
+        let delivery = self.delivery(&theirs);
+        if let Delivery::Changes(changes) = &theirs
+            && self.view.is_too_early(changes.events())
+        {
+            // Without its value an object would seem to be deleted.
+            tracing::warn!("what etcd has told is not looked at before it can be decrypted");
+            self.early = Some(theirs);
+            return None;
+        }
+        Some(delivery)
+    }
+
+    fn delivery(&self, theirs: &Delivery) -> Delivery {
+        let changes = match theirs {
+            Delivery::Changes(changes) => changes,
+            Delivery::Progress(revision) => return Delivery::Progress(*revision),
+        };
         let revision = changes.revision();
         let mut events: Vec<_> = changes.events().iter().flat_map(|event| self.view.events(event)).collect();
         events.sort_by(|left, right| left.key().cmp(right.key()));
@@ -384,14 +409,25 @@ impl KubeWatch {
 impl Watcher for KubeWatch {
     fn next(&mut self) -> BoxFuture<'_, Result<Delivery, WatchError>> {
         Box::pin(async {
-            let delivery = self.inner.next().await?;
-            Ok(self.delivery(delivery))
+            loop {
+                let theirs = match self.early.take() {
+                    Some(early) => early,
+                    None => self.inner.next().await?,
+                };
+                if let Some(delivery) = self.opened(theirs) {
+                    return Ok(delivery);
+                }
+                machine::sleep(OPEN_AGAIN).await;
+            }
         })
     }
 
     fn ready(&mut self) -> Option<Delivery> {
-        let delivery = self.inner.ready()?;
-        Some(self.delivery(delivery))
+        if self.early.is_some() {
+            return None;
+        }
+        let theirs = self.inner.ready()?;
+        self.opened(theirs)
     }
 
     fn request_progress(&mut self) {

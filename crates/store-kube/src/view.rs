@@ -200,9 +200,30 @@ impl View {
         self.read(key, theirs, |place, value| {
             let opened = self.encryption.open(resource, place.as_bytes(), value);
             let opened = opened.map_err(|reason| (Cause::Encrypted, reason))?;
-            let stored = self.layout.stored(key, opened.as_deref().unwrap_or(value));
+            let stored = self.layout.stored(key, opened.value.as_deref().unwrap_or(value));
             stored.map_err(|error| (Cause::of(&error), error.to_string()))
         })
+    }
+
+    /// Whether an object that can be read would be written otherwise now.
+    pub fn is_stale(&self, key: &[u8], theirs: &Entry) -> bool {
+        let place = self.place(theirs.key());
+        let resource = resource_of(key).unwrap_or_default();
+        self.encryption.open(resource, place.as_bytes(), theirs.value()).is_ok_and(|opened| opened.stale)
+    }
+
+    /// Whether any of these changes, which were looked at, has a value that may be opened later, when all are there who
+    /// can.
+    pub fn is_too_early(&self, theirs: &[Event]) -> bool {
+        let is_sealed = {
+            let known = self.known();
+            let cause = |event: &Event| {
+                let ours = self.layout.our_key(event.key());
+                known.get(ours.as_deref().unwrap_or(event.key())).map(|error| error.cause)
+            };
+            !known.is_empty() && theirs.iter().any(|event| cause(event) == Some(Cause::Encrypted))
+        };
+        is_sealed && !self.encryption.is_complete()
     }
 
     fn read<T>(

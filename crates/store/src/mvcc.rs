@@ -128,7 +128,7 @@ impl Mvcc {
     pub fn get(&self, key: &[u8], at: Option<Revision>) -> Result<GetAnswer, ReadError> {
         let revision = self.readable(at)?;
         let entry = self.entry(key, revision);
-        Ok(GetAnswer { entry, revision })
+        Ok(GetAnswer { entry, revision, stale: false })
     }
 
     pub fn range(&self, range: &KeyRange, at: Option<Revision>, limit: usize) -> Result<Page, ReadError> {

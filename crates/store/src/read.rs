@@ -96,6 +96,8 @@ pub struct GetAnswer {
     pub entry: Option<Entry>,
     /// The revision at which this is true.
     pub revision: Revision,
+    /// Whether it would be stored otherwise if it were written now, such as with another key.
+    pub stale: bool,
 }
 
 /// The answer for a range.

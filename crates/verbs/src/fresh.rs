@@ -23,6 +23,15 @@ use crate::{
 /// How often a write is tried again when another writer was faster.
 const ATTEMPTS: usize = 100;
 
+/// What the store has in the place of an object that was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Same,
+    /// The same, which would be stored otherwise now.
+    Stale,
+    Other,
+}
+
 impl Verbs {
     /// What a read waits for that must not be older than anything that any server has answered; `None` where the
     /// cache never is.
@@ -92,26 +101,39 @@ impl Verbs {
     /// Whether the store has the object as it was seen; `None` is that there is none. If it has another, the cache
     /// shows it by then.
     pub(crate) async fn is_still(&self, target: Target<'_>, seen: Option<Revision>) -> Result<bool, Status> {
-        if !self.cache.others_write() {
-            return Ok(true);
-        }
-        // Apart, so that nobody carries it about where it is not needed.
-        Box::pin(self.is_still_in_store(target, seen)).await
+        Ok(self.standing(target, seen).await? != Standing::Other)
     }
 
-    async fn is_still_in_store(&self, target: Target<'_>, seen: Option<Revision>) -> Result<bool, Status> {
+    /// As [`Verbs::is_still`], and whether it is worth to be written again as it is.
+    pub(crate) async fn standing(
+        &self,
+        target: Target<'_>,
+        seen: Option<Revision>,
+    ) -> Result<Standing, Status> {
+        if !self.cache.others_write() {
+            return Ok(Standing::Same);
+        }
+        // Apart, so that nobody carries it about where it is not needed.
+        Box::pin(self.standing_in_store(target, seen)).await
+    }
+
+    async fn standing_in_store(
+        &self,
+        target: Target<'_>,
+        seen: Option<Revision>,
+    ) -> Result<Standing, Status> {
         let key = object_key(&target.served.id, target.namespace, target.name);
         let found = self.store.get(key, None).await.map_err(|error| match error {
             ReadError::Unreadable(found) => corrupt(&found),
             error => Status::unexpected(error.to_string()),
         })?;
         if found.entry.map(|entry| entry.modified) == seen {
-            return Ok(true);
+            return Ok(if found.stale { Standing::Stale } else { Standing::Same });
         }
         if !self.cache.reaches(found.revision, CATCH_UP).await {
             return Err(self.not_there_yet(found.revision));
         }
-        Ok(false)
+        Ok(Standing::Other)
     }
 
     /// What a client is told to try again for.

@@ -16,6 +16,7 @@ use crate::{
     claims::Claimed,
     create::Request,
     failure::Failure,
+    fresh::Standing,
     list::version_number,
     object_meta::{self, DedupOwners, dedup_owners},
     ownership::Ownership,
@@ -304,11 +305,16 @@ impl Verbs {
         let served = target.served;
         let (encoded, object) = self.kept(served, object).await?;
         let unchanged = encoded == *old.stored();
-        if unchanged || dry_run == DryRun::All {
-            // No comparison of the store's will tell.
-            if !self.is_still(target, Some(old.revision)).await? {
-                return Ok(None);
-            }
+        // No comparison of the store's will tell.
+        let standing = match unchanged || dry_run == DryRun::All {
+            true => Some(self.standing(target, Some(old.revision)).await?),
+            false => None,
+        };
+        if standing == Some(Standing::Other) {
+            return Ok(None);
+        }
+        // As upstream: what is stored with a key of the past is written again, though nothing changed.
+        if standing == Some(Standing::Same) || (standing.is_some() && dry_run == DryRun::All) {
             let object = served.complete(object, Some(old.revision));
             let stored = unchanged.then(|| old.clone());
             return Ok(Some(Written { object, stored, created: false }));

@@ -26,6 +26,7 @@ impl Cluster {
         let files = Scratch::new(name);
         let key = rcgen::KeyPair::generate().unwrap();
         std::fs::write(files.0.join("key"), key.serialize_pem()).unwrap();
+        std::fs::write(files.0.join("public"), key.public_key_pem()).unwrap();
         Self { etcd: Etcd::start(program, &[]), files }
     }
 
@@ -197,4 +198,199 @@ async fn a_namespace_with_keys_of_kinds_that_are_not_served_is_not_finalized() {
     }
     server.gone("/api/v1/namespaces/end").await;
     server.stop();
+}
+
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+
+fn secret(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "stringData": {"text": "hidden"}})
+}
+
+async fn raw(store: &EtcdStore, name: &str) -> Vec<u8> {
+    let found = store.get(Bytes::from(format!("secrets/default/{name}")), None).await.unwrap();
+    found.entry.unwrap().value().to_vec()
+}
+
+fn encrypted_by(providers: &str) -> String {
+    let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n";
+    format!("{head}- resources: [secrets]\n  providers:\n{providers}  - identity: {{}}\n")
+}
+
+/// Sends an object back as it is, and tells its version.
+async fn replace(server: &Server, name: &str) -> String {
+    let path = format!("{SECRETS}/{name}");
+    let object = server.get(&path).await.expect(200);
+    let put = server.put(&path, &object).await.expect(200);
+    put["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_encryption_configuration_is_used_and_what_is_stale_is_written_again() {
+    let Some(program) = etcd::program() else { return };
+    let cluster = Cluster::start(&program, "replicas-reload");
+    let store = cluster.store();
+    let file = cluster.files.0.join("encryption.yaml");
+    let flag = format!("--encryption-provider-config={}", file.display());
+    let flags = [flag.as_str(), "--encryption-provider-config-automatic-reload"];
+    let key = |name: &str, byte: char| {
+        let secret = std::iter::repeat_n(byte, 42).collect::<String>();
+        format!("  - aescbc: {{keys: [{{name: {name}, secret: {secret}A=}}]}}\n")
+    };
+    std::fs::write(&file, encrypted_by(&key("one", 'a'))).unwrap();
+    let server = cluster.server("first", &flags).await;
+    server.post(SECRETS, &secret("x")).await.expect(201);
+    assert!(raw(&store, "x").await.starts_with(b"k8s:enc:aescbc:v1:one:"));
+    let version = replace(&server, "x").await;
+    assert_eq!(replace(&server, "x").await, version, "nothing changed");
+
+    std::fs::write(&file, encrypted_by(&(key("two", 'b') + &key("one", 'a')))).unwrap();
+    until("it is read again", || server.log().text().contains("read again")).await;
+    let dry = format!("{SECRETS}/x?dryRun=All");
+    let object = server.get(&format!("{SECRETS}/x")).await.expect(200);
+    server.put(&dry, &object).await.expect(200);
+    assert!(raw(&store, "x").await.starts_with(b"k8s:enc:aescbc:v1:one:"));
+    let newer = replace(&server, "x").await;
+    assert_ne!(newer, version);
+    assert!(raw(&store, "x").await.starts_with(b"k8s:enc:aescbc:v1:two:"));
+    assert_eq!(replace(&server, "x").await, newer, "it is not stale any more");
+    assert_eq!(server.get(&format!("{SECRETS}/x")).await.expect(200)["data"]["text"], "aGlkZGVu");
+    server.stop();
+}
+
+// The plugin for tests needs it.
+#[cfg(target_os = "linux")]
+mod plugins {
+    use std::{
+        path::PathBuf,
+        process::{Child, Command, Stdio},
+        time::Duration,
+    };
+
+    use sternpost_testkit::kms::{Fault, Plugin, State};
+
+    use super::*;
+
+    const MARK: &[u8] = b"k8s:enc:kms:v2:a:";
+
+    /// A configuration with a plugin of its own. All have the same keys.
+    fn plugin(cluster: &Cluster, of: &str) -> (Plugin, String) {
+        let socket = cluster.files.0.join(format!("{of}.sock"));
+        let endpoint = format!("unix://{}", socket.display());
+        let kms = format!("  - kms: {{apiVersion: v2, name: a, endpoint: '{endpoint}', timeout: 2s}}\n");
+        let file = cluster.files.0.join(format!("{of}.yaml"));
+        std::fs::write(&file, encrypted_by(&kms)).unwrap();
+        let flag = format!("--encryption-provider-config={}", file.display());
+        (Plugin::start(&socket, State::default()), flag)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn values_by_a_kms_plugin_are_read_by_all_and_waited_for() {
+        let Some(program) = etcd::program() else { return };
+        let cluster = Cluster::start(&program, "replicas-kms");
+        let store = cluster.store();
+        let (_one, flag) = plugin(&cluster, "one");
+        let first = cluster.server("first", &[&flag]).await;
+        let (other, flag) = plugin(&cluster, "other");
+        let second = cluster.server("second", &[&flag]).await;
+        first.post(SECRETS, &secret("x")).await.expect(201);
+        let before = raw(&store, "x").await;
+        assert!(before.starts_with(MARK));
+        let read = second.get(&format!("{SECRETS}/x")).await.expect(200);
+        assert_eq!(read["data"]["text"], "aGlkZGVu");
+        let version = replace(&second, "x").await;
+        assert_eq!(version, read["metadata"]["resourceVersion"], "it is of the same key");
+
+        // One whose plugin has another key writes it again, though nothing changed.
+        let (third, flag) = plugin(&cluster, "third");
+        third.state().key_id = "another".to_owned();
+        other.state().fault = Fault::Break;
+        let third = cluster.server("third", &[&flag]).await;
+        let mut watch = second.watch(&format!("{SECRETS}?watch=true&resourceVersion={version}")).await;
+        let newer = replace(&third, "x").await;
+        assert_ne!(newer, version);
+        assert_ne!(raw(&store, "x").await, before);
+        // Who cannot open it says that it is behind, and not that it is gone.
+        assert_ne!(second.get(&format!("{SECRETS}/x")).await.code, 404);
+        other.state().fault = Fault::None;
+        let (kind, ..) = watch.told().await.unwrap();
+        assert_eq!(kind, "MODIFIED");
+        second.until(&format!("{SECRETS}/x"), |_, it| it["metadata"]["resourceVersion"] == newer).await;
+        for server in [first, second, third] {
+            server.stop();
+        }
+    }
+
+    /// Ends with the value.
+    struct Peer(Child);
+
+    impl Drop for Peer {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn kube_apiserver_reads_what_is_encrypted_by_a_plugin_and_the_other_way_round() {
+        #[allow(clippy::disallowed_methods, reason = "a test's configuration")]
+        let kube_apiserver = std::env::var_os("STERNPOST_KUBE_APISERVER").map(PathBuf::from);
+        let (Some(program), Some(kube_apiserver)) = (etcd::program(), kube_apiserver) else {
+            eprintln!("SKIPPED: STERNPOST_ETCD or STERNPOST_KUBE_APISERVER is not set");
+            return;
+        };
+        let cluster = Cluster::start(&program, "replicas-peer");
+        let store = cluster.store();
+        let (_plugin, encryption) = plugin(&cluster, "one");
+        let file = |name: &str| cluster.files.0.join(name).to_str().unwrap().to_owned();
+        std::fs::write(file("tokens"), "token,admin,admin,system:masters\n").unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let issuer = "--service-account-issuer=https://issuer.example";
+        let range = "--service-cluster-ip-range=10.0.0.0/24";
+        let peer = Command::new(kube_apiserver)
+            .args(["--bind-address=127.0.0.1", "--authorization-mode=RBAC", issuer, range, &encryption])
+            .args([
+                format!("--etcd-servers={}", cluster.etcd.url()),
+                format!("--secure-port={port}"),
+                format!("--cert-dir={}", file("certificates")),
+                format!("--token-auth-file={}", file("tokens")),
+                format!("--service-account-key-file={}", file("public")),
+                format!("--service-account-signing-key-file={}", file("key")),
+            ])
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(file("log")).unwrap())
+            .spawn()
+            .unwrap();
+        let mut peer = Peer(peer);
+        let ask = |path: &str, body: Option<&Value>| -> Option<Value> {
+            let mut curl = Command::new("curl");
+            curl.args(["--silent", "--insecure", "--fail", "--header", "Authorization: Bearer token"]);
+            if let Some(body) = body {
+                curl.args(["--header", "Content-Type: application/json", "--data", &body.to_string()]);
+            }
+            let output = curl.arg(format!("https://127.0.0.1:{port}{path}")).output().unwrap();
+            output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap_or_default())
+        };
+        let began = machine::now();
+        while ask("/readyz", None).is_none() || ask("/api/v1/namespaces/default", None).is_none() {
+            assert!(machine::elapsed(began) < AT_LAST, "kube-apiserver is not ready");
+            assert!(
+                peer.0.try_wait().unwrap().is_none(),
+                "{}",
+                std::fs::read_to_string(file("log")).unwrap()
+            );
+            machine::sleep(Duration::from_millis(100)).await;
+        }
+        ask(SECRETS, Some(&secret("theirs"))).unwrap();
+        let server = cluster.server("ours", &[issuer, range, &encryption]).await;
+        server.post(SECRETS, &secret("ours")).await.expect(201);
+        for name in ["theirs", "ours"] {
+            assert!(raw(&store, name).await.starts_with(MARK), "{name}");
+            let path = format!("{SECRETS}/{name}");
+            let (here, there) = (server.get(&path).await.expect(200), ask(&path, None).unwrap());
+            assert_eq!(here["data"], json!({"text": "aGlkZGVu"}));
+            assert_eq!(here["metadata"], there["metadata"]);
+            assert_eq!(here["data"], there["data"]);
+        }
+        server.stop();
+    }
 }
