@@ -1,6 +1,7 @@
 //! `--etcd-servers`: the objects of a cluster, where its kube-apiserver keeps them.
 
 use std::{
+    convert::Infallible,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::Arc,
@@ -13,21 +14,24 @@ use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 use sternpost_cache::{Cache, Feeder, StartError};
 use sternpost_clock::{Clock, machine};
 use sternpost_controllers::Unserved;
+use sternpost_golang::duration;
 use sternpost_outbound::{Trust, client_certificate, client_tls};
 use sternpost_store::{BoxFuture, ReadError, Stopped};
 use sternpost_store_etcd::{Access, Compactor, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
 use sternpost_store_kube::KubeStore;
 use sternpost_tasks::Tasks;
-use sternpost_verbs::index::Selectable;
+use sternpost_verbs::{Verbs, index::Selectable};
 use tokio::runtime::Handle;
 
 use crate::{
     config_file::read, encryption::AtRest, service_accounts::parse_seconds, service_ranges::ServiceArgs,
 };
 pub use endpoints::Advertised;
+use metrics::EtcdMetrics;
 
 pub mod endpoints;
 pub mod fit;
+pub mod metrics;
 
 /// The flags, which are kube-apiserver's but for one.
 #[derive(Debug, Clone, Args)]
@@ -55,6 +59,26 @@ pub struct EtcdArgs {
     /// Whether this server is among the endpoints of the service `kubernetes`
     #[arg(long, value_enum, value_name = "TYPE", default_value_t = EndpointReconciler::Lease)]
     pub endpoint_reconciler_type: EndpointReconciler,
+
+    /// How long etcd may take to answer before /livez and /healthz say that it does not
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_wait)]
+    pub etcd_healthcheck_timeout: Duration,
+
+    /// The same for /readyz
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_wait)]
+    pub etcd_readycheck_timeout: Duration,
+
+    /// How often objects are counted for /metrics; 0 is never
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = parse_interval)]
+    pub etcd_count_metric_poll_period: Duration,
+
+    /// How often etcd is asked for its size, for /metrics; 0 is never
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_interval)]
+    pub etcd_db_metric_poll_interval: Duration,
+
+    /// Not possible: all objects are in one etcd
+    #[arg(long, value_name = "GROUP/RESOURCE#URL;URL,...", hide = true, value_parser = refuse_overrides)]
+    pub etcd_servers_overrides: Option<Infallible>,
 
     /// What kube-apiserver's keys begin with
     #[arg(long, value_name = "PATH", default_value = "/registry", value_parser = NonEmptyStringValueParser::new())]
@@ -86,6 +110,17 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs).ok_or_else(|| "want a duration such as 5m or 0".to_owned())
 }
 
+fn parse_wait(text: &str) -> Result<Duration, String> {
+    let wait = duration::parse(text).ok().and_then(|nanoseconds| u64::try_from(nanoseconds).ok());
+    let wait = wait.map(Duration::from_nanos).filter(|wait| !wait.is_zero());
+    wait.ok_or_else(|| "want a duration such as 2s".to_owned())
+}
+
+/// Reads and watches are all at revisions of one etcd.
+fn refuse_overrides(_: &str) -> Result<Infallible, String> {
+    Err("this server keeps all resources in one etcd: a cluster whose events are in another one cannot be served".to_owned())
+}
+
 impl EtcdArgs {
     /// Where clients in the cluster are led to this server, which listens there.
     pub fn advertised(&self, listening: SocketAddr) -> Option<Advertised> {
@@ -103,7 +138,12 @@ impl EtcdArgs {
     }
 
     /// How etcd is reached, and what is read there. Begins to connect.
-    pub fn open(&self, encryption: Arc<AtRest>, services: &ServiceArgs) -> anyhow::Result<Cluster> {
+    pub fn open(
+        &self,
+        encryption: Arc<AtRest>,
+        services: &ServiceArgs,
+        metrics: Arc<EtcdMetrics>,
+    ) -> anyhow::Result<Cluster> {
         let trust = match &self.etcd_cafile {
             Some(path) => {
                 let context = || format!("cannot use `{}`", path.display());
@@ -131,7 +171,7 @@ impl EtcdArgs {
             user: None,
         };
         let options = Options { access, prefix: prefix.clone().into(), patience: DEFAULT_PATIENCE };
-        let etcd = Arc::new(EtcdStore::new(options, Handle::current()));
+        let etcd = Arc::new(EtcdStore::observed(options, metrics.clone(), Handle::current()));
         let options = sternpost_store_kube::Options {
             prefix,
             encryption,
@@ -144,6 +184,9 @@ impl EtcdArgs {
             etcd,
             is_read_only: self.etcd_read_only,
             compaction_interval: self.etcd_compaction_interval,
+            metrics,
+            polls: (self.etcd_count_metric_poll_period, self.etcd_db_metric_poll_interval),
+            check_timeouts: (self.etcd_healthcheck_timeout, self.etcd_readycheck_timeout),
         })
     }
 }
@@ -155,11 +198,15 @@ pub struct Cluster {
     pub etcd: Arc<EtcdStore>,
     pub is_read_only: bool,
     compaction_interval: Duration,
+    metrics: Arc<EtcdMetrics>,
+    /// How often objects are counted, and etcd is asked for its size.
+    polls: (Duration, Duration),
+    /// How long etcd may take for the server to be alive, and to be ready.
+    check_timeouts: (Duration, Duration),
 }
 
-/// How often etcd is asked whether it is there, and how long it may take to say so, as long as kube-apiserver's check.
+/// How often etcd is asked whether it is there.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
-const CHECK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Before etcd is tried again at the start. Most often whoever asked has waited for longer.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -167,13 +214,18 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// A key that is looked at and never written, as kube-apiserver's.
 const CHECKED: &str = "health";
 
-/// What the last check of etcd said.
+/// What the last check of etcd said, and how long that took.
 #[derive(Clone)]
-pub struct Reached(Arc<ArcSwap<Result<(), String>>>);
+pub struct Reached(Arc<ArcSwap<Result<Duration, String>>>);
 
 impl Reached {
-    pub fn get(&self) -> Result<(), String> {
-        self.0.load().as_ref().clone()
+    /// Whether it was reached in that time.
+    pub fn within(&self, patience: Duration) -> Result<(), String> {
+        match self.0.load().as_ref() {
+            Ok(took) if *took > patience => Err(format!("etcd took {took:?} to answer")),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.clone()),
+        }
     }
 }
 
@@ -210,15 +262,30 @@ impl Cluster {
     pub fn checking(&self) -> (Reached, impl Future<Output = ()> + use<>) {
         let unknown = Err("it has not answered yet".to_owned());
         let reached = Reached(Arc::new(ArcSwap::from_pointee(unknown)));
-        (reached.clone(), check(self.etcd.clone(), reached))
+        (reached.clone(), check(self.etcd.clone(), reached, self.check_patience()))
     }
 
     /// Asks etcd, which has answered, from now on whether it is there.
     pub fn checked(&self, tasks: &Tasks) -> Reached {
-        let reached = Reached(Arc::new(ArcSwap::from_pointee(Ok(()))));
+        let reached = Reached(Arc::new(ArcSwap::from_pointee(Ok(Duration::ZERO))));
         let (etcd, told) = (self.etcd.clone(), reached.clone());
-        tasks.forever("etcd-check", move || check(etcd.clone(), told.clone()));
+        let patience = self.check_patience();
+        tasks.forever("etcd-check", move || check(etcd.clone(), told.clone(), patience));
         reached
+    }
+
+    fn check_patience(&self) -> Duration {
+        self.check_timeouts.0.max(self.check_timeouts.1)
+    }
+
+    /// How long etcd may take for the server to be alive, and to be ready.
+    pub fn check_timeouts(&self) -> (Duration, Duration) {
+        self.check_timeouts
+    }
+
+    /// Counts for `/metrics` from now on.
+    pub fn counted(&self, verbs: &Arc<Verbs>, tasks: &Tasks) {
+        self.metrics.poll(verbs, &self.etcd, self.polls, tasks);
     }
 }
 
@@ -250,9 +317,11 @@ impl Unserved for OfOthers {
     }
 }
 
-async fn check(etcd: Arc<EtcdStore>, told: Reached) {
+async fn check(etcd: Arc<EtcdStore>, told: Reached, patience: Duration) {
     loop {
-        let answer = etcd.health(CHECKED, CHECK_PATIENCE).await.map_err(|error| error.to_string());
+        let began = machine::now();
+        let answer = etcd.health(CHECKED, patience).await;
+        let answer = answer.map(|()| machine::elapsed(began)).map_err(|error| error.to_string());
         told.0.store(Arc::new(answer));
         machine::sleep(CHECK_EVERY).await;
     }

@@ -109,7 +109,10 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
                 is_read_only = cluster.is_read_only;
                 let cache = cluster.cache().await?;
                 let reached = cluster.checked(tasks);
-                (cluster.store, Box::new(|| None), Box::new(move || reached.get()), cache)
+                let (alive, ready) = cluster.check_timeouts();
+                let asked = reached.clone();
+                let refusing = move || asked.within(ready).err().map(Arc::from);
+                (cluster.store, Box::new(refusing), Box::new(move || reached.within(alive)), cache)
             }
         };
     let stopped = store.stopped();

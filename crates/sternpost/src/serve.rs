@@ -49,7 +49,7 @@ use crate::{
     data_dir::{self, DataDir},
     encryption, envtest,
     error::{self, Hinted},
-    etcd::{self, Cluster, fit::Joining},
+    etcd::{self, Cluster, fit::Joining, metrics::EtcdMetrics},
     file_modes, flow, health,
     issuer_keys::KeyFetcher,
     kubeconfig::{
@@ -257,8 +257,12 @@ pub async fn serve(
         // Before the store is opened, so that it can be told what is stale, and written to.
         at_rest.ask().await;
     }
+    let mut counters = Registry::default();
     let cluster = match &at_rest {
-        Some(at_rest) if args.etcd.is_used() => Some(args.etcd.open(at_rest.clone(), &args.services)?),
+        Some(at_rest) if args.etcd.is_used() => {
+            let metrics = EtcdMetrics::register(&mut counters);
+            Some(args.etcd.open(at_rest.clone(), &args.services, metrics)?)
+        }
         _ => None,
     };
     let place = match (&cluster, objects, &at_rest) {
@@ -317,7 +321,6 @@ pub async fn serve(
     authenticator.set_service_accounts(accounts);
 
     let reachable = reachable(address);
-    let mut counters = Registry::default();
     let openapi = openapi(args, &mut counters, clock.wall());
     let (health, start) = health::checks(args, answering, refusing, at_rest.clone(), &tasks);
     start.objects.done();
@@ -361,6 +364,9 @@ pub async fn serve(
     sternpost_controllers::definitions::start(api.verbs.clone(), &tasks, publish).await;
     start.definitions.done();
     let namespace_delay = if args.stand_in { envtest::NAMESPACE_DELAY } else { Duration::ZERO };
+    if let Some(cluster) = &cluster {
+        cluster.counted(&api.verbs, &tasks);
+    }
     let unserved = cluster.as_ref().map(Cluster::unserved);
     let controllers = controllers::start(args, namespace_delay, &api, trusted.clone(), unserved, &tasks)?;
     start.lease.done();

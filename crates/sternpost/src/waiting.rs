@@ -44,7 +44,8 @@ pub async fn serve(
     let mut counters = Registry::default();
     let openapi = serve::openapi(args, &mut counters, clock.wall());
     let (reached, checking) = cluster.checking();
-    let answering = Box::new(move || reached.get());
+    let (alive, _) = cluster.check_timeouts();
+    let answering = Box::new(move || reached.within(alive));
     let refusing = Box::new(|| Some("the objects are not read yet".into()));
     let (health, _) = health::checks(args, answering, refusing, None, tasks);
     let mut api = Api::new(

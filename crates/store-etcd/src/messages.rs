@@ -314,4 +314,7 @@ pub struct StatusResponse {
     pub header: Option<ResponseHeader>,
     #[prost(string, tag = "2")]
     pub version: String,
+    /// Bytes of the file that it keeps everything in.
+    #[prost(int64, tag = "3")]
+    pub db_size: i64,
 }

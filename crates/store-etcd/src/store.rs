@@ -28,7 +28,8 @@ use crate::{
     members::Members,
     messages::{
         COMPACT, CompactionRequest, CompactionResponse, RANGE, RangeRequest, RangeResponse, ResponseHeader,
-        WATCH, WatchAsk, WatchCreateRequest, WatchRequest, WatchResponse,
+        STATUS, StatusRequest, StatusResponse, WATCH, WatchAsk, WatchCreateRequest, WatchRequest,
+        WatchResponse,
     },
     watch::EtcdWatch,
 };
@@ -103,6 +104,20 @@ impl EtcdStore {
             let header = |answer: &RangeResponse| answer.header;
             let answer = shared.read_until(due, RANGE, &request, header).await;
             shared.understood(None, answer).await.map(|_| ())
+        })
+        .await
+    }
+
+    /// How many bytes the file has in which the member in use keeps everything.
+    pub async fn size(&self) -> Result<u64, ReadError> {
+        let shared = self.shared.clone();
+        self.read(async move {
+            let due = machine::within(shared.patience);
+            // A member's own word: it is no newer than that member is.
+            let no_header = |_: &StatusResponse| None;
+            let answer = shared.read_until(due, STATUS, &StatusRequest {}, no_header).await;
+            let unavailable = |error: CallError| ReadError::Unavailable { reason: error.to_string() };
+            answer.map(|status| u64::try_from(status.db_size).unwrap_or_default()).map_err(unavailable)
         })
         .await
     }

@@ -24,7 +24,7 @@ use sternpost_encryption::{Encryption, Opened};
 
 pub use sternpost_layout::{MASTERS, master};
 pub use store::{KubeStore, Options};
-pub use view::{Cause, Unreadable};
+pub use view::{Cause, Resources, Unreadable};
 
 /// How values of a resource, by group and plural, are encrypted. `context` is the whole key of the value. Opening may block
 /// while a plugin is asked.

@@ -82,6 +82,24 @@ impl Customs for Definitions {
     }
 }
 
+/// Of which resource an object is, by its key in etcd.
+#[derive(Debug)]
+pub struct Resources(Layout);
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self(Layout::new(Arc::<Definitions>::default()))
+    }
+}
+
+impl Resources {
+    /// Group and plural; `None` for what is no object.
+    pub fn of(&self, theirs: &[u8]) -> Option<(String, String)> {
+        let key = self.0.our_key(theirs)?;
+        resource_of(&key).map(|(group, resource)| (group.to_owned(), resource.to_owned()))
+    }
+}
+
 #[derive(Deserialize)]
 struct Definition {
     spec: DefinitionSpec,

@@ -193,9 +193,15 @@ async fn handle(state: Arc<Mutex<State>>, request: Request<RecvStream>, mut resp
         headers.insert("grpc-message", HeaderValue::from_str(&message.replace(' ', "%20")).unwrap());
         headers
     };
+    // grpc-go reads no answer without it.
+    let response = || {
+        let mut response = Response::new(());
+        response.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
+        response
+    };
     // Whoever asked may have gone.
     let _ = match answer {
-        Some(Ok(message)) => respond.send_response(Response::new(()), false).and_then(|mut stream| {
+        Some(Ok(message)) => respond.send_response(response(), false).and_then(|mut stream| {
             let mut framed = BytesMut::new();
             framed.put_u8(0);
             framed.put_u32(message.len().try_into().unwrap());
@@ -204,8 +210,8 @@ async fn handle(state: Arc<Mutex<State>>, request: Request<RecvStream>, mut resp
             stream.send_trailers(status(0, ""))
         }),
         Some(Err((code, message))) => {
-            let mut response = Response::new(());
-            *response.headers_mut() = status(code, &message);
+            let mut response = response();
+            response.headers_mut().extend(status(code, &message));
             respond.send_response(response, true).map(|_| ())
         }
         None => std::future::pending().await,

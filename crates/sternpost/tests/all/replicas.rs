@@ -200,6 +200,28 @@ async fn a_namespace_with_keys_of_kinds_that_are_not_served_is_not_finalized() {
     server.stop();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_etcd_is_asked_and_holds_is_counted() {
+    let Some(program) = etcd::program() else { return };
+    let cluster = Cluster::start(&program, "replicas-metrics");
+    let flags = ["--etcd-count-metric-poll-period=1s", "--etcd-db-metric-poll-interval=1s"];
+    let server = cluster.server("first", &flags).await;
+    server.post(SECRETS, &secret("x")).await.expect(201);
+    let counted = [
+        r#"etcd_requests_total{operation="create",group="",resource="secrets"} 1"#,
+        r#"etcd_request_duration_seconds_count{operation="create",group="",resource="secrets"} 1"#,
+        r#"apiserver_resource_objects{group="",resource="secrets"} 1"#,
+        r#"apiserver_storage_objects{resource="leases.coordination.k8s.io"} 2"#,
+        r#"apiserver_storage_size_bytes{storage_cluster_id="etcd-0"} "#,
+    ];
+    server
+        .until("/metrics", |_, text| {
+            counted.iter().all(|line| text.as_str().is_some_and(|it| it.contains(line)))
+        })
+        .await;
+    server.stop();
+}
+
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 
 fn secret(name: &str) -> Value {
@@ -372,7 +394,11 @@ mod plugins {
         };
         let began = machine::now();
         while ask("/readyz", None).is_none() || ask("/api/v1/namespaces/default", None).is_none() {
-            assert!(machine::elapsed(began) < AT_LAST, "kube-apiserver is not ready");
+            assert!(
+                machine::elapsed(began) < AT_LAST,
+                "kube-apiserver is not ready: {}",
+                std::fs::read_to_string(file("log")).unwrap()
+            );
             assert!(
                 peer.0.try_wait().unwrap().is_none(),
                 "{}",
