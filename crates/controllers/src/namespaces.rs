@@ -350,7 +350,8 @@ async fn still_held(verbs: &Verbs, unserved: &dyn Unserved, namespace: &str) -> 
         .collect();
     match unserved.in_namespace(namespace).await {
         Ok(keys) => {
-            held.extend(keys.iter().map(|key| format!("`{key}` is of no kind that this server serves")))
+            let told = |key: &String| format!("`{key}` is of no kind that this server serves");
+            held.extend(keys.iter().map(told));
         }
         Err(error) => held.push(error),
     }

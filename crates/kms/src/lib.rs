@@ -44,11 +44,8 @@ impl Client {
     fn call<Answer: Message + Default>(
         &self,
         method: &'static str,
-        request: &(impl Message + Sync),
-    ) -> Result<Answer, String>
-    where
-        Answer: Send,
-    {
+        request: &impl Message,
+    ) -> Result<Answer, String> {
         let work = || self.runtime.block_on(call(&self.settings, method, request));
         match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
             Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),

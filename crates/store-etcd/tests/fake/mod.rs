@@ -315,7 +315,7 @@ async fn handle(state: Arc<State>, request: Request<RecvStream>, mut respond: Se
         (None, LEASE_GRANT) => grant(&state, messages.next().await).await,
         (None, STATUS) => {
             let version = state.faults.lock().unwrap().version.to_owned();
-            Answer::of(&StatusResponse { header: Some(state.header().await), version })
+            Answer::of(&StatusResponse { header: Some(state.header().await), version, db_size: 4096 })
         }
         (None, AUTHENTICATE) => {
             let request: AuthenticateRequest = messages.next().await;
