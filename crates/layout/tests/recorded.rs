@@ -80,6 +80,9 @@ fn what_cannot_be_read_is_refused_by_name() {
     }
     let other = layout.stored(b"sea.example/buoys/a/b", br#"{"apiVersion":"sea.example/v1","kind":"Light"}"#);
     assert!(matches!(other, Err(ReadError::Kind { .. })));
+    let old = br#"{"apiVersion":"flowcontrol.apiserver.k8s.io/v1beta3","kind":"FlowSchema"}"#;
+    let old = layout.stored(b"flowcontrol.apiserver.k8s.io/flowschemas//old", old);
+    assert!(matches!(old, Err(ReadError::Kind { .. })));
     assert!(layout.value(b"internal.sternpost/serviceports//30080", b"").is_err());
     assert!(layout.value(b"/configmaps/a/b", b"").is_err());
 }
