@@ -48,9 +48,7 @@ impl Directory {
 
 impl Disk for Directory {
     fn list(&self) -> io::Result<Vec<String>> {
-        let names = fs::read_dir(&self.path)?.map(|entry| entry.map(|entry| entry.file_name().into_string()));
-        // A name that is no text is none of ours.
-        names.filter_map(|name| name.map(Result::ok).transpose()).collect()
+        list(&self.path)
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
@@ -82,8 +80,15 @@ impl Disk for Directory {
     }
 }
 
+/// The names of the files in a directory.
+pub fn list(path: &Path) -> io::Result<Vec<String>> {
+    let names = fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.file_name().into_string()));
+    // A name that is no text is none of ours.
+    names.filter_map(|name| name.map(Result::ok).transpose()).collect()
+}
+
 #[derive(Debug)]
-struct OnDisk(fs::File);
+pub struct OnDisk(pub fs::File);
 
 impl File for OnDisk {
     fn length(&self) -> io::Result<u64> {

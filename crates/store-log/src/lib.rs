@@ -19,7 +19,8 @@
 //!   there is space;
 //! - a directory that is not understood is refused and not changed.
 //!
-//! [`check::check`] looks over a store that is not in use, and saves what is whole of it.
+//! [`check::check`] looks over a store that is not in use, and saves what is whole of it. [`Image::read`] reads one that may
+//! be in use.
 //! The crate does not know objects, resources or HTTP.
 
 pub mod check;
@@ -28,6 +29,7 @@ mod directory;
 pub mod disk;
 mod engine;
 mod frames;
+mod image;
 mod load;
 mod open;
 mod sealing;
@@ -35,5 +37,6 @@ mod snapshot;
 mod store;
 mod writer;
 
+pub use image::Image;
 pub use sealing::{MAX_SEALING, Opened, Plain, Sealing};
 pub use store::{LogStore, OpenError, Options};

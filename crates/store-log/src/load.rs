@@ -1,7 +1,8 @@
 //! Reading a whole store. Changes nothing.
 
-use std::path::Path;
+use std::{io, path::Path, time::Duration};
 
+use sternpost_clock::machine;
 use sternpost_store::{
     load::{Loader, Version},
     mvcc::Mvcc,
@@ -9,14 +10,18 @@ use sternpost_store::{
 
 use crate::{
     codec::{FileId, FileKind, HEADER, Header, HeaderError, RecordKind, State},
-    disk::Disk,
+    disk::{Disk, File},
     frames::{Frames, Next, Tail},
     sealing::{self, Sealing, Unopened},
     store::OpenError,
 };
 
+/// How long what is being written may take to be whole, and how often it is looked at.
+const SETTLE: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(5);
+
 /// The files of a store, by number in order.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Files {
     pub snapshots: Vec<u64>,
     pub logs: Vec<u64>,
@@ -66,8 +71,35 @@ impl Files {
     }
 }
 
+/// Whether anybody writes while a store is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writing {
+    Nobody,
+    Perhaps,
+}
+
 /// Reads the newest snapshot and all logs since. Refuses what is not understood.
 pub fn load(disk: &dyn Disk, path: &Path, files: &Files, sealing: &dyn Sealing) -> Result<Loaded, OpenError> {
+    load_while(Writing::Nobody, disk, path, files, sealing)
+}
+
+/// As [`load`], of a store that somebody else may be writing to: up to a frame that was the last one when it was read.
+pub fn load_beside(
+    disk: &dyn Disk,
+    path: &Path,
+    files: &Files,
+    sealing: &dyn Sealing,
+) -> Result<Loaded, OpenError> {
+    load_while(Writing::Perhaps, disk, path, files, sealing)
+}
+
+fn load_while(
+    writing: Writing,
+    disk: &dyn Disk,
+    path: &Path,
+    files: &Files,
+    sealing: &dyn Sealing,
+) -> Result<Loaded, OpenError> {
     let Some(&snapshot) = files.snapshots.last() else {
         let reason = "there are logs, but no snapshot".into();
         return Err(OpenError::Corrupt { path: path.to_owned(), reason });
@@ -87,7 +119,7 @@ pub fn load(disk: &dyn Disk, path: &Path, files: &Files, sealing: &dyn Sealing) 
             disk,
             path,
             (log, sequence),
-            logs.get(index + 1).is_none(),
+            (logs.get(index + 1).is_none(), writing),
             sealing,
             |newer, records, old| {
                 stale |= old;
@@ -185,7 +217,7 @@ fn read_log(
     disk: &dyn Disk,
     path: &Path,
     (id, first): (FileId, u64),
-    is_last: bool,
+    (is_last, writing): (bool, Writing),
     sealing: &dyn Sealing,
     mut each: impl FnMut(State, &mut Vec<(RecordKind, Version)>, bool) -> Result<(), &'static str>,
 ) -> Result<LogEnd, OpenError> {
@@ -199,6 +231,7 @@ fn read_log(
     }
     let (mut offset, mut sequence, mut least) = (HEADER as u64, first, header.length);
     let mut records = vec![];
+    let is_live = is_last && writing == Writing::Perhaps;
     loop {
         match frames.next(offset, sequence, &mut records).map_err(failed)? {
             Next::Frame { state, length, end } => {
@@ -209,21 +242,40 @@ fn read_log(
                 sequence += 1;
             }
             Next::End => break,
+            // It may have been looked at while it was written.
+            Next::Damaged(_) if is_live && settles(&*file, id, (offset, sequence)).map_err(failed)? => break,
             Next::Damaged(reason) => return Err(corrupt(reason)),
         }
     }
-    if frames.length() < least {
+    // It may have grown since.
+    let length = file.length().map_err(failed)?;
+    if length < least {
         return Err(corrupt("it is cut short"));
     }
     let dirty = match frames.tail(offset, sequence).map_err(failed)? {
         Tail::Torn { end } => end,
+        Tail::Later if is_live && settles(&*file, id, (offset, sequence)).map_err(failed)? => offset,
         Tail::Later => return Err(corrupt("a frame is missing")),
     };
     // Only the last one can have been written to when something crashed.
     if !is_last && dirty != offset {
         return Err(corrupt("its end is damaged"));
     }
-    Ok(LogEnd { number: id.number, offset, sequence, length: frames.length(), dirty })
+    Ok(LogEnd { number: id.number, offset, sequence, length, dirty })
+}
+
+/// Whether there is a whole frame at a place at last, or nothing: then it was only being written. Damage stays.
+fn settles(file: &dyn File, id: FileId, (offset, sequence): (u64, u64)) -> io::Result<bool> {
+    let due = machine::within(SETTLE);
+    loop {
+        let mut frames = Frames::new(file, id)?;
+        match frames.next(offset, sequence, &mut vec![])? {
+            Next::Frame { .. } => return Ok(true),
+            Next::End if matches!(frames.tail(offset, sequence)?, Tail::Torn { .. }) => return Ok(true),
+            Next::End | Next::Damaged(_) if machine::left(due).is_zero() => return Ok(false),
+            Next::End | Next::Damaged(_) => machine::block(LOOK),
+        }
+    }
 }
 
 fn header(frames: &mut Frames<'_>, path: &Path, id: FileId) -> Result<Header, OpenError> {

@@ -13,6 +13,7 @@ mod conformance;
 mod crash;
 mod directory;
 mod faults;
+mod image;
 mod import;
 mod sealing;
 mod snapshots;
