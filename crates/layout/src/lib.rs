@@ -13,6 +13,7 @@
 
 mod cbor;
 mod definition;
+mod form;
 mod go_order;
 mod key;
 mod masters;
@@ -20,6 +21,7 @@ mod ports;
 mod value;
 
 pub use cbor::CborError;
+pub use form::StoredForm;
 pub use key::{KeyError, Layout};
 pub use masters::{MASTERS, master};
 pub use ports::{NODE_PORTS, PORT_CLAIMS, Ports, PortsError};

@@ -41,9 +41,9 @@ pub enum PortsError {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Envelope {
+pub(crate) struct Envelope {
     #[prost(message, optional, tag = "1")]
-    type_meta: Option<TypeMeta>,
+    pub type_meta: Option<TypeMeta>,
     #[prost(bytes = "bytes", optional, tag = "2")]
     raw: Option<Bytes>,
     #[prost(string, optional, tag = "3")]
@@ -53,9 +53,9 @@ struct Envelope {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct TypeMeta {
+pub(crate) struct TypeMeta {
     #[prost(string, optional, tag = "1")]
-    api_version: Option<String>,
+    pub api_version: Option<String>,
     #[prost(string, optional, tag = "2")]
     kind: Option<String>,
 }

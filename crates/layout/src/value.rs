@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What begins a value that is encrypted at rest.
-const ENCRYPTED: &[u8] = b"k8s:enc:";
+pub(crate) const ENCRYPTED: &[u8] = b"k8s:enc:";
 
 /// A value that is not understood. Nothing of it may be overwritten.
 #[derive(Debug, thiserror::Error)]

@@ -2,7 +2,7 @@
 //!
 //! Entry point: [`KubeStore`], on any store that holds kube-apiserver's keys below its prefix. Keys and
 //! values are translated on the way, in both directions ([`sternpost_layout`]), and opened and sealed if they are
-//! encrypted ([`sternpost_encryption`]).
+//! encrypted ([`sternpost_encryption`]). [`Translation`] does the same to all of a store at once.
 //!
 //! Invariants:
 //! - a key that is no object of a kind that is served is neither read nor written;
@@ -16,14 +16,16 @@
 //! that was there, can be asked for. The crate does no I/O.
 
 mod store;
+mod translation;
 mod view;
 
 use std::fmt::Debug;
 
 use sternpost_encryption::{Encryption, Opened};
 
-pub use sternpost_layout::{MASTERS, master};
+pub use sternpost_layout::{MASTERS, NODE_PORTS, PORT_CLAIMS, StoredForm, master};
 pub use store::{KubeStore, Options};
+pub use translation::{Theirs, Translation, Unwritable};
 pub use view::{Cause, Resources, Unreadable};
 
 /// How values of a resource, by group and plural, are encrypted. `context` is the whole key of the value. Opening may block

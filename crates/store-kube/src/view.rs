@@ -310,13 +310,23 @@ impl View {
         Ok(sealed.map_or(value, Bytes::from))
     }
 
+    /// The value that is encrypted as this; `None` if it is not.
+    pub fn open(
+        &self,
+        resource: (&str, &str),
+        place: &[u8],
+        stored: &[u8],
+    ) -> Result<Option<Vec<u8>>, String> {
+        Ok(self.encryption.open(resource, place, stored)?.value)
+    }
+
     /// A key as etcd has it.
     pub fn place(&self, theirs: &[u8]) -> String {
         format!("{}{}", self.prefix, String::from_utf8_lossy(theirs))
     }
 
     /// Objects of a definition are written with its kind. One that was removed is remembered: its objects may outlive it.
-    fn learn(&self, key: &[u8], stored: &[u8]) {
+    pub fn learn(&self, key: &[u8], stored: &[u8]) {
         if resource_of(key) != Some(DEFINITIONS) {
             return;
         }
@@ -326,7 +336,7 @@ impl View {
     }
 
     /// What there is of ours at a key of theirs.
-    fn entries(&self, theirs: &Entry) -> Result<Vec<Entry>, Unreadable> {
+    pub fn entries(&self, theirs: &Entry) -> Result<Vec<Entry>, Unreadable> {
         if theirs.key() == NODE_PORTS.as_bytes() {
             let taken = self.ports(theirs)?.taken;
             return Ok(taken
