@@ -14,9 +14,8 @@ use serde_json::{Value, json};
 use sternpost_store_log::check::{Findings, check};
 
 use crate::{
-    data_dir::{self, DataDir},
-    error::{self, Hinted},
-    terminal,
+    data_dir::{self, DataDir, LOCK, OBJECTS},
+    error, terminal,
 };
 
 pub const EXAMPLES: &str = "\
@@ -49,12 +48,6 @@ pub enum ReportFormat {
     Json,
 }
 
-/// The part of a data directory that holds objects.
-const OBJECTS: &str = "objects";
-
-/// What only a running server has.
-const LOCK: &str = "lock";
-
 /// Exit codes: 0 all is whole, 1 something is not, or could not be looked at.
 pub fn run(args: &CheckArgs) -> ExitCode {
     match look(args) {
@@ -73,16 +66,10 @@ enum Verdict {
 }
 
 fn look(args: &CheckArgs) -> anyhow::Result<Verdict> {
-    if !args.dir.join(OBJECTS).is_dir() {
-        return Err(Hinted {
-            message: format!("`{}` is no data directory: there is no `{OBJECTS}` in it", args.dir.display()),
-            hint: "name the directory that `serve --data-dir` has".into(),
-        }
-        .into());
-    }
+    let objects = data_dir::objects_of(&args.dir)?;
     // No server while it is looked at.
     let _lock = DataDir::open(&args.dir)?;
-    let findings = check(&args.dir.join(OBJECTS))?;
+    let findings = check(&objects)?;
     if let Some(to) = &args.salvage_to {
         salvage(&args.dir, to, &findings)?;
     }
@@ -98,13 +85,7 @@ fn look(args: &CheckArgs) -> anyhow::Result<Verdict> {
 /// Certificates, keys and tokens are copied, so that clients go on with what they have.
 fn salvage(from: &Path, to: &Path, findings: &Findings) -> anyhow::Result<()> {
     let context = || format!("cannot write `{}`", to.display());
-    if to.exists() && fs::read_dir(to).with_context(context)?.next().is_some() {
-        return Err(Hinted {
-            message: format!("`{}` is not empty", to.display()),
-            hint: "name a directory that is not there; nothing is replaced".into(),
-        }
-        .into());
-    }
+    data_dir::want_empty(to)?;
     data_dir::private_dirs().recursive(true).create(to).with_context(context)?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read `{}`", from.display()))? {
         let entry = entry.with_context(context)?;

@@ -16,6 +16,7 @@ use crate::{
     aggregation::AggregationArgs,
     audit::AuditArgs,
     authentication::AuthenticationArgs,
+    backup::BackupArgs,
     build::{BuildArgs, KustomizeArgs},
     check::CheckArgs,
     completion::CompletionArgs,
@@ -30,10 +31,13 @@ use crate::{
     limits::LimitArgs,
     listen::Listen,
     man::ManArgs,
+    migrate::MigrateArgs,
     openapi::OpenApiArgs,
+    restore::RestoreArgs,
     run::RunArgs,
     service_accounts::ServiceAccountArgs,
     service_ranges::ServiceArgs,
+    storage::report::StorageArgs,
     validate::ValidateArgs,
 };
 
@@ -61,6 +65,17 @@ pub enum Command {
     /// Look over a data directory, and save what is whole of a damaged one
     #[command(after_help = crate::check::EXAMPLES)]
     Check(CheckArgs),
+    /// Write all objects of a running server, or of a cluster, into a file
+    #[command(after_help = crate::backup::EXAMPLES)]
+    Backup(Box<BackupArgs>),
+    /// Make a data directory, or fill a cluster's etcd, of what a backup holds
+    #[command(after_help = crate::restore::EXAMPLES)]
+    Restore(Box<RestoreArgs>),
+    /// Move all objects from a data directory to etcd, or from etcd to a data directory
+    #[command(after_help = crate::migrate::EXAMPLES)]
+    Migrate(Box<MigrateArgs>),
+    /// Look into stores
+    Storage(Box<StorageArgs>),
     /// Build a kustomization, as `kustomize build` does
     #[command(after_help = crate::build::EXAMPLES)]
     Build(Box<BuildArgs>),
@@ -118,7 +133,7 @@ pub struct ServeArgs {
     pub config: Option<PathBuf>,
 
     /// Apply objects before serving: files, directories, kustomizations, or - for standard input; repeatable
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", conflicts_with = "etcd_servers")]
     pub load: Vec<PathBuf>,
 
     /// End when the process that started this one does
@@ -130,7 +145,7 @@ pub struct ServeArgs {
     pub data_dir: Option<PathBuf>,
 
     /// Keep nothing: new certificates and token on every start
-    #[arg(long, conflicts_with = "data_dir")]
+    #[arg(long, conflicts_with_all = ["data_dir", "etcd_servers"])]
     pub in_memory: bool,
 
     /// Take the data directory and the admin token as they are: no matter who else may read or change
@@ -197,7 +212,7 @@ pub struct ServeArgs {
     pub encryption_provider_config: Option<PathBuf>,
 
     /// Whether --encryption-provider-config is read again when it changes
-    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", conflicts_with = "etcd_servers")]
     pub encryption_provider_config_automatic_reload: bool,
 
     /// Web pages that may use the API: comma-separated regular expressions of their origins, such as

@@ -12,6 +12,12 @@ use anyhow::{Context, anyhow};
 use crate::error::Hinted;
 use sternpost_clock::machine;
 
+/// The part of a data directory that holds objects.
+pub const OBJECTS: &str = "objects";
+
+/// What one process at a time has.
+pub const LOCK: &str = "lock";
+
 /// An open data directory. One process at a time has it.
 #[derive(Debug)]
 pub struct DataDir {
@@ -27,7 +33,7 @@ impl DataDir {
             .recursive(true)
             .create(path)
             .with_context(|| format!("cannot create `{}`", path.display()))?;
-        let lock_file = path.join("lock");
+        let lock_file = path.join(LOCK);
         let lock = private(OpenOptions::new().write(true).create(true).truncate(false))
             .open(&lock_file)
             .with_context(|| format!("cannot open `{}`", lock_file.display()))?;
@@ -47,6 +53,32 @@ impl DataDir {
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
+}
+
+/// Where the objects of a data directory are; refuses what is none.
+pub fn objects_of(dir: &Path) -> anyhow::Result<PathBuf> {
+    let objects = dir.join(OBJECTS);
+    if objects.is_dir() {
+        return Ok(objects);
+    }
+    Err(Hinted {
+        message: format!("`{}` is no data directory: there is no `{OBJECTS}` in it", dir.display()),
+        hint: "name the directory that `serve --data-dir` has".into(),
+    }
+    .into())
+}
+
+/// Refuses a directory that something is in.
+pub fn want_empty(dir: &Path) -> anyhow::Result<()> {
+    let context = || format!("cannot write `{}`", dir.display());
+    if !dir.exists() || fs::read_dir(dir).with_context(context)?.next().is_none() {
+        return Ok(());
+    }
+    Err(Hinted {
+        message: format!("`{}` is not empty", dir.display()),
+        hint: "name a directory that is not there; nothing is replaced".into(),
+    }
+    .into())
 }
 
 /// Where data lives if nobody says otherwise.
@@ -108,15 +140,20 @@ pub fn replace(path: &Path, content: &str, owner: Owner<'_>) -> anyhow::Result<(
 /// Makes a file with the content of another, readable by its owner only. One that is there stays.
 pub fn copy_private(from: &Path, to: &Path) -> anyhow::Result<()> {
     let copy = || {
-        let mut file = private(OpenOptions::new().write(true).create_new(true)).open(to)?;
+        let mut file = create_private(to)?;
         io::copy(&mut File::open(from)?, &mut file)?;
         file.sync_all()
     };
     copy().with_context(|| format!("cannot copy `{}` to `{}`", from.display(), to.display()))
 }
 
+/// Makes a file that only its owner may read. One that is there stays.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    private(OpenOptions::new().write(true).create_new(true)).open(path)
+}
+
 fn write_new(path: &Path, content: &str, owner: Owner<'_>) -> io::Result<()> {
-    let mut file = private(OpenOptions::new().write(true).create_new(true)).open(path)?;
+    let mut file = create_private(path)?;
     file.write_all(content.as_bytes())?;
     if let Owner::As(like) = owner {
         give(&file, like)?;

@@ -3,45 +3,38 @@
 use std::{
     convert::Infallible,
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
-use anyhow::Context;
 use arc_swap::ArcSwap;
-use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
+use clap::{Args, ValueEnum};
 use sternpost_cache::{Cache, Feeder, StartError};
 use sternpost_clock::{Clock, machine};
 use sternpost_controllers::Unserved;
 use sternpost_golang::duration;
-use sternpost_outbound::{Trust, client_certificate, client_tls};
 use sternpost_store::{BoxFuture, ReadError, Stopped};
-use sternpost_store_etcd::{Access, Compactor, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
+use sternpost_store_etcd::{Compactor, EtcdStore};
 use sternpost_store_kube::KubeStore;
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{Verbs, index::Selectable};
-use tokio::runtime::Handle;
 
-use crate::{
-    config_file::read, encryption::AtRest, service_accounts::parse_seconds, service_ranges::ServiceArgs,
-};
+use crate::{encryption::AtRest, service_accounts::parse_seconds, service_ranges::ServiceArgs};
+pub use access::AccessArgs;
 pub use endpoints::Advertised;
 use metrics::EtcdMetrics;
 
+pub mod access;
 pub mod endpoints;
 pub mod fit;
 pub mod metrics;
 
-/// The flags, which are kube-apiserver's but for one.
+/// The flags of a server on etcd, which are kube-apiserver's but for one.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "etcd")]
 pub struct EtcdArgs {
-    /// Serve the objects of a cluster, from the etcd that its kube-apiserver keeps them in: the URLs of its
-    /// members
-    #[arg(long, value_name = "URL,...", value_delimiter = ',', value_parser = Endpoint::parse,
-        conflicts_with_all = ["in_memory", "load"])]
-    pub etcd_servers: Vec<Endpoint>,
+    #[command(flatten)]
+    pub access: AccessArgs,
 
     /// Never write to etcd: what clients send to be written is refused, controllers are off
     #[arg(long, requires = "etcd_servers")]
@@ -79,22 +72,6 @@ pub struct EtcdArgs {
     /// Not possible: all objects are in one etcd
     #[arg(long, value_name = "GROUP/RESOURCE#URL;URL,...", hide = true, value_parser = refuse_overrides)]
     pub etcd_servers_overrides: Option<Infallible>,
-
-    /// What kube-apiserver's keys begin with
-    #[arg(long, value_name = "PATH", default_value = "/registry", value_parser = NonEmptyStringValueParser::new())]
-    pub etcd_prefix: String,
-
-    /// Certificates (PEM) of the authorities that vouch for etcd [default: those that the machine knows]
-    #[arg(long, value_name = "FILE", requires = "etcd_servers")]
-    pub etcd_cafile: Option<PathBuf>,
-
-    /// Certificate (PEM) by which etcd knows this server
-    #[arg(long, value_name = "FILE", requires = "etcd_servers", requires = "etcd_keyfile")]
-    pub etcd_certfile: Option<PathBuf>,
-
-    /// Private key (PEM) of --etcd-certfile
-    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
-    pub etcd_keyfile: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -134,7 +111,7 @@ impl EtcdArgs {
 
     /// Whether objects are in etcd.
     pub fn is_used(&self) -> bool {
-        !self.etcd_servers.is_empty()
+        self.access.is_used()
     }
 
     /// How etcd is reached, and what is read there. Begins to connect.
@@ -144,36 +121,9 @@ impl EtcdArgs {
         services: &ServiceArgs,
         metrics: Arc<EtcdMetrics>,
     ) -> anyhow::Result<Cluster> {
-        let trust = match &self.etcd_cafile {
-            Some(path) => {
-                let context = || format!("cannot use `{}`", path.display());
-                Trust::pem(read(path)?.as_bytes()).with_context(context)?
-            }
-            None => Trust::Machine,
-        };
-        let identity = match (&self.etcd_certfile, &self.etcd_keyfile) {
-            (Some(certificate), Some(key)) => {
-                let context = || format!("cannot use `{}` and `{}`", certificate.display(), key.display());
-                Some(
-                    client_certificate(read(certificate)?.as_bytes(), read(key)?.as_bytes())
-                        .with_context(context)?,
-                )
-            }
-            _ => None,
-        };
-        let prefix = match self.etcd_prefix.trim_matches('/') {
-            "" => "/".to_owned(),
-            path => format!("/{path}/"),
-        };
-        let access = Access {
-            endpoints: self.etcd_servers.clone(),
-            tls: Some(client_tls(trust, identity)?),
-            user: None,
-        };
-        let options = Options { access, prefix: prefix.clone().into(), patience: DEFAULT_PATIENCE };
-        let etcd = Arc::new(EtcdStore::observed(options, metrics.clone(), Handle::current()));
+        let etcd = Arc::new(self.access.connect(Some(metrics.clone()))?);
         let options = sternpost_store_kube::Options {
-            prefix,
+            prefix: self.access.prefix(),
             encryption,
             node_ports: services.service_node_port_range.clone(),
             read_only: self.etcd_read_only,

@@ -25,6 +25,7 @@ mod admission;
 mod aggregation;
 mod audit;
 mod authentication;
+mod backup;
 mod build;
 mod check;
 mod clean;
@@ -57,18 +58,21 @@ mod load;
 mod logging;
 mod man;
 mod manifests;
+mod migrate;
 mod objects;
 mod openapi;
 mod output;
 mod programs;
 mod ready;
 mod reload;
+mod restore;
 mod run;
 mod serve;
 mod service_accounts;
 mod service_ranges;
 mod services;
 mod settings;
+mod storage;
 mod suggest;
 mod terminal;
 #[cfg(test)]
@@ -112,6 +116,12 @@ fn main() -> ExitCode {
         Command::RunGuard => run::guard(),
         Command::Validate(args) => return validate::run(&args),
         Command::Check(args) => return check::run(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Restore(args) => restore::run(&args),
+        Command::Migrate(args) => migrate::run(&args),
+        Command::Storage(args) => match args.command {
+            storage::report::StorageCommand::Report(args) => return storage::report::run(&args),
+        },
         Command::Diff(args) => return diff::run(&args),
         Command::Envtest(args) => envtest::run(&args),
         Command::Completion(args) => completion::run(&args),

@@ -161,7 +161,7 @@ fn answers(store: &dyn Store) -> Result<(), String> {
 }
 
 /// A damaged store can be looked into, and much of it saved.
-fn with_hint(error: OpenError) -> anyhow::Error {
+pub fn with_hint(error: OpenError) -> anyhow::Error {
     match error {
         OpenError::Corrupt { .. } | OpenError::Foreign { .. } | OpenError::Database { .. } => {
             let message = match std::error::Error::source(&error) {

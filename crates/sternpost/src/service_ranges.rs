@@ -46,7 +46,7 @@ fn parse_range(text: &str) -> Result<(IpAddr, u8), String> {
     Ok(range)
 }
 
-fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
+pub fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     let unknown = || "want ports such as 30000-32767, 30000+100 or 30000".to_owned();
     let number = |text: &str| text.trim().parse::<u16>().map_err(|_| unknown());
     let (first, last) = if let Some((first, last)) = text.split_once('-') {

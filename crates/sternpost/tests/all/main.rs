@@ -55,6 +55,7 @@ mod replicas;
 mod run;
 mod serve;
 mod settings;
+mod storage;
 mod tokens;
 mod validate;
 mod wrong_uses;

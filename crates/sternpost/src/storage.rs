@@ -1,0 +1,122 @@
+//! Stores as a whole, on their way between a data directory, an etcd and a file; and what is in them.
+//!
+//! [`Contents`] is all that a store holds at one revision, in the form in which it is kept there. [`directory`],
+//! [`cluster`] and [`file`] read and make them, [`convert`] turns one form into the other, [`put`] does what `restore` and
+//! `migrate` have in common, [`report`] is a command of its own.
+
+use std::{fmt, path::Path, sync::Arc};
+
+use anyhow::Context;
+use sha2::{Digest, Sha256};
+use sternpost_clock::Clock;
+use sternpost_store::{Entry, Revision};
+use tokio::runtime::Runtime;
+
+use crate::encryption::{self, AtRest};
+
+pub mod cluster;
+pub mod convert;
+pub mod directory;
+pub mod file;
+pub mod put;
+pub mod report;
+
+/// All that a store holds at one revision.
+#[derive(Debug, Clone)]
+pub struct Contents {
+    pub form: Form,
+    /// In key order. Values as they stand there, encrypted ones too.
+    pub entries: Vec<Entry>,
+    /// None of them is newer.
+    pub revision: Revision,
+    /// No revision above this one was ever given out.
+    pub reserved: Revision,
+    /// What else is in a data directory: certificates, keys and tokens.
+    pub files: Vec<KeptFile>,
+}
+
+/// How keys and values are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// In a data directory.
+    Directory,
+    /// In etcd, as by kube-apiserver. Keys are without the prefix, which ends in a slash.
+    Etcd { prefix: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptFile {
+    pub name: String,
+    pub bytes: Vec<u8>,
+}
+
+/// By which two stores are known to hold the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sum {
+    pub keys: usize,
+    /// Of all keys and values with their lengths, in key order.
+    pub sha256: String,
+}
+
+impl Sum {
+    /// Of keys and values in key order.
+    pub fn of<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
+        let (mut keys, mut hasher) = (0, Sha256::new());
+        for (key, value) in pairs {
+            keys += 1;
+            for part in [key, value] {
+                hasher.update((part.len() as u64).to_be_bytes());
+                hasher.update(part);
+            }
+        }
+        Self { keys, sha256: hex(&hasher.finalize()) }
+    }
+
+    pub fn of_entries(entries: &[Entry]) -> Self {
+        Self::of(entries.iter().map(|entry| (entry.key(), entry.value())))
+    }
+
+    /// Refuses what was read back if it is something else.
+    pub fn expect(&self, found: &Self, place: &str) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self == found,
+            "{place} does not hold what was written: {found}, and should have {self}"
+        );
+        Ok(())
+    }
+}
+
+impl fmt::Display for Sum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} keys with sha256 {}", self.keys, self.sha256)
+    }
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Where blocking work is done by the caller, and calls of others here.
+pub fn runtime() -> anyhow::Result<Runtime> {
+    let builder = &mut tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().context("cannot start the runtime")
+}
+
+/// What `--encryption-provider-config` says, with its plugins asked.
+pub fn at_rest(path: Option<&Path>, runtime: &Runtime) -> anyhow::Result<Arc<AtRest>> {
+    let Some(path) = path else { return Ok(Arc::default()) };
+    let _within = runtime.enter();
+    let at_rest = Arc::new(encryption::configure(path, &Clock::system())?);
+    runtime.block_on(at_rest.ask());
+    Ok(at_rest)
+}
+
+/// Some of many, and how many more there are.
+pub fn some_of(all: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let shown: Vec<&str> = all.iter().take(SHOWN).map(String::as_str).collect();
+    match all.len().saturating_sub(SHOWN) {
+        0 => format!("\n  {}", shown.join("\n  ")),
+        more => format!("\n  {}\n  and {more} more", shown.join("\n  ")),
+    }
+}
