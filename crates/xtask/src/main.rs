@@ -3,6 +3,7 @@
 //! `cargo xtask bench NAME` is `benches/NAME.py` on a release that it builds.
 //! `cargo xtask record SUITE` is `tests/record.py`: recorded answers anew, from the real programs.
 //! `cargo xtask campaign NAME`: fuzzing, kills or hostile load for hours, with a report.
+//! `cargo xtask faults` is `crates/faults`: processes and connections that fail while clients write, read and watch.
 //! `cargo xtask generate`: the lists of kinds and of admission plugins, from their files.
 //! `cargo xtask profile OPERATION`: what an operation costs, by stage; whether that rose.
 //! `cargo xtask dist` is `packages/dist.py`: what a release consists of.
@@ -39,6 +40,7 @@ const USAGE: &str = "usage: cargo xtask ci [--list]
        cargo xtask bench [NAME [OPTIONS OF benches/NAME.py]]
        cargo xtask record [SUITE --peer DIR [--check] [NAME...]]
        cargo xtask campaign fuzz|kills|load [OPTIONS OF tests/campaigns/campaign.py]
+       cargo xtask faults [OPTIONS OF crates/faults]
        cargo xtask generate
        cargo xtask profile [--check|--write] [OPERATION...]
        cargo xtask complexity [WORD...]
@@ -55,6 +57,11 @@ DIR, or compares them with what is recorded; without a name it lists the suites.
 
 campaign runs for hours and writes a report (--report FILE): every fuzz target, the crash
 test of the whole server, or friendly and hostile clients on a release that it builds.
+
+faults runs three servers on an etcd of three members (STERNPOST_ETCD, or --etcd PATH), or one
+on its own store (--embedded); kills, pauses, partitions and slows them down while clients
+write, read and watch; and checks that what the clients saw is what happened. A few faults
+once, or all for --minutes N; --report FILE is written, too.
 
 generate writes the lists of kinds and of admission plugins from their files. To be run when
 such a file is added; a test sees to it.
@@ -87,6 +94,7 @@ fn main() -> ExitCode {
         ["campaign", name @ ("fuzz" | "kills"), ref options @ ..] => {
             run(Command::new(workspace().join(CAMPAIGN)).arg(name).args(options))
         }
+        ["faults", ref options @ ..] => faults(options),
         ["generate"] => generate::write(&workspace()),
         ["profile", ref options @ ..] => profile(options),
         ["dist", ref options @ ..] => run(Command::new(workspace().join(DIST)).args(options)),
@@ -150,6 +158,13 @@ fn measure(program: &str, options: &[&str]) -> Result<(), String> {
     run(Command::new(env!("CARGO")).args(["build", "--profile", "dist"]).args(MEASURED))?;
     let mut client = Command::new(workspace().join(program));
     run(client.arg("--sternpost").arg(target(&workspace())?.join("dist/sternpost")).args(options))
+}
+
+/// Of development builds, which the tests have made; nothing is measured.
+fn faults(options: &[&str]) -> Result<(), String> {
+    let packages = ["--package", "sternpost", "--package", "sternpost-faults"];
+    run(Command::new(env!("CARGO")).args(["build", "--locked"]).args(packages))?;
+    run(Command::new(target(&workspace())?.join("debug/faults")).args(options))
 }
 
 /// Of a release, which is built for other checks, too; budgets are of that.
