@@ -49,6 +49,8 @@ pub struct Result {
     pub faults: BTreeMap<Fault, Strikes>,
     /// Faults that cannot be had here.
     pub left_out: Vec<Fault>,
+    /// Faults that came while something else was wrong.
+    pub paired: u64,
     pub counts: Counts,
     /// Requests that were answered with an error, or not at all.
     pub failures: BTreeMap<String, u64>,
@@ -117,6 +119,7 @@ pub async fn run(plan: &Plan) -> anyhow::Result<Result> {
     }
     result.counts = run.counts(&history);
     result.failures = lock(&run.nemesis.recorder.failures).clone();
+    result.paired = run.nemesis.paired;
     result.ended = run.nemesis.cluster.ended.clone();
     let panics = run.nemesis.cluster.end();
     violations.extend(panics.into_iter().map(|text| Violation { rule: "panics", text }));
@@ -253,7 +256,9 @@ impl Run {
             Testimony::Etcd(witness) => Some(witness.clone()),
             Testimony::Server { .. } => None,
         };
-        let nemesis = Nemesis { cluster, recorder, witness, rng: rng.fork(), traces: can_trace() };
+        let pairs = plan.lasts.is_some() && !cluster.members.is_empty();
+        let nemesis =
+            Nemesis { cluster, recorder, witness, rng: rng.fork(), traces: can_trace(), pairs, paired: 0 };
         Ok(Self {
             nemesis,
             load,

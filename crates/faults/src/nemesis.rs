@@ -126,7 +126,14 @@ pub struct Nemesis {
     pub rng: Rng,
     /// Whether a process can be traced, to slow its disk down.
     pub traces: bool,
+    /// Whether some faults come while something else is wrong already.
+    pub pairs: bool,
+    /// How many did.
+    pub paired: u64,
 }
+
+/// One fault in so many comes while something else is wrong.
+const PAIRED: u64 = 3;
 
 /// How long a fault lasts, in milliseconds: so long, and up to as much more.
 const LASTS: (u64, u64) = (500, 4_000);
@@ -150,13 +157,38 @@ impl Nemesis {
         if fault == Fault::SlowDisk && !self.traces {
             return Ok(None);
         }
-        self.apply(fault).await.with_context(|| format!("{fault:?}"))?;
+        let paused = if self.pairs && self.rng.one_in(PAIRED) { self.beset(fault)? } else { None };
+        let applied = self.apply(fault).await;
+        signal(paused, "-CONT")?;
+        applied.with_context(|| format!("{fault:?}"))?;
         let ended = machine::now();
         self.recover().await.with_context(|| format!("after {fault:?}"))?;
         let took = machine::elapsed(ended);
         let calm = self.drawn(CALM);
         self.cluster.run_for(calm).await?;
         Ok(Some(took))
+    }
+
+    /// Makes something go wrong besides a fault, until the cluster has to come back: the process that is paused, if
+    /// it is that.
+    fn beset(&mut self, fault: Fault) -> anyhow::Result<Option<u32>> {
+        self.paired += 1;
+        let (server, member, members) = (self.server(), self.member(), self.members());
+        match self.rng.below(4) {
+            // One that is asked to end has to be able to.
+            0 if fault != Fault::StopServer => {
+                let process = self.cluster.process(server);
+                signal(process, "-STOP")?;
+                return Ok(process);
+            }
+            1 => self.cluster.network.set(&ways(&[server], &members, BOTH), Rule::Hold),
+            2 => self.cluster.network.set(&ways(&[server], &[member], THERE), Rule::Hold),
+            _ => {
+                let delay = Rule::Delay(Duration::from_millis(10 + self.rng.below(90)));
+                self.cluster.network.set(&ways(&members, &members, BOTH), delay);
+            }
+        }
+        Ok(None)
     }
 
     fn drawn(&mut self, (least, more): (u64, u64)) -> Duration {

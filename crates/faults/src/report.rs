@@ -22,12 +22,12 @@ fn write(text: &mut String, plan: &Plan, result: &Result) -> std::fmt::Result {
     writeln!(text, "# Fault campaign: {on}\n")?;
     let (strikes, seconds) =
         (result.faults.values().map(|strikes| strikes.times).sum::<u64>(), result.took.as_secs());
-    writeln!(
-        text,
-        "Seed {}, {seconds} s, {strikes} faults, {} violations.\n",
-        plan.seed,
-        result.violations.len()
-    )?;
+    let (seed, paired, found) = (plan.seed, result.paired, result.violations.len());
+    writeln!(text, "Seed {seed}, {seconds} s, {strikes} faults, {found} violations.")?;
+    if paired > 0 {
+        writeln!(text, "{paired} faults came while something else was wrong already.")?;
+    }
+    writeln!(text)?;
     writeln!(
         text,
         "Everything runs on this machine. Connections go through proxies in user space, which hold, delay, throttle or \
