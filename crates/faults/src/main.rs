@@ -10,6 +10,8 @@ use sternpost_faults::{
     report,
 };
 use sternpost_testkit::etcd;
+#[cfg(unix)]
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Faults while clients write, read and watch; and whether what they saw is what happened
 #[derive(Parser)]
@@ -51,7 +53,13 @@ fn parse_fault(text: &str) -> Result<Fault, String> {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(&Arguments::parse()).await {
+    let arguments = Arguments::parse();
+    // Whoever is told to end takes what it has started with it.
+    let ran = tokio::select! {
+        ran = run(&arguments) => ran,
+        () = told_to_end() => Err(anyhow::anyhow!("told to end")),
+    };
+    match ran {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -59,6 +67,18 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+async fn told_to_end() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        return;
+    }
+    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// Whether nothing was found.
