@@ -174,7 +174,8 @@ impl Run {
             .map(|server| server.for_clients().map(|connector| Arc::new(connector) as Arc<dyn Api>))
             .collect();
         let apis = apis.context("a server is not ready")?;
-        let mut session = connect(apis.first().context("no server")?.as_ref()).await?;
+        let first = apis.first().context("no server")?.connect().await;
+        let mut session = first.context("a server that is ready cannot be reached")?;
         let namespace = json!({"metadata": {"name": NAMESPACE}});
         match session.call("POST", "/api/v1/namespaces", Some(&namespace)).await {
             Reply::Answer(201, _) => {}
@@ -347,10 +348,9 @@ impl Run {
                 break;
             }
         }
-        for (server, api) in self.apis.iter().enumerate() {
+        for server in 0..self.apis.len() {
             for resource in Resource::ALL {
-                let mut session = connect(api.as_ref()).await?;
-                list(&self.load.recorder, session.as_mut(), server, resource).await;
+                self.list(server, resource).await?;
             }
         }
         let changes = match &self.testimony {
@@ -376,9 +376,39 @@ impl Run {
         Ok((self.load.recorder.finish(changes), violations))
     }
 
+    /// A connection to a server, which is started again should it have ended.
+    async fn session(&mut self, server: usize) -> anyhow::Result<Box<dyn Session>> {
+        let due = machine::within(AT_LAST);
+        loop {
+            self.nemesis.cluster.tick()?;
+            if let Some(session) = self.apis.get(server).context("no such server")?.connect().await {
+                return Ok(session);
+            }
+            if machine::left(due).is_zero() {
+                bail!("server {server} cannot be reached");
+            }
+            machine::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// What a server has in the end.
+    async fn list(&mut self, server: usize, resource: Resource) -> anyhow::Result<()> {
+        let due = machine::within(AT_LAST);
+        let recorder = self.load.recorder.clone();
+        loop {
+            let mut session = self.session(server).await?;
+            if let Some(Some(_)) = list(&recorder, session.as_mut(), server, resource).await {
+                return Ok(());
+            }
+            if machine::left(due).is_zero() {
+                bail!("server {server} does not list");
+            }
+        }
+    }
+
     /// One more write, so that there is an end to wait for.
-    async fn mark(&self, resource: Resource) -> anyhow::Result<u64> {
-        let recorder = &self.load.recorder;
+    async fn mark(&mut self, resource: Resource) -> anyhow::Result<u64> {
+        let recorder = self.load.recorder.clone();
         let due = machine::within(AT_LAST);
         loop {
             let number = recorder.token();
@@ -388,10 +418,10 @@ impl Run {
             if resource == Resource::Services {
                 body["spec"] = json!({"type": "ExternalName", "externalName": "end.example"});
             }
-            let mut session = connect(self.apis.first().context("no server")?.as_ref()).await?;
+            let mut session = self.session(0).await?;
             let begun = recorder.now();
             let reply = session.call("POST", &resource.path(), Some(&body)).await;
-            let outcome = outcome(recorder, &asked, &reply);
+            let outcome = outcome(&recorder, &asked, &reply);
             let revision = match &outcome {
                 Outcome::Written(version) => Some(version.revision),
                 _ => None,
@@ -409,8 +439,8 @@ impl Run {
     }
 
     /// Addresses are taken by services alone, and every node port can be had when no service has one.
-    async fn at_rest(&self) -> anyhow::Result<Vec<Violation>> {
-        let mut session = connect(self.apis.last().context("no server")?.as_ref()).await?;
+    async fn at_rest(&mut self) -> anyhow::Result<Vec<Violation>> {
+        let mut session = self.session(self.apis.len() - 1).await?;
         let services = items(session.as_mut(), "/api/v1/services").await?;
         let addresses = items(session.as_mut(), "/apis/networking.k8s.io/v1/ipaddresses").await?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -502,19 +532,6 @@ fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
     for end in (1..items.len()).rev() {
         let other = usize::try_from(rng.below(end as u64 + 1)).unwrap_or_default();
         items.swap(end, other);
-    }
-}
-
-async fn connect(api: &dyn Api) -> anyhow::Result<Box<dyn Session>> {
-    let due = machine::within(AT_LAST);
-    loop {
-        if let Some(session) = api.connect().await {
-            return Ok(session);
-        }
-        if machine::left(due).is_zero() {
-            bail!("a server cannot be reached");
-        }
-        machine::sleep(Duration::from_millis(50)).await;
     }
 }
 
