@@ -23,7 +23,7 @@ use crate::{
     etcd::{self, Witness},
     history::{
         Action, Change, History, Kind, NAMESPACE, Outcome, PREFIX, Recorder, Resource, TOKEN, Write, lock,
-        token,
+        revision, token,
     },
     load::{Asked, Client, Load, Watcher, list, outcome},
     nemesis::{Fault, Nemesis, can_trace},
@@ -95,6 +95,12 @@ const WATCHERS_OF_ONE: usize = 3;
 /// Between two requests of a client, at most: leaves the machine time for what is tested.
 const PACE: Duration = Duration::from_millis(40);
 
+/// Where addresses of services are listed.
+const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
+
+/// The last changes of a service, with what is wrong with its address.
+const SHOWN_CHANGES: usize = 12;
+
 pub async fn run(plan: &Plan) -> anyhow::Result<Result> {
     let began = machine::now();
     let directory = tempfile::Builder::new().prefix("sternpost-faults-").tempdir()?;
@@ -115,7 +121,7 @@ pub async fn run(plan: &Plan) -> anyhow::Result<Result> {
     violations.extend(missed);
     violations.extend(check::all(&history));
     if violations.is_empty() {
-        violations.extend(run.at_rest().await?);
+        violations.extend(run.at_rest(&history).await?);
     }
     result.counts = run.counts(&history);
     result.failures = lock(&run.nemesis.recorder.failures).clone();
@@ -438,11 +444,47 @@ impl Run {
         }
     }
 
-    /// Addresses are taken by services alone, and every node port can be had when no service has one.
-    async fn at_rest(&mut self) -> anyhow::Result<Vec<Violation>> {
-        let mut session = self.session(self.apis.len() - 1).await?;
-        let services = items(session.as_mut(), "/api/v1/services").await?;
-        let addresses = items(session.as_mut(), "/apis/networking.k8s.io/v1/ipaddresses").await?;
+    /// Addresses are taken by services alone, whichever server is asked, and every node port can be had when no
+    /// service has one.
+    async fn at_rest(&mut self, history: &History) -> anyhow::Result<Vec<Violation>> {
+        let mut violations = Vec::new();
+        for server in 0..self.apis.len() {
+            violations.extend(self.addresses(server, history).await?);
+        }
+        let mut session = self.session(0).await?;
+        let path = Resource::Services.path();
+        let (_, services) = items(session.as_mut(), &path).await?;
+        for service in &services {
+            let name = service["metadata"]["name"].as_str().unwrap_or_default();
+            session.call("DELETE", &format!("{path}/{name}"), Some(&json!({}))).await;
+        }
+        let mut had = 0;
+        let (first, last) = NODE_PORTS;
+        for port in first..=last {
+            let body = json!({
+                "metadata": {"name": format!("port-{port}")},
+                "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]},
+            });
+            match session.call("POST", &path, Some(&body)).await {
+                Reply::Answer(201, _) => had += 1,
+                other => violations.push(Violation {
+                    rule: "allocations",
+                    text: format!(
+                        "node port {port} cannot be had when no service has it ({had} can): {other:?}"
+                    ),
+                }),
+            }
+        }
+        Ok(violations)
+    }
+
+    /// What is wrong with the addresses that a server shows.
+    async fn addresses(&mut self, server: usize, history: &History) -> anyhow::Result<Vec<Violation>> {
+        let mut session = self.session(server).await?;
+        let (revision, services) = items(session.as_mut(), "/api/v1/services").await?;
+        // At the same revision: what a client has given up may still be done by a server.
+        let same = format!("{ADDRESSES}?resourceVersion={revision}&resourceVersionMatch=Exact");
+        let (_, addresses) = items(session.as_mut(), &same).await?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let of = |namespace: &Value, name: &Value| format!("{}/{}", text(namespace), text(name));
         let have = services.iter().filter(|service| {
@@ -463,27 +505,16 @@ impl Run {
         let mut findings = Findings::default();
         check::addresses(&have, &taken, &mut findings);
         let mut violations = findings.into_violations();
-        let path = Resource::Services.path();
-        for service in services.iter().filter(|service| service["metadata"]["namespace"] == NAMESPACE) {
-            let name = text(&service["metadata"]["name"]);
-            session.call("DELETE", &format!("{path}/{name}"), Some(&json!({}))).await;
-        }
-        let mut had = 0;
-        let (first, last) = NODE_PORTS;
-        for port in first..=last {
-            let body = json!({
-                "metadata": {"name": format!("port-{port}")},
-                "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]},
+        for violation in &mut violations {
+            let about =
+                |object: &&Value| violation.text.contains(object["metadata"]["name"].as_str().unwrap_or("-"));
+            let objects: Vec<&Value> = services.iter().chain(&addresses).filter(about).collect();
+            let changes = history.changes.iter().rev().filter(|change| {
+                change.resource == Resource::Services && violation.text.contains(&change.name)
             });
-            match session.call("POST", &path, Some(&body)).await {
-                Reply::Answer(201, _) => had += 1,
-                other => violations.push(Violation {
-                    rule: "allocations",
-                    text: format!(
-                        "node port {port} cannot be had when no service has it ({had} can): {other:?}"
-                    ),
-                }),
-            }
+            let changes: Vec<&Change> = changes.take(SHOWN_CHANGES).collect();
+            violation.text =
+                format!("{}, says server {server} at {revision}: {objects:?}; {changes:?}", violation.text);
         }
         Ok(violations)
     }
@@ -535,9 +566,13 @@ fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
     }
 }
 
-async fn items(session: &mut dyn Session, path: &str) -> anyhow::Result<Vec<Value>> {
+/// A list, and its revision.
+async fn items(session: &mut dyn Session, path: &str) -> anyhow::Result<(u64, Vec<Value>)> {
     match session.call("GET", path, None).await {
-        Reply::Answer(200, page) => Ok(page["items"].as_array().cloned().unwrap_or_default()),
+        Reply::Answer(200, page) => {
+            let items = page["items"].as_array().cloned().unwrap_or_default();
+            Ok((revision(&page["metadata"]["resourceVersion"]), items))
+        }
         other => bail!("GET {path}: {other:?}"),
     }
 }
