@@ -120,6 +120,7 @@ impl Shared {
                 Outcome::NotSeen => self.members.retire(&connection),
                 Outcome::Refused => return Err(CommitError::Refused { reason }.into()),
                 Outcome::NotNow => return Err(CommitError::Unavailable { reason }.into()),
+                Outcome::NoSpace => return Err(CommitError::Uncertain { reason }.into()),
                 Outcome::LeaseGone => return Err(Unanswered::LeaseGone { reason }),
                 Outcome::Unknown => {
                     self.members.retire(&connection);
@@ -159,6 +160,9 @@ enum Outcome {
     Refused,
     /// It was not done.
     NotNow,
+    /// Most often it was not done. But one that had space when it came, and has none when its turn comes, is done and
+    /// answered with this. The member is well.
+    NoSpace,
     /// It was not done, for etcd looks for its leases before anything else.
     LeaseGone,
     Unknown,
@@ -175,7 +179,8 @@ fn outcome(error: &CallError) -> Outcome {
             code::INVALID_ARGUMENT | code::UNIMPLEMENTED | code::PERMISSION_DENIED => Outcome::Refused,
             code::RESOURCE_EXHAUSTED if message.contains("message larger than max") => Outcome::Refused,
             code::NOT_FOUND if message == "etcdserver: requested lease not found" => Outcome::LeaseGone,
-            // No space, or too many requests.
+            code::RESOURCE_EXHAUSTED if message.contains("database space exceeded") => Outcome::NoSpace,
+            // Too many requests.
             code::RESOURCE_EXHAUSTED | code::FAILED_PRECONDITION => Outcome::NotNow,
             _ => Outcome::Unknown,
         },
@@ -200,7 +205,7 @@ mod tests {
             (status(code::UNAUTHENTICATED, "etcdserver: invalid auth token"), Outcome::NotSeen),
             (status(code::INVALID_ARGUMENT, "etcdserver: request is too large"), Outcome::Refused),
             (status(code::PERMISSION_DENIED, "etcdserver: permission denied"), Outcome::Refused),
-            (status(code::RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"), Outcome::NotNow),
+            (status(code::RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"), Outcome::NoSpace),
             (status(code::RESOURCE_EXHAUSTED, "etcdserver: too many requests"), Outcome::NotNow),
             (status(code::RESOURCE_EXHAUSTED, "grpc: received message larger than max"), Outcome::Refused),
             (status(code::NOT_FOUND, "etcdserver: requested lease not found"), Outcome::LeaseGone),

@@ -161,7 +161,7 @@ fn what_etcd_refuses_is_not_written() {
                 Err(error) => break error,
             }
         };
-        let CommitError::Unavailable { reason } = full else { panic!("{full:?}") };
+        let CommitError::Uncertain { reason } = full else { panic!("{full:?}") };
         assert!(reason.contains("database space exceeded"), "{reason}");
         assert_eq!(store.get(Bytes::from("large"), None).await.unwrap().entry, None);
     });

@@ -106,7 +106,7 @@ fn refusals_say_whether_trying_again_helps() {
         let not_now = |code, message| (Fault::Status(code, message), true);
         for (fault, later) in [
             refused(code::INVALID_ARGUMENT, "etcdserver: request is too large"),
-            not_now(code::RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"),
+            not_now(code::RESOURCE_EXHAUSTED, "etcdserver: too many requests"),
         ] {
             fake.faults(|faults| faults.transactions.push_back(fault));
             match store.commit(Transaction::create("a", "1")).await {
