@@ -277,7 +277,13 @@ fn wanted(verbs: &Verbs, port: u16) -> Result<Vec<Wanted>, Status> {
     let service = all.add("", "services", kubernetes_service(address, port))?;
     service.upkeep = upkeep;
     service.allocated = Some(addresses(address));
-    for address in held_addresses(verbs, port) {
+    // Another server may have deleted the service meanwhile, whose address would be held for ever.
+    let is_own = |address: &Value| {
+        let parent = address.field("spec").field("parentRef");
+        (parent.text("namespace"), parent.text("name")) == ("default", "kubernetes")
+    };
+    let held = held_addresses(verbs, port).into_iter();
+    for address in held.filter(|address| !verbs.cache.others_write() || is_own(address)) {
         all.add("networking.k8s.io", "ipaddresses", address)?;
     }
     let range = json!({
