@@ -53,21 +53,20 @@ struct Expiry {
 }
 
 impl Expiry {
-    /// What is there already lives on for what is left of its time.
     fn all(&mut self, objects: &[Arc<Object>]) {
-        let begun = self.verbs.clock.now();
-        let now = Timestamp::parse_time(&self.verbs.now()).ok();
         self.queue = DueQueue::default();
         for object in objects {
-            let age = last_written(object).zip(now).map_or(0, |(then, now)| now.seconds_since(then));
-            let age = Duration::from_secs(u64::try_from(age).unwrap_or_default());
-            let due = begun + self.lifetime.saturating_sub(age);
-            self.queue.insert(object.place().into(), due, object.revision);
+            self.written(object);
         }
     }
 
+    /// It lives on for what is left of its time since it was written, however late that is noticed.
     fn written(&mut self, object: &Object) {
-        let due = self.verbs.clock.now() + self.lifetime;
+        let clock = &self.verbs.clock;
+        let now = Timestamp::from_unix(clock.unix_seconds(), 0);
+        let age = last_written(object).map_or(0, |then| now.seconds_since(then));
+        let age = Duration::from_secs(u64::try_from(age).unwrap_or_default());
+        let due = clock.now() + self.lifetime.saturating_sub(age);
         self.queue.insert(object.place().into(), due, object.revision);
     }
 
