@@ -333,18 +333,19 @@ impl ResourceCache {
                     events.push(Event::new(revision, kind, object, previous));
                 }
                 Change::Deleted { key, place, revision: deleted } => {
-                    revision = deleted;
                     let place = key.get(place..).unwrap_or_default();
+                    // What tells nobody anything is no revision that anybody has to see.
                     let Some(previous) = objects.get(place).map(|found| found.0.clone()) else { continue };
+                    revision = deleted;
                     objects.remove_mut(place);
                     subtract(&mut counts, previous.namespace());
                     let object = Arc::new(previous.at(revision));
                     events.push(Event::new(revision, EventKind::Deleted, object, Some(previous)));
                 }
                 Change::Lost { key, place, revision: lost } => {
-                    revision = lost;
                     let place = key.get(place..).unwrap_or_default();
                     let Some(previous) = objects.get(place).map(|found| found.0.clone()) else { continue };
+                    revision = lost;
                     objects.remove_mut(place);
                     subtract(&mut counts, previous.namespace());
                     events.clear();

@@ -133,7 +133,7 @@ async fn begin(
     // What the cache has, however far it is: so a watch always starts.
     let query = WatchQuery { resource_version: "0".into(), initial_events: Some(true) };
     loop {
-        if let Ok((objects, watch)) = verbs.watch(target, selection.clone(), &query).await {
+        if let Ok((objects, watch)) = verbs.follow(target, selection.clone(), &query).await {
             return (objects.unwrap_or_default(), watch);
         }
         tokio::task::yield_now().await;

@@ -343,10 +343,7 @@ async fn still_held(verbs: &Verbs, unserved: &dyn Unserved, namespace: &str) -> 
         !served.contains_key(&resource.id) && is_here()
     });
     let mut held: Vec<String> = others
-        .map(|resource| {
-            let ResourceId { group, resource } = &resource.id;
-            format!("there are {resource}.{group}, which this server does not serve")
-        })
+        .map(|resource| format!("there are {}, which this server does not serve", named(&resource.id)))
         .collect();
     match unserved.in_namespace(namespace).await {
         Ok(keys) => {
@@ -360,8 +357,13 @@ async fn still_held(verbs: &Verbs, unserved: &dyn Unserved, namespace: &str) -> 
         let is_here = || verbs.cache.resource(id).snapshot().iter(Some(namespace), None).next().is_some();
         served.is_namespaced() && is_here()
     });
-    held.extend(come.map(|(id, _)| format!("there are {}.{} again", id.resource, id.group)));
+    held.extend(come.map(|(id, _)| format!("there are {} again", named(id))));
     held
+}
+
+/// `RESOURCE.GROUP`, as conditions have it.
+fn named(ResourceId { group, resource }: &ResourceId) -> String {
+    if group.is_empty() { resource.to_string() } else { format!("{resource}.{group}") }
 }
 
 fn uid_of(object: &Object) -> Option<String> {

@@ -180,11 +180,11 @@ impl Run {
             .map(|server| server.for_clients().map(|connector| Arc::new(connector) as Arc<dyn Api>))
             .collect();
         let apis = apis.context("a server is not ready")?;
-        let first = apis.first().context("no server")?.connect().await;
-        let mut session = first.context("a server that is ready cannot be reached")?;
         let namespace = json!({"metadata": {"name": NAMESPACE}});
-        match session.call("POST", "/api/v1/namespaces", Some(&namespace)).await {
-            Reply::Answer(201, _) => {}
+        let first = apis.first().context("no server")?;
+        match answered(first.as_ref(), "POST", "/api/v1/namespaces", Some(&namespace)).await? {
+            // Made by an attempt whose answer was lost.
+            (201 | 409, _) => {}
             other => bail!("no namespace: {other:?}"),
         }
         let resumed = Arc::new(AtomicU64::new(0));
@@ -451,12 +451,17 @@ impl Run {
         for server in 0..self.apis.len() {
             violations.extend(self.addresses(server, history).await?);
         }
-        let mut session = self.session(0).await?;
+        // Started again, should it have ended.
+        drop(self.session(0).await?);
+        let api = self.apis.first().context("no server")?.as_ref();
         let path = Resource::Services.path();
-        let (_, services) = items(session.as_mut(), &path).await?;
+        let (_, services) = items(api, &path).await?;
         for service in &services {
             let name = service["metadata"]["name"].as_str().unwrap_or_default();
-            session.call("DELETE", &format!("{path}/{name}"), Some(&json!({}))).await;
+            match answered(api, "DELETE", &format!("{path}/{name}"), Some(&json!({}))).await? {
+                (200 | 404, _) => {}
+                other => bail!("service {name} cannot be deleted: {other:?}"),
+            }
         }
         let mut had = 0;
         let (first, last) = NODE_PORTS;
@@ -465,8 +470,8 @@ impl Run {
                 "metadata": {"name": format!("port-{port}")},
                 "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]},
             });
-            match session.call("POST", &path, Some(&body)).await {
-                Reply::Answer(201, _) => had += 1,
+            match answered(api, "POST", &path, Some(&body)).await? {
+                (201 | 409, _) => had += 1,
                 other => violations.push(Violation {
                     rule: "allocations",
                     text: format!(
@@ -480,11 +485,12 @@ impl Run {
 
     /// What is wrong with the addresses that a server shows.
     async fn addresses(&mut self, server: usize, history: &History) -> anyhow::Result<Vec<Violation>> {
-        let mut session = self.session(server).await?;
-        let (revision, services) = items(session.as_mut(), "/api/v1/services").await?;
+        drop(self.session(server).await?);
+        let api = self.apis.get(server).context("no such server")?.as_ref();
+        let (revision, services) = items(api, "/api/v1/services").await?;
         // At the same revision: what a client has given up may still be done by a server.
         let same = format!("{ADDRESSES}?resourceVersion={revision}&resourceVersionMatch=Exact");
-        let (_, addresses) = items(session.as_mut(), &same).await?;
+        let (_, addresses) = items(api, &same).await?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let of = |namespace: &Value, name: &Value| format!("{}/{}", text(namespace), text(name));
         let have = services.iter().filter(|service| {
@@ -571,10 +577,34 @@ fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
     }
 }
 
+/// An answer that decides: asked again where there is none, or where the server has to be asked later. What a lost answer
+/// was to is found done then.
+async fn answered(
+    api: &dyn Api,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> anyhow::Result<(u16, Value)> {
+    let due = machine::within(AT_LAST);
+    loop {
+        if let Some(mut session) = api.connect().await
+            && let Reply::Answer(code, answer) = session.call(method, path, body).await
+            && code < 500
+            && code != 429
+        {
+            return Ok((code, answer));
+        }
+        if machine::left(due).is_zero() {
+            bail!("{method} {path} is not answered");
+        }
+        machine::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 /// A list, and its revision.
-async fn items(session: &mut dyn Session, path: &str) -> anyhow::Result<(u64, Vec<Value>)> {
-    match session.call("GET", path, None).await {
-        Reply::Answer(200, page) => {
+async fn items(api: &dyn Api, path: &str) -> anyhow::Result<(u64, Vec<Value>)> {
+    match answered(api, "GET", path, None).await? {
+        (200, page) => {
             let items = page["items"].as_array().cloned().unwrap_or_default();
             Ok((revision(&page["metadata"]["resourceVersion"]), items))
         }

@@ -496,7 +496,8 @@ async fn ensure(
     Ok(written.map(|_| ())?)
 }
 
-/// With what other servers have told: of a cluster's, each adds its own and takes nothing away, as upstream.
+/// What other servers have told, with what is missing of ours behind it: of a cluster's, each adds its own and takes nothing
+/// away, as upstream. What has all of ours stays as it is, or two servers would write in turns.
 fn joined(ours: &Map<String, Value>, theirs: Option<&Value>) -> Map<String, Value> {
     let mut joined = ours.clone();
     for name in OURS {
@@ -506,19 +507,25 @@ fn joined(ours: &Map<String, Value>, theirs: Option<&Value>) -> Map<String, Valu
         }
         let ours = ours.get(name).and_then(Value::as_str).unwrap_or_default();
         let both = if name.ends_with("-ca-file") {
-            distinct(each_certificate(ours).into_iter().chain(each_certificate(theirs))).concat()
+            let known: HashSet<String> = each_certificate(theirs).iter().map(|pem| encoded(pem)).collect();
+            let ours = each_certificate(ours).into_iter();
+            let missing: String = ours.filter(|pem| !known.contains(&encoded(pem))).collect();
+            if missing.is_empty() { theirs.to_owned() } else { format!("{}\n{missing}", theirs.trim_end()) }
         } else {
             let names = |text| serde_json::from_str::<Vec<String>>(text).unwrap_or_default();
-            json!(distinct(names(ours).into_iter().chain(names(theirs)))).to_string()
+            let mut all = names(theirs);
+            let missing: Vec<String> = names(ours).into_iter().filter(|name| !all.contains(name)).collect();
+            all.extend(missing.iter().cloned());
+            if missing.is_empty() { theirs.to_owned() } else { json!(all).to_string() }
         };
         joined.insert(name.into(), both.into());
     }
     joined
 }
 
-fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
-    let mut seen = HashSet::new();
-    texts.filter(|text| seen.insert(text.clone())).collect()
+/// What a certificate is, in however long lines.
+fn encoded(pem: &str) -> String {
+    pem.lines().filter(|line| !line.starts_with('-')).map(str::trim).collect()
 }
 
 /// Each as a text of its own.
@@ -606,9 +613,14 @@ mod tests {
         let object = |data: &Value| data.as_object().unwrap().clone();
         let (ours, theirs) = (data(&["A", "B"], r#"["x"]"#), data(&["B", "C"], r#"["y","x"]"#));
         let both = joined(&object(&ours), Some(&theirs));
-        assert_eq!(Value::Object(both.clone()), data(&["A", "B", "C"], r#"["x","y"]"#));
-        // What was joined is right.
-        assert_eq!(joined(&both, Some(&Value::Object(both.clone()))), both);
+        assert_eq!(Value::Object(both.clone()), data(&["B", "C", "A"], r#"["y","x"]"#));
+        // What was joined is right for each of them, in whichever order and lines it is.
+        for server in [&ours, &theirs] {
+            assert_eq!(joined(&object(server), Some(&Value::Object(both.clone()))), both);
+        }
+        let other_lines = json!({"requestheader-client-ca-file": "-----BEGIN CERTIFICATE-----\nAB\nCD\n-----END CERTIFICATE-----\n"});
+        let same = json!({"requestheader-client-ca-file": certificate("ABCD")});
+        assert_eq!(joined(&object(&same), Some(&other_lines)), object(&other_lines));
         // Who tells nothing takes nothing away.
         assert_eq!(joined(&Map::new(), Some(&theirs)), object(&theirs));
         assert_eq!(joined(&object(&ours), None), object(&ours));

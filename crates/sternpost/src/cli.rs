@@ -212,7 +212,7 @@ pub struct ServeArgs {
     pub encryption_provider_config: Option<PathBuf>,
 
     /// Whether --encryption-provider-config is read again when it changes
-    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", conflicts_with = "etcd_servers")]
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub encryption_provider_config_automatic_reload: bool,
 
     /// Web pages that may use the API: comma-separated regular expressions of their origins, such as

@@ -159,6 +159,11 @@ pub fn start(
     Ok(Running { leases, stop, thread })
 }
 
+/// The Lease of a server that listens there, on a machine that may have others.
+pub fn lease_of_port(port: u16) -> String {
+    lease_name(&hostname(), Some(&port.to_string()))
+}
+
 /// Who this server is, by the name of its machine. Where there may be others on it, its port tells them apart.
 fn identity(api: &Api) -> ServerIdentity {
     let (hostname, address) = (hostname(), &api.server_address);

@@ -15,6 +15,9 @@ use sternpost_clock::machine;
 /// The part of a data directory that holds objects.
 pub const OBJECTS: &str = "objects";
 
+/// Objects that are being put there.
+pub const UNFINISHED: &str = "objects.new";
+
 /// What one process at a time has.
 pub const LOCK: &str = "lock";
 
@@ -53,6 +56,18 @@ impl DataDir {
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
+
+    /// Refuses one that a restore was to fill, and did not.
+    pub fn want_whole(&self) -> anyhow::Result<()> {
+        if !self.file(UNFINISHED).exists() || self.file(OBJECTS).exists() {
+            return Ok(());
+        }
+        let message = format!(
+            "`{}` was to be filled by a restore or a migration that was interrupted",
+            self.path.display()
+        );
+        Err(Hinted { message, hint: "remove it, and begin again".into() }.into())
+    }
 }
 
 /// Where the objects of a data directory are; refuses what is none.
@@ -68,17 +83,28 @@ pub fn objects_of(dir: &Path) -> anyhow::Result<PathBuf> {
     .into())
 }
 
+/// Refuses a directory that more is in than the lock.
+pub fn want_only_lock(dir: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot read `{}`", dir.display()))? {
+        if entry?.file_name() != LOCK {
+            return Err(not_empty(dir));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a directory that something is in.
 pub fn want_empty(dir: &Path) -> anyhow::Result<()> {
     let context = || format!("cannot write `{}`", dir.display());
     if !dir.exists() || fs::read_dir(dir).with_context(context)?.next().is_none() {
         return Ok(());
     }
-    Err(Hinted {
-        message: format!("`{}` is not empty", dir.display()),
-        hint: "name a directory that is not there; nothing is replaced".into(),
-    }
-    .into())
+    Err(not_empty(dir))
+}
+
+fn not_empty(dir: &Path) -> anyhow::Error {
+    let hint = "name a directory that is not there; nothing is replaced".into();
+    Hinted { message: format!("`{}` is not empty", dir.display()), hint }.into()
 }
 
 /// Where data lives if nobody says otherwise.

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 use sternpost_golang::time::Timestamp;
-use sternpost_store::Revision;
 
 use crate::{
     backup::ReportFormat,
@@ -29,6 +29,9 @@ Examples:
 
 /// By how much resource versions are higher than a backup's: more than a server changes in the days between.
 const BUMP: &str = "1000000";
+
+/// So many have to be left to be given out.
+const ROOM: u64 = 1 << 40;
 
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
@@ -76,7 +79,9 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     };
     let revision = backup.contents.revision;
     let time = Timestamp::from_unix(i64::try_from(backup.time / 1000).unwrap_or_default(), 0).to_time();
-    let above = backup.contents.reserved.plus(args.bump_revision).unwrap_or(Revision::LAST);
+    let above = backup.contents.reserved.plus(args.bump_revision);
+    let above = above.filter(|above| above.plus(ROOM).is_some());
+    let above = above.context("--bump-revision: no resource versions are left above that")?;
     let Put { sum, above } = args.put.put(backup.contents, above, &target, &at_rest, &runtime)?;
     let text = format!(
         "restored revision {revision} of `{}`, made {time}, to {place}\nkeys: {}\nsha256: {}\nresource versions go on above {above}\n",

@@ -233,7 +233,10 @@ pub async fn serve(
         authenticator.add_token_file(&csv).with_context(|| format!("cannot use `{}`", path.display()))?;
     }
 
-    let objects = dir.as_ref().map(|dir| dir.file("objects"));
+    let objects = dir.as_ref().map(|dir| dir.file(data_dir::OBJECTS));
+    if let Some(dir) = &dir {
+        dir.want_whole()?;
+    }
     let ranges = args.services.ranges()?;
     let settings = objects::Settings {
         clock: clock.clone(),
@@ -309,9 +312,12 @@ pub async fn serve(
         let Some(cluster) = cluster.as_ref().filter(|cluster| !cluster.is_read_only) else {
             return objects::fill(&verbs, address.port()).await;
         };
-        let joining = Joining { ranges: &ranges, accounts: &accounts, dir: dir.as_ref(), advertised };
+        let lease = controllers::lease_of_port(address.port());
+        let joining = Joining { ranges: &ranges, accounts: &accounts, dir: dir.as_ref(), advertised, lease };
         joining.check(cluster, &verbs, &args.service_accounts).await?;
         objects::fill(&verbs, address.port()).await?;
+        // Another server may have begun the same cluster at the same time.
+        joining.check(cluster, &verbs, &args.service_accounts).await?;
         joining.remember(&verbs)
     };
     tokio::select! {

@@ -335,6 +335,10 @@ impl Store for KubeStore {
         self.inner.expires()
     }
 
+    fn has_unreadable(&self) -> bool {
+        !self.view.is_all_readable()
+    }
+
     fn unreadable(&self, range: &KeyRange) -> Vec<store::Unreadable> {
         self.view.unreadable(range).into_iter().map(Into::into).collect()
     }
@@ -342,7 +346,7 @@ impl Store for KubeStore {
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
         Box::pin(async move {
             let inner = self.inner.watch(self.range_of(&range)?, after).await?;
-            Ok(Box::new(KubeWatch { inner, view: self.view.clone(), early: None }) as Watch)
+            Ok(Box::new(KubeWatch { inner, view: self.view.clone(), early: None, seen: Vec::new() }) as Watch)
         })
     }
 
@@ -369,6 +373,9 @@ struct KubeWatch {
     view: Arc<View>,
     /// What has come and cannot be opened yet.
     early: Option<Delivery>,
+    /// Changes after which the readability of keys is not what it was. It counts when whoever reads has seen them: an object
+    /// is not to be missing in between.
+    seen: Vec<(Bytes, Revision)>,
 }
 
 /// How soon it is tried again to open what nobody was there for.
@@ -385,6 +392,12 @@ impl KubeWatch {
             tracing::warn!("what etcd has told is not looked at before it can be decrypted");
             self.early = Some(theirs);
             return None;
+        }
+        if let Delivery::Changes(changes) = &theirs
+            && !self.view.is_all_readable()
+        {
+            let keys = changes.events().iter().map(|event| Bytes::copy_from_slice(event.key()));
+            self.seen.extend(keys.map(|key| (key, changes.revision())));
         }
         Some(delivery)
     }
@@ -409,6 +422,9 @@ impl KubeWatch {
 impl Watcher for KubeWatch {
     fn next(&mut self) -> BoxFuture<'_, Result<Delivery, WatchError>> {
         Box::pin(async {
+            for (key, revision) in self.seen.drain(..) {
+                self.view.forget(&key, revision);
+            }
             loop {
                 let theirs = match self.early.take() {
                     Some(early) => early,

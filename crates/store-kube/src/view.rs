@@ -53,7 +53,7 @@ impl From<Unreadable> for store::Unreadable {
 pub enum Cause {
     /// It is encrypted, and none of the keys opens it.
     Encrypted,
-    /// It is in another version than this server stores, or in a form that it does not read.
+    /// It is in a version that is not served here, or in a form that is not read.
     Version,
     /// It is nothing that a server has written.
     Damaged,
@@ -293,11 +293,19 @@ impl View {
         }
     }
 
-    /// What is gone, or can be read again.
-    fn forget(&self, theirs: &[u8]) {
+    /// Whether nothing is known that cannot be read.
+    pub fn is_all_readable(&self) -> bool {
+        self.known().is_empty()
+    }
+
+    /// What is gone, or can be read again, as of a revision.
+    pub fn forget(&self, theirs: &[u8], revision: Revision) {
+        let ours = self.layout.our_key(theirs);
+        let ours = ours.as_deref().unwrap_or(theirs);
         let mut known = self.known();
-        if !known.is_empty() {
-            known.remove(self.layout.our_key(theirs).as_deref().unwrap_or(theirs));
+        // It may have become unreadable again since.
+        if known.get(ours).is_some_and(|found| found.modified < revision) {
+            known.remove(ours);
         }
     }
 
@@ -363,21 +371,26 @@ impl View {
         })
     }
 
-    /// What a change of theirs is here.
+    /// What a change of theirs is here. Who was unreadable before and is not now is still known as such: see
+    /// [`View::forget`].
     pub fn events(&self, theirs: &Event) -> Vec<Event> {
-        let before = theirs.previous().and_then(|previous| self.entries(previous).ok()).unwrap_or_default();
+        // Several, and most of them unchanged, only of ports, which have no value.
+        let is_one_object = theirs.key() != NODE_PORTS.as_bytes();
+        let before = match theirs.previous().map(|previous| (self.entries(previous), previous)) {
+            Some((Ok(before), _)) => before,
+            // It could be read when it was seen last, and not any more: a reader who has it must not keep it.
+            Some((Err(error), previous)) if is_one_object && !self.known().contains_key(&error.ours) => {
+                vec![Entry::new(error.ours, b"", previous.created, previous.modified)]
+            }
+            _ => Vec::new(),
+        };
         let after = match theirs.entry().map(|entry| self.entries(entry)) {
             Some(Err(error)) => {
                 self.remember(error);
                 Vec::new()
             }
-            after => {
-                self.forget(theirs.key());
-                after.and_then(Result::ok).unwrap_or_default()
-            }
+            after => after.and_then(Result::ok).unwrap_or_default(),
         };
-        // Several, and most of them unchanged, only of ports, which have no value.
-        let is_one_object = theirs.key() != NODE_PORTS.as_bytes();
         let mut events = Vec::new();
         let mut before: BTreeMap<&[u8], &Entry> = before.iter().map(|entry| (entry.key(), entry)).collect();
         for entry in after {

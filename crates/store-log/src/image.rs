@@ -4,7 +4,13 @@
 //! newest snapshot and then its logs, frame by frame as far as they are whole, has the state behind the last of these
 //! frames, without asking anybody and without the lock. What changes meanwhile is told from damage by looking again.
 
-use std::{fs::OpenOptions, io, path::Path, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, OpenOptions},
+    io,
+    path::Path,
+    sync::Arc,
+};
 
 use sternpost_clock::Clock;
 use sternpost_store::{Entry, KeyRange, Revision};
@@ -37,16 +43,19 @@ pub struct Image {
 impl Image {
     /// Reads the store in a directory, whether a server uses it or not. All that is read is durable. Changes nothing.
     pub fn read(directory: &Path) -> Result<Self, OpenError> {
-        let disk = ReadOnly(directory.to_owned());
         let mut attempt = 1;
         loop {
+            let disk = Held::open(directory)
+                .map_err(|source| OpenError::Io { path: directory.to_owned(), source })?;
             let files = Files::list(&disk, directory)?;
             let problem = match Self::read_files(&disk, directory, &files) {
                 Ok(image) => return Ok(image),
                 Err(problem) => problem,
             };
             attempt += 1;
-            if attempt > ATTEMPTS || Files::list(&disk, directory)? == files {
+            let now = directory::list(directory);
+            let now = now.map_err(|source| OpenError::Io { path: directory.to_owned(), source })?;
+            if attempt > ATTEMPTS || now.iter().collect::<BTreeSet<_>>() == disk.names() {
                 return Err(problem);
             }
         }
@@ -66,7 +75,9 @@ impl Image {
         disk.open(&log).and_then(|file| file.sync()).map_err(failed)?;
         let mut entries = Vec::with_capacity(loaded.mvcc.live());
         let mut range = KeyRange::all();
-        while let Ok(page) = loaded.mvcc.range(&range, None, usize::MAX) {
+        loop {
+            let page = loaded.mvcc.range(&range, None, usize::MAX);
+            let page = page.map_err(|error| failed(io::Error::other(error)))?;
             match page.entries.last() {
                 Some(last) if page.more => range = range.after(last.key()),
                 _ => {
@@ -90,20 +101,39 @@ impl Image {
     }
 }
 
-/// A directory that somebody else may be using.
+/// A directory that somebody else may be using: its files as they were listed, which can be read though they are removed.
 #[derive(Debug)]
-struct ReadOnly(PathBuf);
+struct Held(BTreeMap<String, fs::File>);
 
-impl Disk for ReadOnly {
+impl Held {
+    fn open(directory: &Path) -> io::Result<Self> {
+        let mut files = BTreeMap::new();
+        for name in directory::list(directory)? {
+            let mut options = OpenOptions::new();
+            // Elsewhere a file that is only read cannot be synced.
+            match options.read(true).write(cfg!(not(unix))).open(directory.join(&name)) {
+                Ok(file) => drop(files.insert(name, file)),
+                // It went meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self(files))
+    }
+
+    fn names(&self) -> BTreeSet<&String> {
+        self.0.keys().collect()
+    }
+}
+
+impl Disk for Held {
     fn list(&self) -> io::Result<Vec<String>> {
-        directory::list(&self.0)
+        Ok(self.0.keys().cloned().collect())
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
-        let mut options = OpenOptions::new();
-        // Elsewhere a file that is only read cannot be synced.
-        let file = options.read(true).write(cfg!(not(unix))).open(self.0.join(name))?;
-        Ok(Box::new(OnDisk(file)))
+        let file = self.0.get(name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Box::new(OnDisk(file.try_clone()?)))
     }
 
     fn create(&self, _: &str) -> io::Result<Box<dyn File>> {

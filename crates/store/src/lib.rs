@@ -76,6 +76,11 @@ pub trait Store: Debug + Send + Sync {
         false
     }
 
+    /// Whether there may be values that cannot be read: asked before each list.
+    fn has_unreadable(&self) -> bool {
+        false
+    }
+
     /// The values of the range that cannot be read, as of what was last read of it in order: neither pages nor
     /// watches show them. One that becomes unreadable is deleted to watches, and told of here before.
     fn unreadable(&self, range: &KeyRange) -> Vec<Unreadable> {

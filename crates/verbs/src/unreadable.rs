@@ -60,6 +60,9 @@ impl Verbs {
     }
 
     fn unreadable(&self, id: &ResourceId, namespace: Option<&str>) -> Vec<Unreadable> {
+        if !self.store.has_unreadable() {
+            return Vec::new();
+        }
         let ResourceId { group, resource } = id;
         let prefix = match namespace {
             Some(namespace) => object_key(id, namespace, ""),

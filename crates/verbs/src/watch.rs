@@ -159,8 +159,23 @@ enum EventDecision {
 }
 
 impl Verbs {
-    /// The objects to begin with, if any, and the watch that goes on behind them.
+    /// The objects to begin with, if any, and the watch that goes on behind them. As a list, it is refused where an object
+    /// that it would begin with cannot be read.
     pub async fn watch(
+        &self,
+        target: Target<'_>,
+        selection: Selection,
+        query: &WatchQuery,
+    ) -> Result<(Option<Vec<Arc<Object>>>, Watch), Status> {
+        let (begin, watch) = self.follow(target, selection, query).await?;
+        if begin.is_some() {
+            self.check_listed(target, &watch.selection)?;
+        }
+        Ok((begin, watch))
+    }
+
+    /// The same of all that can be read.
+    pub async fn follow(
         &self,
         target: Target<'_>,
         selection: Selection,
@@ -188,7 +203,6 @@ impl Verbs {
         let namespace = target.scope().map(str::to_owned);
         let mut begin = None;
         if initial {
-            self.check_listed(target, &selection)?;
             let snapshot = cache.snapshot();
             place = place.max(snapshot.revision);
             // What a webhook has to say is asked when they are told.

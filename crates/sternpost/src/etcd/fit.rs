@@ -36,6 +36,8 @@ pub struct Joining<'a> {
     pub dir: Option<&'a DataDir>,
     /// Where clients are led, if they are.
     pub advertised: Option<Advertised>,
+    /// The Lease that this server will have: whoever had it listened here, and does not any more.
+    pub lease: String,
 }
 
 /// In the data directory: which cluster it is of.
@@ -60,7 +62,7 @@ impl Joining<'_> {
         let now = Timestamp::from_unix(verbs.clock.unix_seconds(), 0);
         let mut problems = Vec::new();
         ranges(cache, self.ranges, ports, &mut problems);
-        tokens(cache, self.accounts, signing_key, now, &mut problems);
+        tokens(cache, self, signing_key, now, &mut problems);
         values(&cluster.store.unreadable(), &mut problems);
         endpoints(cache, self.advertised, &mut problems);
         identity(cache, self.remembered()?.as_deref(), &mut problems);
@@ -146,7 +148,7 @@ fn ranges(cache: &Cache, ours: &Ranges, ports: Option<RangeInclusive<u16>>, prob
 
 fn tokens(
     cache: &Cache,
-    accounts: &ServiceAccounts,
+    Joining { accounts, lease: own, .. }: &Joining<'_>,
     signing_key: SigningKeyFrom,
     now: Timestamp,
     problems: &mut Vec<String>,
@@ -162,6 +164,9 @@ fn tokens(
     for lease in leases.iter().filter(|lease| is_renewed(lease, now)) {
         let metadata = lease.field("metadata");
         let name = metadata.text("name");
+        if name == own {
+            continue;
+        }
         match serde_json::from_str::<Trust>(metadata.field("annotations").text(TRUST)) {
             Ok(theirs) if !theirs.is_mutual(&ours) => problems.push(format!(
                 "{FLAG}, --service-account-key-file and --service-account-issuer do not go with those of {name}: it \

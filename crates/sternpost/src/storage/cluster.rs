@@ -1,6 +1,6 @@
 //! What is below a prefix in etcd, as kube-apiserver keeps it.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{collections::HashSet, num::NonZeroU32, time::Duration};
 
 use anyhow::{Context, anyhow};
 use indicatif::ProgressBar;
@@ -99,9 +99,9 @@ impl Cluster {
         self.store.current_revision().await.context("cannot read etcd")
     }
 
-    /// Refuses to write where there is something, or where etcd would give out a revision that was given out, up to
-    /// `given_out`. `better` is by how much etcd is told to be ahead.
-    pub async fn want_empty(&self, given_out: Revision, better: Revision) -> anyhow::Result<()> {
+    /// Refuses to write where there is something, or where etcd would give out a revision that may have been given out, up
+    /// to `given_out`.
+    pub async fn want_empty(&self, given_out: Revision) -> anyhow::Result<()> {
         let page = self.store.range(KeyRange::all(), None, 1).await.context("cannot read etcd")?;
         if let Some(first) = page.entries.first() {
             let key = format!("{}{}", self.prefix, String::from_utf8_lossy(first.key()));
@@ -122,7 +122,7 @@ impl Cluster {
             ),
             hint: format!(
                 "let etcd begin above that: `etcdctl snapshot save empty.db`, then `etcdutl snapshot restore empty.db \
-                 --bump-revision {better} --mark-compacted --data-dir NEW-DIR`, and start etcd on NEW-DIR"
+                 --bump-revision {given_out} --mark-compacted --data-dir NEW-DIR`, and start etcd on NEW-DIR"
             ),
         }
         .into())
@@ -143,14 +143,21 @@ impl Cluster {
             Err(error) => Err(error),
         };
         let Err(error) = filled else { return filled };
-        match self.remove(&written).await {
-            Ok(()) => Err(error),
-            Err(left) => Err(Hinted {
-                message: format!("{error:#}; and what was written could not be taken out: {left:#}"),
-                hint: format!("`etcdctl del --prefix {}` empties it", self.prefix),
+        let left = match self.remove(&written).await {
+            Ok(Left::Nothing) => return Err(error),
+            Ok(Left::Ours(count)) => format!("{count} keys are left that were written"),
+            Ok(Left::Others(key)) => {
+                let hint = "take out by hand what was written; do not empty the prefix".into();
+                let message = format!("{error:#}; and somebody else writes there: `{}{key}`", self.prefix);
+                return Err(Hinted { message, hint }.into());
             }
-            .into()),
+            Err(left) => format!("{left:#}"),
+        };
+        Err(Hinted {
+            message: format!("{error:#}; and what was written could not be taken out: {left}"),
+            hint: format!("if nobody else uses it, `etcdctl del --prefix {}` empties it", self.prefix),
         }
+        .into())
     }
 
     /// What was written is noted, each batch with its revision.
@@ -187,19 +194,37 @@ impl Cluster {
         Ok(expected)
     }
 
-    /// Takes out what was written, unless somebody else has changed it, and says if anything is left.
-    async fn remove(&self, written: &[(&[(Bytes, Bytes)], Revision)]) -> anyhow::Result<()> {
+    /// Takes out what was written, unless somebody else has changed it, and says what is left.
+    async fn remove(&self, written: &[(&[(Bytes, Bytes)], Revision)]) -> anyhow::Result<Left> {
         for (batch, revision) in written {
-            let compare = |key: &Bytes| Compare::Modified { key: key.clone(), revision: *revision };
-            let transaction = Transaction {
-                compares: batch.iter().map(|(key, _)| compare(key)).collect(),
-                writes: batch.iter().map(|(key, _)| Write::delete(key.clone())).collect(),
-            };
-            self.store.commit(transaction).await?;
+            // Those that changed meanwhile, or have expired, are left out, and the others go.
+            for part in [batch.len(), 1] {
+                let mut is_done = true;
+                for pairs in batch.chunks(part) {
+                    let compare = |key: &Bytes| Compare::Modified { key: key.clone(), revision: *revision };
+                    let transaction = Transaction {
+                        compares: pairs.iter().map(|(key, _)| compare(key)).collect(),
+                        writes: pairs.iter().map(|(key, _)| Write::delete(key.clone())).collect(),
+                    };
+                    match self.store.commit(transaction).await {
+                        Ok(_) => {}
+                        Err(CommitError::Conflict { .. }) => is_done = false,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                if is_done {
+                    break;
+                }
+            }
         }
-        let page = self.store.range(KeyRange::all(), None, 1).await?;
-        anyhow::ensure!(page.entries.is_empty(), "there are other keys");
-        Ok(())
+        let left = self.read().await?.contents.entries;
+        let ours: HashSet<&[u8]> =
+            written.iter().flat_map(|(batch, _)| batch.iter()).map(|(key, _)| &key[..]).collect();
+        Ok(match left.iter().find(|entry| !ours.contains(entry.key())) {
+            Some(entry) => Left::Others(String::from_utf8_lossy(entry.key()).into_owned()),
+            None if left.is_empty() => Left::Nothing,
+            None => Left::Ours(left.len()),
+        })
     }
 
     /// Commits what makes the keys of a batch, and tries again where that can help. Gives its revision.
@@ -222,6 +247,14 @@ impl Cluster {
         }
         Err(problem.map_or_else(|| anyhow!("it was not tried"), Into::into))
     }
+}
+
+/// What is there after everything was to be taken out.
+enum Left {
+    Nothing,
+    Ours(usize),
+    /// A key that somebody else has written.
+    Others(String),
 }
 
 /// The revision at which a batch was made, if what is there is all of it.

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::Write,
+    io::{self, Write},
     path::Path,
     sync::Arc,
 };
@@ -12,7 +12,7 @@ use sternpost_store_log::{Image, OpenError, Plain, Sealing};
 
 use super::{Contents, Form, KeptFile, Sum, convert};
 use crate::{
-    data_dir::{self, DataDir, LOCK, OBJECTS},
+    data_dir::{self, DataDir, LOCK, OBJECTS, UNFINISHED},
     encryption::AtRest,
     error::Hinted,
     objects, terminal,
@@ -21,9 +21,6 @@ use crate::{
 /// The largest file that is kept beside the objects. Certificates, keys and tokens are a few kilobytes each; what somebody has
 /// put there besides, such as an audit log, is left out.
 const MAX_FILE: u64 = 1 << 20;
-
-/// Objects that are being put there.
-const UNFINISHED: &str = "objects.new";
 
 /// Reads a data directory, whether a server uses it or not.
 pub fn read(dir: &Path) -> anyhow::Result<Contents> {
@@ -44,10 +41,15 @@ pub fn files(dir: &Path) -> anyhow::Result<Vec<KeptFile>> {
     let mut files = vec![];
     for entry in fs::read_dir(dir).with_context(context)? {
         let entry = entry.with_context(context)?;
-        let metadata = entry.metadata().with_context(context)?;
         let name = entry.file_name().into_string().ok().filter(|name| is_kept(name));
-        let Some(name) = name.filter(|_| metadata.is_file()) else { continue };
-        let path = entry.path();
+        let (Some(name), path) = (name, entry.path()) else { continue };
+        // Keys may be links to where they are mounted; what is gone meanwhile was never kept.
+        let metadata = match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => metadata,
+            Ok(_) => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+        };
         if metadata.len() > MAX_FILE {
             terminal::tell(&format!("warning: `{}` is left out, as it is larger than 1 MiB", path.display()));
             continue;
@@ -77,12 +79,14 @@ pub enum Values {
     Sealed(Arc<AtRest>),
 }
 
-/// Makes a data directory, where there is none or an empty one. It is there as a whole or not at all; what was written is
-/// read again and compared.
+/// Makes a data directory, where there is none or an empty one. What was written is read again and compared. If that fails
+/// nothing is left; if it is interrupted, a server refuses what is there.
 pub fn make(dir: &Path, contents: &Contents, values: &Values) -> anyhow::Result<Sum> {
     data_dir::want_empty(dir)?;
     let is_new = !dir.exists();
     let lock = DataDir::open(dir)?;
+    // Another may have filled it before this one had the lock.
+    data_dir::want_only_lock(dir)?;
     let made = fill(dir, contents, values);
     if made.is_err() {
         // Only what was made here: the directory was empty.

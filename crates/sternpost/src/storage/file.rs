@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter, Read, Write},
     path::Path,
 };
 
@@ -90,8 +90,19 @@ pub fn want_new(path: &Path) -> anyhow::Result<()> {
 
 /// Reads a backup as a whole. Nothing of it is used unless all of it is as it was written.
 pub fn read(path: &Path) -> anyhow::Result<Backup> {
-    let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let bytes = read_marked(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     decode(&bytes).with_context(|| format!("cannot use `{}`", path.display()))
+}
+
+/// All of a file that begins as a backup does; of another, as much as shows that it does not.
+fn read_marked(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(path)?;
+    let mut bytes = Vec::new();
+    Read::by_ref(&mut file).take(MARK.len() as u64).read_to_end(&mut bytes)?;
+    if bytes == MARK {
+        file.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 fn encode(contents: &Contents, time: u64, out: &mut impl Write) -> io::Result<String> {

@@ -62,8 +62,8 @@ pub struct Put {
 }
 
 impl PutArgs {
-    /// Puts all of it there. `above` is what resource versions are to be greater than; of etcd it is asked only that
-    /// they are greater than all that were given out.
+    /// Puts all of it there. `above` is what resource versions are to be greater than; an etcd that is not there yet is
+    /// refused.
     pub fn put(
         &self,
         contents: Contents,
@@ -100,7 +100,7 @@ impl PutArgs {
             }
             Target::Etcd(cluster) => {
                 want_prefix(&contents.form, cluster.prefix())?;
-                runtime.block_on(cluster.want_empty(contents.reserved, above))?;
+                runtime.block_on(cluster.want_empty(above))?;
                 let pairs = match &contents.form {
                     Form::Directory => {
                         let bar = bar("keys converted");

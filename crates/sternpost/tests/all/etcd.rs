@@ -500,3 +500,26 @@ async fn answers_are_those_of_the_kube_apiserver_beside() {
     assert!(objects > 200, "{objects}");
     assert!(problems.is_empty(), "of {objects}: {}", problems.join("\n"));
 }
+
+/// What controllers follow from the start, damaged: the server begins all the same, and can be ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_starts_beside_definitions_and_leases_that_cannot_be_read() {
+    let Some(program) = etcd::program() else { return };
+    let etcd = Etcd::start(&program, &[]);
+    let cluster = store(&etcd);
+    for key in [
+        "apiextensions.k8s.io/customresourcedefinitions/buoys.sea.example",
+        "apiregistration.k8s.io/apiservices/v1.sea.example",
+        "leases/kube-system/some",
+        "namespaces/some",
+    ] {
+        put(&cluster, key, "k8s\0damaged").await;
+    }
+    let servers = format!("--etcd-servers={}", etcd.url());
+    let data = tempfile::tempdir().unwrap();
+    let server =
+        Server::start_on("etcd", data.path().to_str().unwrap(), &[&servers, "--controllers=*"]).await;
+    server.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await.expect(500);
+    server.post(MAPS, &json!({"metadata": {"name": "a"}})).await.expect(201);
+    server.terminate().await;
+}
