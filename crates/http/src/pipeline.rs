@@ -199,7 +199,8 @@ where
     }
     // Before the objects are known nobody is, nor what anybody may do.
     if let Some(what) = api.waits_for.filter(|_| !route.is_health()) {
-        discard(&parts.headers, body).await;
+        // Apart: every other request would carry about what this one remembers.
+        Box::pin(discard(&parts.headers, body)).await;
         let status = Status::not_yet_serving(what);
         return failed(response::error(&parts.headers, spacing, &status), None);
     }

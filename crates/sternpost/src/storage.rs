@@ -1,7 +1,7 @@
 //! Stores as a whole, on their way between a data directory, an etcd and a file; and what is in them.
 //!
 //! [`Contents`] is all that a store holds at one revision, in the form in which it is kept there. [`directory`],
-//! [`cluster`] and [`file`] read and make them, [`convert`] turns one form into the other, [`put`] does what `restore` and
+//! [`cluster`] and [`mod@file`] read and make them, [`convert`] turns one form into the other, [`put`] does what `restore` and
 //! `migrate` have in common, [`report`] is a command of its own.
 
 use std::{fmt, path::Path, sync::Arc};

@@ -167,7 +167,7 @@ impl Verbs {
         selection: Selection,
         query: &WatchQuery,
     ) -> Result<(Option<Vec<Arc<Object>>>, Watch), Status> {
-        let (begin, watch) = self.follow(target, selection, query).await?;
+        let (begin, watch) = Box::pin(self.follow(target, selection, query)).await?;
         if begin.is_some() {
             self.check_listed(target, &watch.selection)?;
         }
