@@ -188,7 +188,7 @@ impl Client {
         answered(opened, || format!("{method} {path}")).await
     }
 
-    /// As [`Server::send`], by somebody else and with another program.
+    /// As [`Client::send`], by somebody else and with another program.
     pub async fn send_as(
         &self,
         token: &str,
@@ -230,7 +230,7 @@ impl Client {
         dial(&self.place, HTTP_2).await
     }
 
-    /// As [`Server::raw`], for HTTP/1.1.
+    /// As [`Client::raw`], for HTTP/1.1.
     pub async fn raw_http1(&self) -> TlsStream<TcpStream> {
         dial(&self.place, HTTP_1).await
     }
