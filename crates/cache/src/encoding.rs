@@ -334,11 +334,14 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
 
 /// Whether nothing in a text is to be escaped.
 fn is_plain(text: &[u8]) -> bool {
-    /// What the compiler looks at together.
-    const STEP: usize = 16;
-    let is_plain = |byte: &u8| (*byte >= b' ') & (*byte != b'"') & (*byte != b'\\');
+    /// Words that are looked at without a branch between them.
+    const STEP: usize = 4 * size_of::<u64>();
     let (steps, rest) = text.as_chunks::<STEP>();
-    if !steps.iter().all(|step| step.iter().fold(true, |plain, byte| plain & is_plain(byte))) {
+    let is_plain_step = |step: &[u8; STEP]| {
+        let (words, _) = step.as_chunks::<8>();
+        words.iter().fold(0, |found, word| found | escaped(word)) == 0
+    };
+    if !steps.iter().all(is_plain_step) {
         return false;
     }
     // What is left is most of a name: the last eight bytes of a text are looked at together, some of them twice.
@@ -346,7 +349,7 @@ fn is_plain(text: &[u8]) -> bool {
     words.iter().all(is_plain_word)
         && match text.last_chunk::<8>() {
             Some(last) => rest.is_empty() || is_plain_word(last),
-            None => rest.iter().all(is_plain),
+            None => rest.iter().all(|byte| !matches!(byte, b'"' | b'\\' | 0..b' ')),
         }
 }
 
