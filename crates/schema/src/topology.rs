@@ -18,7 +18,7 @@ use crate::{
         LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, PATCH_MERGE_KEY, PATCH_STRATEGY, PRESERVE_UNKNOWN_FIELDS,
     },
     ir::{Additional, Schema, Type as SchemaType},
-    names,
+    names::Places,
 };
 
 /// A string in JSON that is not compared as one.
@@ -88,10 +88,12 @@ pub struct Map {
     atomic: bool,
 }
 
-/// Sorted by the fingerprints of their names, which stand first. Not a map: most have few fields, and a map keeps
-/// room for eleven.
+/// Not a map: most have few fields, and a map keeps room for eleven.
 #[derive(Debug, Default)]
-pub struct Fields(Box<[(u64, Arc<str>, Field)]>);
+pub struct Fields {
+    all: Box<[(Arc<str>, Field)]>,
+    places: Places,
+}
 
 /// What few fields have is behind a pointer: there is a topology for every custom resource.
 #[derive(Debug)]
@@ -134,26 +136,26 @@ impl Fields {
     }
 
     pub fn get_key_value(&self, name: &str) -> Option<(&Arc<str>, &Field)> {
-        let found = names::find(&self.0, name, |(known, ..)| *known, |(_, known, _)| known);
-        found.map(|(_, name, field)| (name, field))
+        let name_at = |place: usize| self.all.get(place).map_or("", |(name, _)| &**name);
+        let (name, field) = self.all.get(self.places.find(name, name_at)?)?;
+        Some((name, field))
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// In no order that means anything.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.0.iter().map(|(_, name, _)| name)
+        self.all.iter().map(|(name, _)| name)
     }
 }
 
 impl FromIterator<(Arc<str>, Field)> for Fields {
     fn from_iter<T: IntoIterator<Item = (Arc<str>, Field)>>(fields: T) -> Self {
-        let fingerprinted = |(name, field): (Arc<str>, Field)| (names::fingerprint(&name), name, field);
-        let mut sorted: Vec<_> = fields.into_iter().map(fingerprinted).collect();
-        sorted.sort_by(|(a, a_name, _), (b, b_name, _)| a.cmp(b).then_with(|| a_name.cmp(b_name)));
-        Self(sorted.into())
+        let all: Box<[_]> = fields.into_iter().collect();
+        let names: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
+        Self { places: Places::new(&names), all }
     }
 }
 

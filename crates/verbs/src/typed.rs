@@ -18,7 +18,7 @@ use sternpost_golang::json::syntax as json_syntax;
 use sternpost_golang::strconv::go_quote;
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::{cancel::checkpoint, quantity};
-use sternpost_schema::names;
+use sternpost_schema::names::Places;
 
 mod converter;
 
@@ -304,21 +304,16 @@ struct Type {
     go_name: Box<str>,
     /// In Go's order.
     fields: Vec<Field>,
-    /// Places in `fields`, by the fingerprints of their names.
-    by_name: Vec<(u64, usize)>,
+    /// Where in `fields` a name stands.
+    places: Places,
     /// Places in `fields`.
     always_shown: Vec<usize>,
 }
 
 impl Type {
     fn field(&self, name: &str) -> Option<&Field> {
-        let (_, index) = names::find(
-            &self.by_name,
-            name,
-            |(fingerprint, _)| *fingerprint,
-            |(_, index)| self.fields.get(*index).map_or("", |field| &*field.name),
-        )?;
-        self.fields.get(*index)
+        let name_at = |place: usize| self.fields.get(place).map_or("", |field| &*field.name);
+        self.fields.get(self.places.find(name, name_at)?)
     }
 
     fn always_shown(&self) -> impl Iterator<Item = &Field> {
@@ -421,10 +416,8 @@ fn compile(name: &str, making: &mut HashMap<Arc<str>, &'static Type>) -> Option<
             fields.push(Field::new(&field.json_name, shape, field.optional, field.shown));
         }
     }
-    let places = fields.iter().enumerate();
-    let mut by_name: Vec<_> = places.map(|(index, field)| (names::fingerprint(&field.name), index)).collect();
-    let name_at = |index: usize| fields.get(index).map_or("", |field| &*field.name);
-    by_name.sort_by(|(a, at), (b, other)| a.cmp(b).then_with(|| name_at(*at).cmp(name_at(*other))));
+    let names: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
+    let places = Places::new(&names);
     let is_always_shown = |field: &Field| field.shown == Shown::Always;
     let always_shown =
         (0..fields.len()).filter(|index| fields.get(*index).is_some_and(is_always_shown)).collect();
@@ -434,7 +427,7 @@ fn compile(name: &str, making: &mut HashMap<Arc<str>, &'static Type>) -> Option<
         name: short.into(),
         go_name: format!("{package}.{short}").into(),
         fields,
-        by_name,
+        places,
         always_shown,
     }));
     making.insert(name.into(), made);
