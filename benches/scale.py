@@ -32,6 +32,10 @@ ROWS = (
     ("update", COUNT, "update"),
 )
 NAMES = ("sternpost", "kube-apiserver")
+# Watchers of the row of many, and how they come: on so many streams of a connection.
+MANY_WATCHERS, STREAMS, MANY_EVENTS = 10_000, 100, 64
+# What a machine of its own would give each server and each member of etcd, in what is computed.
+CORES, REPLICAS = 4, (1, 2, 3, 5, 10)
 
 
 def main():
@@ -66,8 +70,11 @@ class Scale:
         self.etcd = objects.process_of("etcd", None, self.store.pid)
         self.peer = self.start_peer()
         self.key = self.peer_folder / "sa.key"
-        self.started = 0
+        self.started, self.medians = 0, {}
         self.servers = {"sternpost": self.start_sternpost(), "kube-apiserver": self.peer}
+        for server in self.servers.values():
+            objects.settle(server)
+        self.idle = {name: objects.idle_cpu(server) for name, server in self.servers.items()}
 
     def start_peer(self):
         peer = self.stack.enter_context(Peer(self.arguments.programs, [], store=self.store.url))
@@ -85,7 +92,7 @@ class Scale:
         lines = ["| CPU each, of the server and of etcd | sternpost | etcd | kube-apiserver | etcd | × cheaper | … with etcd | sternpost, per s | kube-apiserver, per s |",
                  "|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
         lines += self.requests()
-        lines += ["", *self.growth(), "", *self.together()]
+        lines += ["", *self.growth(), "", *self.together(), "", *self.model()]
         return "\n".join(lines)
 
     def requests(self):
@@ -99,22 +106,40 @@ class Scale:
             for number in rounds:
                 for index, name in enumerate(NAMES):
                     measured[name].append(self.measure(self.servers[name], operation, count, f"scale-{index}-{number}"))
+            self.medians[operation] = medians(measured)
             yield self.row(label, count, measured)
-        measured = {name: [self.watch(self.servers[name]) for _ in rounds] for name in NAMES}
-        yield self.row(f"deliver one event to one of {objects.WATCHERS} watchers", 1, measured)
+        for number, few in ((objects.WATCHERS, {}), (MANY_WATCHERS, {"streams": STREAMS, "events": MANY_EVENTS})):
+            measured = {name: [(self.bench.watch(self.servers[name], objects.CONNECTIONS, watchers=number, **few), 0, 0)
+                               for _ in rounds] for name in NAMES}
+            yield self.row(f"deliver one event to one of {number:,} watchers", 1, measured)
+        measured = {name: [(self.follow(index, number), 0, 0) for number in rounds] for index, name in enumerate(NAMES)}
+        self.medians["follow"] = medians(measured)
+        yield self.row("take note of a create by another server", COUNT, measured)
+
+    def settle(self):
+        for name, server in self.servers.items():
+            objects.settle(server, self.idle[name])
 
     def measure(self, server, operation, count, namespace):
         """CPU seconds of the server and of etcd, and wall seconds."""
-        objects.settle(server)
+        self.settle()
         before = self.etcd.cpu()
         cpu, took = self.bench.run(server, operation, count, namespace)
         return cpu, self.etcd.cpu() - before, took
 
-    def watch(self, server):
-        return self.bench.watch(server, objects.CONNECTIONS), 0, 0
+    def follow(self, index, number):
+        """CPU seconds of a server while the other one creates, without what it does anyway."""
+        name, other = NAMES[index], self.servers[NAMES[1 - index]]
+        server, namespace = self.servers[name], f"scale-followed-{index}-{number}"
+        objects.make_namespace(other.server, namespace)
+        self.settle()
+        before, begun = server.cpu(), time.perf_counter()
+        self.bench.run(other, "create", COUNT, namespace)
+        self.settle()
+        return server.cpu() - before - self.idle[name] * (time.perf_counter() - begun)
 
     def row(self, label, count, measured):
-        median = {name: [statistics.median(column) for column in zip(*runs)] for name, runs in measured.items()}
+        median = medians(measured)
         own, peer = median["sternpost"], median["kube-apiserver"]
         each = lambda seconds: objects.microseconds(seconds / count) if seconds else "–"
         per_second = lambda of: f"{count / of[2]:.0f}" if of[2] else "–"
@@ -136,8 +161,7 @@ class Scale:
                 count = min(size - made, 100_000)
                 self.bench.run(self.servers["sternpost"], "create", count, namespace)
                 made += count
-            for server in self.servers.values():
-                objects.settle(server)
+            self.settle()
             memory = [f"{of.memory('VmRSS') / 1e6:.0f} MB" for of in (*self.servers.values(), self.etcd)]
             begun = time.monotonic()
             replica = self.start_sternpost()
@@ -174,6 +198,23 @@ class Scale:
             took = time.monotonic() - begun
             cpu = self.etcd.cpu() + sum(server.cpu() for server in servers) - before
             yield f"| {count} | {count * COUNT / took:.0f} | {objects.microseconds(cpu / (count * COUNT))} |"
+
+    def model(self):
+        """What the costs above allow where every program has a machine of its own: a server takes note of all creates and
+        makes its share of them; etcd's members do theirs."""
+        create, follow = ({name: self.medians[what][name][0] / COUNT for name in NAMES} for what in ("create", "follow"))
+        etcd = {name: CORES * COUNT / self.medians["create"][name][1] for name in NAMES}
+        yield (f"| servers of {CORES} cores each: creates per s that their CPU allows, computed | sternpost | kube-apiserver |")
+        yield "|---|--:|--:|"
+        for count in REPLICAS:
+            allowed = [CORES / (follow[name] + (create[name] - follow[name]) / count) for name in NAMES]
+            yield f"| {count} | {' | '.join(f'{each:,.0f}' for each in allowed)} |"
+        yield f"| one etcd with {CORES} cores, by its CPU | {' | '.join(f'{etcd[name]:,.0f}' for name in NAMES)} |"
+
+
+def medians(measured):
+    """Of each column of what was measured of each server."""
+    return {name: [statistics.median(column) for column in zip(*runs)] for name, runs in measured.items()}
 
 
 if __name__ == "__main__":
