@@ -508,14 +508,16 @@ async fn begin_again(cache: &Cache, store: &dyn Store) -> Result<(), ReadError> 
     Ok(())
 }
 
-/// The oldest state that is left; everything since is replayed on it. On a store that others compact it may be
+/// The oldest state that is left, or that the store would have replayed; everything since is replayed on it. On a store that others compact it may be
 /// forgotten while it is read, and then the next is taken.
 async fn load_oldest(
     store: &dyn Store,
     indexer: &dyn Indexer,
     encodings: &Arc<Encodings>,
 ) -> Result<(Revision, HashTrieMapSync<ResourceId, Arc<ResourceCache>>), ReadError> {
-    let mut oldest = Revision::FIRST;
+    let newest = store.current_revision().await?;
+    let begin = newest.get().saturating_sub(store.replayed());
+    let mut oldest = Revision::new(begin).unwrap_or(Revision::FIRST);
     for _ in 0..MAX_LOADS {
         match load(store, oldest, indexer).await {
             Ok(objects) => {

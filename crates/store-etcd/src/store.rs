@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -40,8 +40,8 @@ pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
 /// Before something is tried again.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
-/// The most entries that are asked for at once.
-const PAGE: usize = if MAX_PAGE < 1000 { MAX_PAGE } else { 1000 };
+/// etcd hands out what happened before a watch began by 1,000 revisions each tenth of a second.
+const REPLAYED: u64 = 5_000;
 
 /// A key that is looked at and never written, as kube-apiserver does to learn whether etcd answers.
 const PROBED: &[u8] = b"health";
@@ -80,6 +80,9 @@ pub(crate) struct Shared {
     pub patience: Duration,
     /// The newest revision that any answer was made at.
     pub newest: AtomicU64,
+    /// The most entries that are asked for at once: as many as a page may have, for etcd walks through all that follow
+    /// to answer one, and fewer once that many were too large for an answer.
+    page: AtomicUsize,
     stopped: watch::Sender<Option<Stopped>>,
 }
 
@@ -131,6 +134,7 @@ impl EtcdStore {
             observer,
             patience,
             newest: AtomicU64::new(0),
+            page: AtomicUsize::new(MAX_PAGE),
             stopped: watch::Sender::new(None),
         });
         let mut running = Running::default();
@@ -232,6 +236,10 @@ impl Store for EtcdStore {
         Box::pin(async move {
             self.run(async move { shared.commit(&transaction, Sharing::WithOthers).await }).await?
         })
+    }
+
+    fn replayed(&self) -> u64 {
+        REPLAYED
     }
 
     fn expires(&self) -> bool {
@@ -351,7 +359,7 @@ impl Shared {
             return Ok(Page { entries: Vec::new(), revision: answered_at(at, &answer)?, more: false });
         }
         let bounds = self.prefix.bounds(range);
-        let mut limit = limit.min(PAGE);
+        let mut limit = limit.min(self.page.load(Ordering::Relaxed));
         loop {
             let request = RangeRequest {
                 key: bounds.key.clone(),
@@ -364,6 +372,7 @@ impl Shared {
                 // What is there is larger than most: fewer at once.
                 Err(CallError::TooLarge(_)) if limit > 1 => {
                     limit /= 2;
+                    self.page.fetch_min(limit, Ordering::Relaxed);
                     continue;
                 }
                 answer => self.understood(at, answer).await?,

@@ -70,6 +70,12 @@ pub trait Store: Debug + Send + Sync {
     /// without taking a revision.
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>>;
 
+    /// How many revisions before the newest whoever begins with the store should read, so that watches can go on from
+    /// there: all that are left, unless reading them takes long.
+    fn replayed(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Whether the store deletes keys whose time to live is over. One that does not takes a put with a
     /// time to live as any other put, and whoever wrote the key has to see to its end.
     fn expires(&self) -> bool {
