@@ -24,7 +24,7 @@ impl Shared {
         if transaction.compares.is_empty() && transaction.writes.is_empty() {
             // etcd would answer this from whatever the member has.
             let revision = self.current_revision().await?;
-            return Ok(Committed { revision, changed: false, previous: Vec::new() });
+            return Ok(Committed { revision, changed: false });
         }
         let (operation, key) = operation(transaction);
         let is_answered = |answer: &Result<Committed, CommitError>| {

@@ -55,7 +55,7 @@ impl Prefix {
         Ok(Entry::new(key, &found.value, revision(found.create_revision)?, revision(found.mod_revision)?))
     }
 
-    /// One round trip: what is there already comes with the answer, whether the compares hold or not.
+    /// One round trip: what is there comes with the answer if the compares do not hold.
     pub fn txn(&self, transaction: &Transaction, leases: &TransactionLeases) -> TxnRequest {
         let op = |request| RequestOp { request: Some(request) };
         let compare = transaction.compares.iter().map(|compare| {
@@ -78,11 +78,8 @@ impl Prefix {
                     key: self.key(key),
                     value: value.clone(),
                     lease: ttl.map_or(0, |ttl| leases.id(ttl)),
-                    prev_kv: true,
                 }),
-                Write::Delete { key } => {
-                    Request::DeleteRange(DeleteRangeRequest { key: self.key(key), prev_kv: true })
-                }
+                Write::Delete { key } => Request::DeleteRange(DeleteRangeRequest { key: self.key(key) }),
             })
         });
         let failure = transaction.compares.iter().map(|compare| {
@@ -102,27 +99,26 @@ impl Prefix {
         if answer.responses.len() != asked {
             return Err(Malformed("another number of answers"));
         }
-        let found: Vec<Option<Entry>> =
-            answer.responses.iter().map(|response| self.found(response)).collect::<Result<_, _>>()?;
         if !answer.succeeded {
-            return Ok(Err(CommitError::Conflict { revision, current: found }));
+            let found = answer.responses.iter().map(|response| self.found(response));
+            let current = found.collect::<Result<_, _>>()?;
+            return Ok(Err(CommitError::Conflict { revision, current }));
         }
-        let is_effective = |(write, previous): (&Write, &Option<Entry>)| {
-            matches!(write, Write::Put { .. }) || previous.is_some()
+        let is_effective = |response: &ResponseOp| match &response.response {
+            Some(Response::Put(_)) => Ok(true),
+            Some(Response::DeleteRange(answer)) => Ok(answer.deleted > 0),
+            _ => Err(Malformed("an answer to something else")),
         };
-        let changed = transaction.writes.iter().zip(&found).any(is_effective);
-        Ok(Ok(Committed { revision, changed, previous: found }))
+        let effective: Vec<bool> = answer.responses.iter().map(is_effective).collect::<Result<_, _>>()?;
+        Ok(Ok(Committed { revision, changed: effective.contains(&true) }))
     }
 
-    /// The one key that an operation of a transaction was about, as it was before.
+    /// The one key that a read within a transaction was about.
     fn found(&self, response: &ResponseOp) -> Result<Option<Entry>, Malformed> {
-        let found = match &response.response {
-            Some(Response::Range(answer)) => answer.kvs.first(),
-            Some(Response::Put(answer)) => answer.prev_kv.as_ref(),
-            Some(Response::DeleteRange(answer)) => answer.prev_kvs.first(),
-            None => return Err(Malformed("an operation without an answer")),
+        let Some(Response::Range(answer)) = &response.response else {
+            return Err(Malformed("an answer to something else"));
         };
-        found.map(|found| self.entry(found)).transpose()
+        answer.kvs.first().map(|found| self.entry(found)).transpose()
     }
 }
 

@@ -76,28 +76,22 @@ pub struct PutRequest {
     /// Zero for a key that stays.
     #[prost(int64, tag = "3")]
     pub lease: i64,
-    #[prost(bool, tag = "4")]
-    pub prev_kv: bool,
 }
 
-#[derive(Clone, PartialEq, Eq, Message)]
-pub struct PutResponse {
-    #[prost(message, optional, tag = "2")]
-    pub prev_kv: Option<KeyValue>,
-}
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct PutResponse {}
 
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct DeleteRangeRequest {
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
-    #[prost(bool, tag = "3")]
-    pub prev_kv: bool,
 }
 
-#[derive(Clone, PartialEq, Eq, Message)]
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct DeleteRangeResponse {
-    #[prost(message, repeated, tag = "3")]
-    pub prev_kvs: Vec<KeyValue>,
+    /// How many there were.
+    #[prost(int64, tag = "2")]
+    pub deleted: i64,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]

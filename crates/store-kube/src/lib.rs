@@ -15,6 +15,7 @@
 //! Different from the contract: ranges are in the order of kube-apiserver's keys, and only all keys, or those behind one
 //! that was there, can be asked for. The crate does no I/O.
 
+mod own;
 mod store;
 mod translation;
 mod view;

@@ -87,12 +87,17 @@ impl KubeStore {
     async fn write(&self, transaction: Transaction) -> Result<Committed, CommitError> {
         transaction.check()?;
         for _ in 0..ATTEMPTS {
-            let plan = self.plan(&transaction).await?;
-            match self.inner.commit(plan.theirs).await {
-                Ok(committed) => return Ok(self.committed(&transaction, &plan.ports, committed)),
+            let Plan { theirs, has_ports } = self.plan(&transaction).await?;
+            let own: Vec<Bytes> = self.expect_back(&transaction, &theirs).collect();
+            let answer = self.inner.commit(theirs).await;
+            if answer.is_err() {
+                own.iter().for_each(|key| self.view.own.forget(key));
+            }
+            match answer {
+                Ok(committed) => return Ok(committed),
                 Err(CommitError::Conflict { revision, mut current }) => {
                     // The ports' compare is the last one.
-                    let ports_now = plan.ports.is_some().then(|| current.pop().flatten());
+                    let ports_now = has_ports.then(|| current.pop().flatten());
                     let current = self.current(&transaction, &current, ports_now.flatten().as_ref())?;
                     let held = transaction.compares.iter().zip(&current);
                     if held.clone().any(|(compare, entry)| !compare.holds(entry.as_ref())) {
@@ -134,20 +139,34 @@ impl KubeStore {
                 Write::Delete { key } => Write::Delete { key: self.key(key)? },
             });
         }
-        let ports = match has_ports {
-            true => Some(self.plan_ports(transaction, &mut theirs).await?),
-            false => None,
-        };
-        Ok(Plan { theirs, ports })
+        if has_ports {
+            self.plan_ports(transaction, &mut theirs).await?;
+        }
+        Ok(Plan { theirs, has_ports })
     }
 
-    /// Node ports as one value: read, changed, and compared with what was read. Which of the ports were taken is
-    /// answered.
+    /// Takes note of the objects that are about to be written, and tells their keys.
+    fn expect_back<'a>(
+        &'a self,
+        ours: &'a Transaction,
+        theirs: &'a Transaction,
+    ) -> impl Iterator<Item = Bytes> + 'a {
+        let objects = ours.writes.iter().filter(|write| claimed_port(write.key()).is_none());
+        objects.zip(&theirs.writes).filter_map(|both| match both {
+            (Write::Put { value: ours, .. }, Write::Put { key, value, .. }) => {
+                self.view.own.add(key.clone(), value.clone(), ours.clone());
+                Some(key.clone())
+            }
+            _ => None,
+        })
+    }
+
+    /// Node ports as one value: read, changed, and compared with what was read.
     async fn plan_ports(
         &self,
         transaction: &Transaction,
         theirs: &mut Transaction,
-    ) -> Result<BTreeSet<u16>, CommitError> {
+    ) -> Result<(), CommitError> {
         let (mut ports, compare) = match self.ports_entry().await? {
             Some((ports, entry)) => (ports, Compare::Modified { key: PORTS_KEY, revision: entry.modified }),
             None => (Ports::free(self.node_ports.clone()), Compare::Absent { key: PORTS_KEY }),
@@ -189,7 +208,7 @@ impl KubeStore {
             theirs.writes.push(Write::put(PORTS_KEY, ports.value()));
         }
         theirs.compares.push(compare);
-        Ok(before)
+        Ok(())
     }
 
     /// Where that is which is at a key of ours.
@@ -232,24 +251,6 @@ impl KubeStore {
         Ok(current)
     }
 
-    fn committed(
-        &self,
-        transaction: &Transaction,
-        ports: &Option<BTreeSet<u16>>,
-        theirs: Committed,
-    ) -> Committed {
-        let Committed { revision, changed, previous } = theirs;
-        let mut before = previous.into_iter();
-        let previous = transaction.writes.iter().map(|write| match claimed_port(write.key()) {
-            Some(port) => ports
-                .as_ref()
-                .filter(|taken| taken.contains(&port))
-                .map(|_| claim_entry(port, revision, revision)),
-            None => before.next().flatten().and_then(|entry| self.view.object(&entry)?.ok()),
-        });
-        Committed { revision, changed, previous: previous.collect() }
-    }
-
     /// The range of theirs for one of ours.
     fn range_of(&self, range: &KeyRange) -> Result<KeyRange, ReadError> {
         let unknown = || ReadError::Unavailable { reason: "only all keys can be read in order".to_owned() };
@@ -265,8 +266,8 @@ impl KubeStore {
 /// A transaction of theirs.
 struct Plan {
     theirs: Transaction,
-    /// The node ports that were taken, if it is about any; then the last compare is that of their value.
-    ports: Option<BTreeSet<u16>>,
+    /// Whether it is about node ports; then the last compare is that of their value.
+    has_ports: bool,
 }
 
 impl From<Unreadable> for CommitError {
@@ -329,6 +330,10 @@ impl Store for KubeStore {
             }
             self.write(transaction).await
         })
+    }
+
+    fn replayed(&self) -> u64 {
+        self.inner.replayed()
     }
 
     fn expires(&self) -> bool {

@@ -13,7 +13,7 @@ use sternpost_cache::{ResourceId, object_key, read, resource_of};
 use sternpost_layout::{Customs, Layout, NODE_PORTS, PORT_CLAIMS, Ports, ReadError};
 use sternpost_store::{self as store, Entry, Event, KeyRange, Page, Revision};
 
-use crate::Encrypting;
+use crate::{Encrypting, own::OwnWrites};
 
 const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
 
@@ -126,6 +126,7 @@ pub(crate) struct View {
     /// By what they would be here. Kept by those who read in order: by pages, and by the watch that goes on behind.
     unreadable: Mutex<BTreeMap<Bytes, Unreadable>>,
     foreign: Mutex<Foreign>,
+    pub own: OwnWrites,
 }
 
 /// Where keys of a namespace may be that are of no kind which is served: what came before the segment that may be one.
@@ -152,6 +153,7 @@ impl View {
             encryption,
             unreadable: Mutex::default(),
             foreign: Mutex::default(),
+            own: OwnWrites::default(),
         }
     }
 
@@ -214,6 +216,21 @@ impl View {
     }
 
     fn stored(&self, key: &[u8], theirs: &Entry) -> Result<Bytes, Unreadable> {
+        match self.own.take(theirs.key(), theirs.value()) {
+            Some(stored) => {
+                debug_assert_eq!(
+                    self.decoded(key, theirs).ok().as_ref(),
+                    Some(&stored),
+                    "{:?}",
+                    theirs.key()
+                );
+                Ok(stored)
+            }
+            None => self.decoded(key, theirs),
+        }
+    }
+
+    fn decoded(&self, key: &[u8], theirs: &Entry) -> Result<Bytes, Unreadable> {
         let resource = resource_of(key).unwrap_or_default();
         self.read(key, theirs, |place, value| {
             let opened = self.encryption.open(resource, place.as_bytes(), value);

@@ -135,7 +135,6 @@ async fn writes_are_where_and_as_kube_apiserver_has_them() {
     assert_eq!((current.key(), current.value()), (key.as_bytes(), &*config_map("1")));
     assert_eq!(current.modified, made.revision);
     let changed = store.commit(Transaction::update(key, made.revision, config_map("2"))).await.unwrap();
-    assert_eq!(changed.previous[0].as_ref().unwrap().value(), &*config_map("1"));
     store.commit(Transaction::delete(key, changed.revision)).await.unwrap();
     assert_eq!(bytes(&etcd, "configmaps/a/b").await, None);
     assert_eq!(keys(&*etcd, 1000).await, BTreeSet::new());

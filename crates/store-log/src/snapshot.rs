@@ -373,7 +373,7 @@ mod tests {
             let _ = self.hub.read(|mvcc| Ok(mvcc.plan(&mut pending, transaction.clone(), unique % 1000)));
             let batches = pending.into_batches();
             if let Some(batch) = batches.last() {
-                assert!(matches!(self.model.expect(&transaction), Expected::Changed(_)));
+                assert!(matches!(self.model.expect(&transaction), Expected::Changed));
                 self.model.apply(&transaction, batch.revision);
             }
             let compacted = self.rng.one_in(4).then(|| {

@@ -191,16 +191,16 @@ impl Mvcc {
         }
 
         let revision = last.max(self.reserved).plus(1).ok_or_else(exhausted)?;
-        let previous: Vec<Option<Entry>> =
-            transaction.writes.iter().map(|write| current(pending, write.key())).collect();
         let mut events: Vec<Event> = transaction
             .writes
             .into_iter()
-            .zip(&previous)
-            .filter_map(|(write, previous)| event(write, previous.clone(), revision))
+            .filter_map(|write| {
+                let previous = current(pending, write.key());
+                event(write, previous, revision)
+            })
             .collect();
         if events.is_empty() {
-            return Ok(Committed { revision: last, changed: false, previous });
+            return Ok(Committed { revision: last, changed: false });
         }
         events.sort_unstable_by(|left, right| left.key().cmp(right.key()));
         // Kept as long as the history: no larger than it has to be.
@@ -209,7 +209,7 @@ impl Mvcc {
             pending.changed.insert(Bytes::copy_from_slice(event.key()), event.entry().cloned());
         }
         pending.batches.push(Arc::new(Batch { revision, time, events }));
-        Ok(Committed { revision, changed: true, previous })
+        Ok(Committed { revision, changed: true })
     }
 
     /// Makes a batch readable. Its revision is greater than the current one.

@@ -64,8 +64,6 @@ pub struct Committed {
     pub revision: Revision,
     /// Whether the transaction took a revision.
     pub changed: bool,
-    /// For each write, in the order given, what was there before.
-    pub previous: Vec<Option<Entry>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

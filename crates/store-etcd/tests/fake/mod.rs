@@ -521,17 +521,21 @@ async fn txn(state: &State, request: TxnRequest) -> Answer {
     if is_gone {
         transaction.writes.clear();
     }
+    let mut were_there = Vec::new();
+    for write in &transaction.writes {
+        were_there.push(state.store().get(write.key().clone(), None).await.unwrap().entry.is_some());
+    }
     let answer = match state.store().commit(transaction.clone()).await {
         Ok(_) if is_gone => {
             return Answer::Status(code::NOT_FOUND, "etcdserver: requested lease not found".to_owned());
         }
         Ok(committed) => {
-            for ((key, lease), (write, previous)) in
-                given.into_iter().zip(transaction.writes.iter().zip(&committed.previous))
+            for ((key, lease), (write, was_there)) in
+                given.into_iter().zip(transaction.writes.iter().zip(&were_there))
             {
-                match (write, previous) {
-                    (Write::Put { .. }, Some(_)) => *leases.versions.entry(key.clone()).or_default() += 1,
-                    (Write::Put { .. }, None) => drop(leases.versions.insert(key.clone(), 1)),
+                match (write, was_there) {
+                    (Write::Put { .. }, true) => *leases.versions.entry(key.clone()).or_default() += 1,
+                    (Write::Put { .. }, false) => drop(leases.versions.insert(key.clone(), 1)),
                     (Write::Delete { .. }, _) => drop(leases.versions.remove(&key)),
                 }
                 match lease {
@@ -539,14 +543,14 @@ async fn txn(state: &State, request: TxnRequest) -> Answer {
                     lease => leases.keys.insert(key, lease),
                 };
             }
-            let responses = transaction.writes.iter().zip(&committed.previous).map(|(write, previous)| {
-                let previous = previous.as_ref().map(key_value);
+            let responses = transaction.writes.iter().zip(were_there).map(|(write, was_there)| {
+                let deleted = i64::from(was_there);
                 ResponseOp {
                     response: Some(match write {
-                        Write::Put { .. } => messages_response::Put(PutResponse { prev_kv: previous }),
-                        Write::Delete { .. } => messages_response::DeleteRange(DeleteRangeResponse {
-                            prev_kvs: previous.into_iter().collect(),
-                        }),
+                        Write::Put { .. } => messages_response::Put(PutResponse {}),
+                        Write::Delete { .. } => {
+                            messages_response::DeleteRange(DeleteRangeResponse { deleted })
+                        }
                     }),
                 }
             });

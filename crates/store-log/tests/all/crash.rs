@@ -95,7 +95,7 @@ async fn recover(store: &dyn Store, model: &mut Model, unanswered: &Unanswered) 
         let mut candidate = model.clone();
         let mut revisions = revisions.iter();
         for transaction in unanswered[..groups].iter().flatten() {
-            if matches!(candidate.expect(transaction), Expected::Changed(_)) {
+            if matches!(candidate.expect(transaction), Expected::Changed) {
                 candidate.apply(transaction, *revisions.next()?);
             }
         }

@@ -69,7 +69,7 @@ async fn client(store: &dyn Store, clock: &AtomicU64, seed: u64, id: u64) -> Vec
             let transaction = transaction(&mut rng, &seen, id * OPERATIONS + operation);
             match store.commit(transaction.clone()).await {
                 Ok(committed) => {
-                    if committed.changed && matches!(seen.expect(&transaction), Expected::Changed(_)) {
+                    if committed.changed && matches!(seen.expect(&transaction), Expected::Changed) {
                         seen.apply(&transaction, committed.revision);
                     }
                     (committed.revision, What::Commit(transaction, committed))
