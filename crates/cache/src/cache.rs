@@ -1,12 +1,11 @@
-//! All resources, and how they keep up with the store.
+//! All resources, and how they keep up with the stores.
 
 use std::{
     collections::{HashMap, VecDeque},
     convert::Infallible,
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    future::poll_fn,
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    task::Poll,
     time::Duration,
 };
 
@@ -17,10 +16,11 @@ use sternpost_store::{
     Bytes, Changes, Delivery, Follower, KeyRange, ReadError, Revision, Store, Watch, WatchError,
     read::MAX_PAGE,
 };
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use crate::{
     key::{self, ResourceId},
+    line::{Behind, Line, Overrides},
     newest::{Asker, Newest},
     object::{Indexer, Object},
     resource::{ByPlace, Change, Objects, ResourceCache},
@@ -45,38 +45,38 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub struct Cache {
     /// Persistent: with every definition another one comes, whatever the number of those that are there.
     resources: ArcSwap<HashTrieMapSync<ResourceId, Arc<ResourceCache>>>,
-    /// Where the history begins that the cache has.
-    oldest: AtomicU64,
-    /// Everything up to this revision is in the cache.
-    revision: watch::Sender<u64>,
+    /// Of all resources that have no store of their own.
+    main: Arc<Line>,
+    /// Of the others, by the number of their store less one.
+    others: Vec<Arc<Line>>,
+    overrides: Overrides,
     indexer: Box<dyn Indexer>,
     recent: Mutex<Recent>,
-    /// Resources whose watchers have not been told yet what happened.
-    unannounced: Mutex<Vec<Arc<ResourceCache>>>,
-    /// Wakes the feeder when there are some.
-    announcing: Notify,
-    /// Wakes the feeder when somebody waits for a revision: the store is asked how far it is, for what took that
-    /// revision may be none of the cache's keys.
-    asking: Notify,
-    /// How new the store is, if others write to it as well.
-    newest: OnceLock<Arc<Newest>>,
     /// What lists are sent from.
     encodings: Arc<Encodings>,
 }
 
+/// A place among the changes that the cache has taken in, of whichever line they are; the first is before all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(u64);
+
 /// Which resources changed lately.
+#[derive(Default)]
 struct Recent {
-    /// With the revision of the last change, oldest first. Changes of one resource in a row are one.
-    changes: VecDeque<(u64, Arc<ResourceCache>)>,
-    /// Every change after this revision is there.
-    oldest: u64,
+    /// When each changed last, oldest first. Changes of one resource in a row are one.
+    changes: VecDeque<(Moment, Arc<ResourceCache>)>,
+    /// Every change after this moment is there.
+    oldest: Moment,
+    /// That of the last change.
+    now: Moment,
 }
 
 impl Recent {
-    fn push(&mut self, revision: u64, resource: &Arc<ResourceCache>) {
+    fn push(&mut self, resource: &Arc<ResourceCache>) {
+        self.now = Moment(self.now.0 + 1);
         match self.changes.back_mut() {
-            Some((last, known)) if Arc::ptr_eq(known, resource) => *last = revision,
-            _ => self.changes.push_back((revision, resource.clone())),
+            Some((last, known)) if Arc::ptr_eq(known, resource) => *last = self.now,
+            _ => self.changes.push_back((self.now, resource.clone())),
         }
         if self.changes.len() > MAX_RECENT
             && let Some((gone, _)) = self.changes.pop_front()
@@ -84,11 +84,42 @@ impl Recent {
             self.oldest = gone;
         }
     }
+
+    /// Whoever has looked before looks at everything.
+    fn forget(&mut self) {
+        self.now = Moment(self.now.0 + 1);
+        self.changes.clear();
+        self.oldest = self.now;
+    }
+}
+
+/// Wakes whenever the cache got further on any line.
+#[derive(Debug)]
+pub struct Progress(Vec<watch::Receiver<u64>>);
+
+impl Progress {
+    /// Waits until the cache is further than when [`seen`](Self::seen) was called last; false if it has ended.
+    pub async fn changed(&mut self) -> bool {
+        let mut lines: Vec<_> = self.0.iter_mut().map(|line| Box::pin(line.changed())).collect();
+        poll_fn(|context| {
+            let mut ready = lines.iter_mut().filter_map(|line| match line.as_mut().poll(context) {
+                Poll::Ready(changed) => Some(changed.is_ok()),
+                Poll::Pending => None,
+            });
+            ready.next().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    /// Notes how far the cache is.
+    pub fn seen(&mut self) {
+        self.0.iter_mut().for_each(|line| drop(line.borrow_and_update()));
+    }
 }
 
 impl std::fmt::Debug for Cache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cache").field("revision", &*self.revision.borrow()).finish_non_exhaustive()
+        f.debug_struct("Cache").field("main", &self.main).finish_non_exhaustive()
     }
 }
 
@@ -98,21 +129,11 @@ pub enum StartError {
     Read(#[from] ReadError),
 }
 
-/// Why it is not certain that the cache has what others were answered.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Behind {
-    /// The store does not say how new it is.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The store is as new as that, and the cache did not get there in time.
-    #[error("revision {newest} is not in the cache yet")]
-    Slow { newest: Revision },
-}
-
-/// Keeps a cache up with its store. Run it for as long as the cache is used.
+/// Keeps a cache up with one store. Run it for as long as the cache is used.
 #[derive(Debug)]
 pub struct Feeder {
     cache: Arc<Cache>,
+    line: Arc<Line>,
     store: Arc<dyn Store>,
     /// `None` if the store hands over its changes by itself.
     watch: Option<Watch>,
@@ -129,43 +150,71 @@ impl Cache {
         store: Arc<dyn Store>,
         indexer: Box<dyn Indexer>,
     ) -> Result<(Arc<Cache>, Feeder), StartError> {
+        let (cache, feeder, _) =
+            Self::start_divided(store, Vec::new(), Overrides::default(), indexer).await?;
+        Ok((cache, feeder))
+    }
+
+    /// As [`Cache::start`], of several stores, each with resources of its own: of the first, and of those that the
+    /// overrides call by the numbers from one on. No store shows what another has. Each has its feeder.
+    pub async fn start_divided(
+        store: Arc<dyn Store>,
+        others: Vec<Arc<dyn Store>>,
+        overrides: Overrides,
+        indexer: Box<dyn Indexer>,
+    ) -> Result<(Arc<Cache>, Feeder, Vec<Feeder>), StartError> {
         let encodings = Arc::new(Encodings::default());
-        let (oldest, resources) = load_oldest(&*store, &*indexer, &encodings).await?;
+        let mut resources = HashTrieMapSync::new_sync();
+        let main = load_oldest(&*store, &*indexer, &encodings, &mut resources).await?;
+        let mut lines = Vec::with_capacity(others.len());
+        for store in &others {
+            lines.push(Line::new(load_oldest(&**store, &*indexer, &encodings, &mut resources).await?));
+        }
         let cache = Arc::new(Cache {
             resources: ArcSwap::from_pointee(resources),
-            oldest: AtomicU64::new(oldest.get()),
-            revision: watch::Sender::new(oldest.get()),
+            main: Line::new(main),
+            others: lines,
+            overrides,
             indexer,
-            recent: Mutex::new(Recent { changes: VecDeque::new(), oldest: oldest.get() }),
-            unannounced: Mutex::default(),
-            announcing: Notify::new(),
-            asking: Notify::new(),
-            newest: OnceLock::new(),
+            recent: Mutex::default(),
             encodings,
         });
-        let (watch, asker) = match store.follow(oldest, cache.clone()) {
+        let feeder = cache.fed(store, &cache.main).await?;
+        let mut feeders = Vec::with_capacity(others.len());
+        for (store, line) in others.into_iter().zip(&cache.others) {
+            feeders.push(cache.fed(store, line).await?);
+        }
+        Ok((cache, feeder, feeders))
+    }
+
+    /// Follows a store from where it was loaded, up to what it has now.
+    async fn fed(self: &Arc<Self>, store: Arc<dyn Store>, line: &Arc<Line>) -> Result<Feeder, StartError> {
+        let oldest = line.oldest();
+        let follower = Arc::new(LineFollower { cache: self.clone(), line: line.clone() });
+        let (watch, asker) = match store.follow(oldest, follower) {
             Some(following) => {
                 following?;
                 (None, None)
             }
             None => {
                 let (newest, asker) = Newest::of(store.clone());
-                cache.newest.get_or_init(|| newest);
+                line.newest.get_or_init(|| newest);
                 (Some(store.watch(KeyRange::all(), oldest).await?), Some(asker))
             }
         };
         let due = DueQueue::default();
-        let mut feeder = Feeder { cache: cache.clone(), store: store.clone(), watch, asker, due };
+        let (cache, line) = (self.clone(), line.clone());
+        let mut feeder = Feeder { cache, line, store: store.clone(), watch, asker, due };
         let current = store.current_revision().await?;
         feeder.ask();
-        while cache.revision().get() < current.get() {
+        while feeder.line.revision().get() < current.get() {
             feeder.step().await.map_err(|error| match error {
                 WatchError::Compacted { oldest } => ReadError::Compacted { oldest },
                 WatchError::Stopped(stopped) => ReadError::Stopped(stopped),
                 other => ReadError::Unavailable { reason: other.to_string() },
             })?;
         }
-        Ok((cache, feeder))
+        Ok(feeder)
     }
 
     /// The cache of a resource; empty for one that nothing was ever stored of.
@@ -178,7 +227,7 @@ impl Cache {
         let new = Arc::new(ResourceCache::new(
             id.clone(),
             Objects::new_sync(),
-            Revision::new(self.oldest.load(Ordering::Acquire)).unwrap_or(Revision::FIRST),
+            self.line(id).oldest(),
             self.encodings.clone(),
         ));
         let mut found = new.clone();
@@ -205,57 +254,82 @@ impl Cache {
         &self.encodings
     }
 
-    /// Everything up to this revision can be read.
-    pub fn revision(&self) -> Revision {
-        Revision::new(*self.revision.borrow()).unwrap_or(Revision::FIRST)
+    /// The line that revisions of a resource are on.
+    pub fn line(&self, id: &ResourceId) -> &Arc<Line> {
+        // So it is for nearly all servers.
+        if self.others.is_empty() {
+            return &self.main;
+        }
+        self.numbered(self.overrides.number_of(&id.group, &id.resource))
     }
 
-    /// Waits until `revision` can be read; false if that takes longer than `patience`.
-    pub async fn reaches(&self, revision: Revision, patience: Duration) -> bool {
-        // So it is after a commit to a store that hands over its changes.
-        if *self.revision.borrow() >= revision.get() {
-            return true;
-        }
-        self.asking.notify_one();
-        let mut seen = self.revision.subscribe();
-        let reached = seen.wait_for(|seen| *seen >= revision.get());
-        matches!(machine::timeout(patience, reached).await, Ok(Ok(_)))
+    /// That of all resources that have no store of their own.
+    pub fn main_line(&self) -> &Arc<Line> {
+        &self.main
+    }
+
+    /// The main line, and those that have any of the resources that are in stores of their own.
+    pub fn lines_of(&self, has: impl Fn(&ResourceId) -> bool) -> Vec<&Arc<Line>> {
+        let mut numbers: Vec<usize> =
+            self.overrides.iter().filter(|(id, _)| has(id)).map(|(_, number)| *number).collect();
+        numbers.push(0);
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.into_iter().map(|number| self.numbered(number)).collect()
+    }
+
+    fn numbered(&self, number: usize) -> &Arc<Line> {
+        number.checked_sub(1).and_then(|at| self.others.get(at)).unwrap_or(&self.main)
+    }
+
+    /// Which resources are in stores of their own.
+    pub fn overrides(&self) -> &Overrides {
+        &self.overrides
+    }
+
+    /// Whether there are several lines.
+    pub fn is_divided(&self) -> bool {
+        !self.others.is_empty()
     }
 
     /// Whether others write to the store as well: they may have been answered what is not here yet.
     pub fn others_write(&self) -> bool {
-        self.newest.get().is_some()
+        self.main.newest.get().is_some()
     }
 
-    /// Waits until everything can be read that anybody was answered before this was called; not longer than
-    /// `patience` until the store has said how new it is, and from then on. Where nobody else writes it is always so.
+    /// As [`Line::catches_up`], of all lines.
     pub async fn catches_up(&self, patience: Duration) -> Result<(), Behind> {
-        let Some(newest) = self.newest.get() else { return Ok(()) };
-        let newest = machine::timeout(patience, newest.revision()).await.unwrap_or_else(|_| {
-            Err(ReadError::Unavailable { reason: format!("it has not said in {patience:?} how new it is") })
-        })?;
-        if self.reaches(newest, patience).await { Ok(()) } else { Err(Behind::Slow { newest }) }
+        for line in std::iter::once(&self.main).chain(&self.others) {
+            line.catches_up(patience).await?;
+        }
+        Ok(())
     }
 
     /// Wakes whenever anything changed.
-    pub fn revisions(&self) -> watch::Receiver<u64> {
-        self.revision.subscribe()
+    pub fn progress(&self) -> Progress {
+        let lines = std::iter::once(&self.main).chain(&self.others);
+        Progress(lines.map(|line| line.revision.subscribe()).collect())
     }
 
-    /// The resources that changed after `revision`, those that changed up to [`Cache::revision`] among them;
-    /// one may be there several times. `None` if that is too long ago to know.
-    pub fn changed_after(&self, revision: u64) -> Option<Vec<Arc<ResourceCache>>> {
+    /// How many changes there were.
+    pub fn moment(&self) -> Moment {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner).now
+    }
+
+    /// The resources that changed after a moment, those of which that can be read among them; one may be there several
+    /// times. `None` if that is too long ago to know.
+    pub fn changed_after(&self, moment: Moment) -> Option<Vec<Arc<ResourceCache>>> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if revision < recent.oldest {
+        if moment < recent.oldest {
             return None;
         }
-        let first = recent.changes.partition_point(|(changed, _)| *changed <= revision);
+        let first = recent.changes.partition_point(|(changed, _)| *changed <= moment);
         Some(recent.changes.range(first..).map(|(_, resource)| resource.clone()).collect())
     }
 
-    /// Applies transactions in order. `lost` are keys that are not read any more, with when that began: they are
+    /// Applies transactions of a line in order. `lost` are keys that are not read any more, with when that began: they are
     /// among those that are deleted.
-    fn apply(&self, group: &[Changes], lost: &[(Revision, Bytes)]) {
+    fn apply(&self, line: &Line, group: &[Changes], lost: &[(Revision, Bytes)]) {
         let mut by_resource: Vec<(Arc<ResourceCache>, Vec<Change>)> = Vec::new();
         for changes in group {
             let revision = changes.revision();
@@ -290,39 +364,35 @@ impl Cache {
         let last = group.last().map_or(0, |changes| changes.revision().get());
         for (cache, changes) in by_resource {
             cache.apply(changes);
-            self.recent.lock().unwrap_or_else(PoisonError::into_inner).push(last, &cache);
+            self.recent.lock().unwrap_or_else(PoisonError::into_inner).push(&cache);
             if cache.is_watched_by_many() {
                 watched.push(cache);
             } else {
                 cache.announce(machine::now());
             }
         }
-        self.progressed(last);
+        line.progressed(last);
         if self.encodings.sweep(machine::now()) {
             self.resources.load().values().for_each(|resource| resource.sweep());
         }
         // Waking many is for the feeder: this may be the thread that writes.
         if !watched.is_empty() {
-            self.unannounced.lock().unwrap_or_else(PoisonError::into_inner).extend(watched);
-            self.announcing.notify_one();
+            line.unannounced.lock().unwrap_or_else(PoisonError::into_inner).extend(watched);
+            line.announcing.notify_one();
         }
     }
 }
 
-impl Cache {
-    /// Everything up to this revision is in the cache.
-    fn progressed(&self, to: u64) {
-        self.revision.send_if_modified(|revision| {
-            let is_newer = to > *revision;
-            *revision = to.max(*revision);
-            is_newer
-        });
-    }
+/// Takes in what a store makes of its changes by itself.
+#[derive(Debug)]
+struct LineFollower {
+    cache: Arc<Cache>,
+    line: Arc<Line>,
 }
 
-impl Follower for Cache {
+impl Follower for LineFollower {
     fn changed(&self, group: &[Changes]) {
-        self.apply(group, &[]);
+        self.cache.apply(&self.line, group, &[]);
     }
 }
 
@@ -339,7 +409,7 @@ impl Feeder {
     async fn step(&mut self) -> Result<(), WatchError> {
         let delivery = tokio::select! {
             biased;
-            () = self.cache.announcing.notified() => {
+            () = self.line.announcing.notified() => {
                 self.announce();
                 return Ok(());
             }
@@ -347,7 +417,7 @@ impl Feeder {
                 self.announce();
                 return Ok(());
             }
-            () = self.cache.asking.notified() => {
+            () = self.line.asking.notified() => {
                 self.ask();
                 return Ok(());
             }
@@ -371,16 +441,16 @@ impl Feeder {
                         Delivery::Progress(revision) => progress = revision.get(),
                     }
                 }
-                self.cache.apply(&group, &lost);
-                self.cache.progressed(progress);
+                self.cache.apply(&self.line, &group, &lost);
+                self.line.progressed(progress);
             }
-            Ok(Delivery::Progress(revision)) => self.cache.progressed(revision.get()),
+            Ok(Delivery::Progress(revision)) => self.line.progressed(revision.get()),
             Err(ended) => {
                 let watch = tokio::select! {
                     biased;
                     // Whoever wants to know how new the store is, is answered meanwhile.
                     never = asking(&mut self.asker) => match never {},
-                    watch = take_up(&self.cache, &*self.store, ended) => watch?,
+                    watch = take_up(&self.cache, &self.line, &*self.store, ended) => watch?,
                 };
                 self.watch = Some(watch);
                 // What was asked of the one that ended is not answered any more.
@@ -411,7 +481,7 @@ impl Feeder {
     fn announce(&mut self) {
         let now = machine::now();
         let changed =
-            std::mem::take(&mut *self.cache.unannounced.lock().unwrap_or_else(PoisonError::into_inner));
+            std::mem::take(&mut *self.line.unannounced.lock().unwrap_or_else(PoisonError::into_inner));
         for resource in changed {
             self.due.insert_earlier(resource.id.clone(), now, resource);
         }
@@ -446,7 +516,12 @@ async fn next(watch: &mut Option<Watch>) -> Result<Delivery, WatchError> {
 
 /// Goes on with a watch where it ended. If what happened since then is forgotten, the cache takes the state that there
 /// is now, and begins with it.
-async fn take_up(cache: &Cache, store: &dyn Store, ended: WatchError) -> Result<Watch, WatchError> {
+async fn take_up(
+    cache: &Cache,
+    line: &Arc<Line>,
+    store: &dyn Store,
+    ended: WatchError,
+) -> Result<Watch, WatchError> {
     let mut forgotten = match ended {
         WatchError::Compacted { oldest } => Some(oldest),
         WatchError::Stopped(stopped) => return Err(stopped.into()),
@@ -464,9 +539,9 @@ async fn take_up(cache: &Cache, store: &dyn Store, ended: WatchError) -> Result<
                 tracing::warn!(
                     "history up to {oldest} was forgotten before it was read; reading everything anew"
                 );
-                begin_again(cache, store).await?;
+                begin_again(cache, line, store).await?;
             }
-            store.watch(KeyRange::all(), cache.revision()).await
+            store.watch(KeyRange::all(), line.revision()).await
         };
         match taken_up.await {
             Ok(watch) => return Ok(watch),
@@ -486,25 +561,25 @@ async fn take_up(cache: &Cache, store: &dyn Store, ended: WatchError) -> Result<
 
 /// Takes the state of the store for that of the cache, without knowing what led to it: all watches end, and lists of
 /// older states.
-async fn begin_again(cache: &Cache, store: &dyn Store) -> Result<(), ReadError> {
+async fn begin_again(cache: &Cache, line: &Arc<Line>, store: &dyn Store) -> Result<(), ReadError> {
     let at = store.current_revision().await?;
     let mut objects = load(store, at, &*cache.indexer).await?;
-    cache.oldest.store(at.get(), Ordering::Release);
-    let known: Vec<Arc<ResourceCache>> = cache.resources.load().values().cloned().collect();
-    for resource in &known {
+    line.oldest.store(at.get(), Ordering::Release);
+    let on_line = || {
+        let mut all = cache.resources();
+        all.retain(|resource| Arc::ptr_eq(cache.line(&resource.id), line));
+        all
+    };
+    for resource in on_line() {
         resource.replace(objects.remove(&resource.id).unwrap_or_else(Objects::new_sync), at);
     }
     for (id, objects) in objects {
         cache.resource(&id).replace(objects, at);
     }
-    {
-        let mut recent = cache.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        *recent = Recent { changes: VecDeque::new(), oldest: at.get() };
-    }
-    cache.progressed(at.get());
-    let all = cache.resources.load().values().cloned().collect::<Vec<_>>();
-    cache.unannounced.lock().unwrap_or_else(PoisonError::into_inner).extend(all);
-    cache.announcing.notify_one();
+    cache.recent.lock().unwrap_or_else(PoisonError::into_inner).forget();
+    line.progressed(at.get());
+    line.unannounced.lock().unwrap_or_else(PoisonError::into_inner).extend(on_line());
+    line.announcing.notify_one();
     Ok(())
 }
 
@@ -514,18 +589,19 @@ async fn load_oldest(
     store: &dyn Store,
     indexer: &dyn Indexer,
     encodings: &Arc<Encodings>,
-) -> Result<(Revision, HashTrieMapSync<ResourceId, Arc<ResourceCache>>), ReadError> {
+    resources: &mut HashTrieMapSync<ResourceId, Arc<ResourceCache>>,
+) -> Result<Revision, ReadError> {
     let newest = store.current_revision().await?;
     let begin = newest.get().saturating_sub(store.replayed());
     let mut oldest = Revision::new(begin).unwrap_or(Revision::FIRST);
     for _ in 0..MAX_LOADS {
         match load(store, oldest, indexer).await {
             Ok(objects) => {
-                let resources = objects.into_iter().map(|(id, objects)| {
+                for (id, objects) in objects {
                     let resource = ResourceCache::new(id.clone(), objects, oldest, encodings.clone());
-                    (id, Arc::new(resource))
-                });
-                return Ok((oldest, resources.collect()));
+                    resources.insert_mut(id, Arc::new(resource));
+                }
+                return Ok(oldest);
             }
             Err(ReadError::Compacted { oldest: left }) => oldest = left,
             Err(error) => return Err(error),

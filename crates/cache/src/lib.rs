@@ -12,17 +12,20 @@
 //! resource version spliced in on the way out. A watcher reads from the window:
 //! one that is too slow finds its place gone and is told so, whatever the others do.
 //! Many watchers are woken at a bounded pace, few at once. Where others write to the
-//! store as well, [`Cache::catches_up`] is for reads that have to be the latest.
+//! store as well, [`Line::catches_up`] is for reads that have to be the latest. A revision
+//! is a place on the [`Line`] of its resource, and nothing compares those of two lines.
 //!
 //! This crate does not know schemas, users or HTTP.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in the machine's time"))]
 
 mod cache;
+mod divided;
 mod encoding;
 mod event;
 mod key;
 mod labels;
+mod line;
 mod newest;
 mod object;
 mod pairs;
@@ -31,11 +34,13 @@ mod resource;
 mod runs;
 mod waiters;
 
-pub use cache::{Behind, Cache, Feeder, StartError};
+pub use cache::{Cache, Feeder, Moment, Progress, StartError};
+pub use divided::DividedStore;
 pub use encoding::{encode, encode_in, fields_size, read, read_as, value_of, version_of, write_fields};
 pub use event::{Event, EventKind};
 pub use key::{ResourceId, object_key, resource_of};
 pub use labels::{Labelled, MAX_INDEXED_LABELS};
+pub use line::{Behind, Line, Overrides, Share};
 pub use object::{Indexer, Object};
 pub use pairs::Pairs;
 pub use resource::{Expired, MAX_WINDOW_EVENTS, Reading, ResourceCache, Snapshot};

@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use sternpost_cache::{
-    Cache, EventKind, Indexer, Labelled, MAX_INDEXED_LABELS, MAX_WINDOW_EVENTS, Pairs, Reading,
-    ResourceCache, ResourceId, encode, object_key, value_of,
+    Cache, EventKind, Indexer, Labelled, MAX_INDEXED_LABELS, MAX_WINDOW_EVENTS, Moment, Overrides, Pairs,
+    Reading, ResourceCache, ResourceId, encode, object_key, value_of,
 };
 use sternpost_store::{Revision, Store, Transaction, Write, memory::MemoryStore};
 use sternpost_testkit::{
@@ -45,7 +45,7 @@ impl Fixture {
 
     async fn commit(&self, write: Write) -> Revision {
         let revision = self.store.commit(Transaction::write([write])).await.unwrap().revision;
-        assert!(self.cache.reaches(revision, Duration::from_secs(60)).await);
+        assert!(self.cache.line(&self.id).reaches(revision, Duration::from_secs(60)).await);
         revision
     }
 
@@ -68,7 +68,7 @@ impl Fixture {
 async fn a_store_that_does_not_hand_over_its_changes_is_watched() {
     let fixture = Fixture::on(Arc::new(DifficultStore::watched())).await;
     let waiters: Vec<_> = (0..100).map(|_| fixture.resource().waiter()).collect();
-    let before = fixture.cache.revision();
+    let before = fixture.cache.main_line().revision();
     let first = fixture.put("a", "x", "1").await;
     fixture.put("a", "y", "1").await;
     fixture.delete("a", "x").await;
@@ -90,7 +90,8 @@ async fn what_was_forgotten_before_it_was_read_is_read_anew() {
     let fixture = Fixture::on(shared.clone()).await;
     fixture.put("a", "x", "1").await;
     fixture.put("a", "y", "1").await;
-    let (cache, before) = (fixture.resource(), fixture.cache.revision());
+    let (cache, before) = (fixture.resource(), fixture.cache.main_line().revision());
+    let looked = fixture.cache.moment();
     let others = fixture.cache.resource(&ResourceId::new("", "secrets"));
     let label = |name| [Labelled { key: "n", values: name }];
     let (x, z) = (["x".to_owned()], ["z".to_owned()]);
@@ -104,7 +105,7 @@ async fn what_was_forgotten_before_it_was_read_is_read_anew() {
     shared.forget().await;
 
     waiter.changed(before).await;
-    assert!(fixture.cache.reaches(changed, Duration::from_secs(60)).await);
+    assert!(fixture.cache.main_line().reaches(changed, Duration::from_secs(60)).await);
     assert_eq!(objects(&cache, None, None), ["a/y=1", "a/z=2"]);
     assert_eq!(cache.snapshot().count(Some("a")), 2);
     assert!(cache.labelled(&label(&x), None, None).1.is_empty());
@@ -112,14 +113,76 @@ async fn what_was_forgotten_before_it_was_read_is_read_anew() {
     // What led there nobody knows, of any resource: watches end, and who follows looks at everything.
     assert!(cache.events_after(before).is_err() && others.events_after(before).is_err());
     assert!(cache.snapshot_at(before).is_err());
-    assert!(fixture.cache.changed_after(before.get()).is_none());
+    assert!(fixture.cache.changed_after(looked).is_none());
 
+    let looked = fixture.cache.moment();
     shared.deliver();
     let next = fixture.put("a", "w", "3").await;
     let told: Vec<Revision> =
         cache.events_after(changed).unwrap().iter().map(|event| event.revision).collect();
     assert_eq!(told, [next]);
-    assert_eq!(fixture.cache.changed_after(changed.get()).unwrap().len(), 1);
+    assert_eq!(fixture.cache.changed_after(looked).unwrap().len(), 1);
+}
+
+/// A cache of two stores that others write to; secrets are in the second.
+async fn divided() -> (Fixture, Fixture, [Arc<SharedStore>; 2]) {
+    let memory = || Arc::new(MemoryStore::default());
+    let stores = [(); 2].map(|()| SharedStore::of(memory(), Writers::Several));
+    let secrets = ResourceId::new("", "secrets");
+    let overrides = Overrides::new([(secrets.clone(), 1)]);
+    let [main, other] = stores.clone();
+    let started = Cache::start_divided(main, vec![other], overrides, Box::new(Data)).await;
+    let (cache, feeder, feeders) = started.unwrap();
+    tokio::spawn(feeder.run());
+    feeders.into_iter().for_each(|feeder| drop(tokio::spawn(feeder.run())));
+    let on = |store: &Arc<SharedStore>, id| Fixture { store: store.clone(), cache: cache.clone(), id };
+    (on(&stores[0], ResourceId::new("", "configmaps")), on(&stores[1], secrets), stores)
+}
+
+#[tokio::test]
+async fn each_store_has_a_line_of_its_own() {
+    let (maps, secrets, _) = divided().await;
+    for number in 0..20 {
+        maps.put("a", "x", &number.to_string()).await;
+    }
+    let looked = maps.cache.moment();
+    let mut progress = maps.cache.progress();
+    progress.seen();
+    let revision = secrets.put("a", "s", "1").await;
+    let (of_maps, of_secrets) = (maps.cache.line(&maps.id), maps.cache.line(&secrets.id));
+    assert!(revision < of_maps.revision(), "it counts by itself");
+    assert_eq!(of_secrets.revision(), revision);
+    assert_eq!(objects(&secrets.resource(), None, None), ["a/s=1"]);
+    // Who follows all resources hears of both, however the lines are numbered.
+    assert!(progress.changed().await);
+    let changed = maps.cache.changed_after(looked).unwrap();
+    assert_eq!(changed.iter().map(|resource| &*resource.id.resource).collect::<Vec<_>>(), ["secrets"]);
+    assert!(maps.cache.is_divided());
+    assert_eq!(maps.cache.lines_of(|_| true).len(), 2);
+    assert_eq!(maps.cache.lines_of(|_| false).len(), 1);
+}
+
+#[tokio::test]
+async fn a_store_that_is_late_or_forgets_holds_up_its_own_line_alone() {
+    let (maps, secrets, [_, other]) = divided().await;
+    let before = secrets.put("a", "s", "1").await;
+    let map = maps.put("a", "x", "1").await;
+    other.hold_deliveries();
+    let held = other.commit(Transaction::write([Write::delete(object_key(&secrets.id, "a", "s"))]));
+    let held = held.await.unwrap().revision;
+    let moment = Duration::from_millis(10);
+    let line = maps.cache.line(&secrets.id);
+    assert!(!line.reaches(held, moment).await && line.catches_up(moment).await.is_err());
+    assert!(maps.cache.catches_up(moment).await.is_err());
+    maps.put("a", "y", "1").await;
+    assert_eq!(maps.cache.line(&maps.id).catches_up(Duration::from_secs(60)).await, Ok(()));
+
+    let waiter = secrets.resource().waiter();
+    other.forget().await;
+    waiter.changed(before).await;
+    assert_eq!(objects(&secrets.resource(), None, None), Vec::<String>::new());
+    assert!(secrets.resource().events_after(before).is_err());
+    assert_eq!(maps.resource().events_after(map).unwrap().len(), 1, "of the other line nothing is forgotten");
 }
 
 #[tokio::test]
@@ -128,11 +191,11 @@ async fn revisions_that_others_took_are_reached() {
     fixture.put("a", "x", "1").await;
     // Waits until it is reached, though no change that the cache is told of has it.
     let others = fixture.commit(Write::put(OTHERS, "1")).await;
-    assert!(fixture.cache.revision() >= others);
+    assert!(fixture.cache.main_line().revision() >= others);
     fixture.put("a", "y", "1").await;
     let last = fixture.commit(Write::put(OTHERS, "2")).await;
     let restarted = Fixture::on(fixture.store.clone()).await;
-    assert!(restarted.cache.revision() >= last);
+    assert!(restarted.cache.main_line().revision() >= last);
     assert_eq!(objects(&restarted.resource(), None, None), ["a/x=1", "a/y=1"]);
 }
 
@@ -165,9 +228,10 @@ async fn a_snapshot_shows_the_objects_in_order_and_by_namespace() {
 }
 
 #[tokio::test]
-async fn resources_that_changed_after_a_revision_are_known_until_too_many_changed_since() {
+async fn resources_that_changed_after_a_moment_are_known_until_too_many_changed_since() {
     let fixture = Fixture::new().await;
-    let first = fixture.put("a", "x", "1").await;
+    fixture.put("a", "x", "1").await;
+    let first = fixture.cache.moment();
     let of = |plural: &str| Fixture {
         store: fixture.store.clone(),
         cache: fixture.cache.clone(),
@@ -175,14 +239,15 @@ async fn resources_that_changed_after_a_revision_are_known_until_too_many_change
     };
     of("secrets").put("a", "x", "1").await;
     of("secrets").put("a", "x", "2").await;
-    let last = fixture.put("a", "x", "2").await;
-    let changed = |after: Revision| {
-        let changed = fixture.cache.changed_after(after.get());
+    fixture.put("a", "x", "2").await;
+    let last = fixture.cache.moment();
+    let changed = |after: Moment| {
+        let changed = fixture.cache.changed_after(after);
         changed.map(|changed| {
             changed.iter().map(|cache| cache.id.resource.to_string()).collect::<Vec<_>>().join(" ")
         })
     };
-    assert_eq!(changed(Revision::FIRST).unwrap(), "configmaps secrets configmaps");
+    assert_eq!(changed(Moment::default()).unwrap(), "configmaps secrets configmaps");
     assert_eq!(changed(first).unwrap(), "secrets configmaps");
     assert_eq!(changed(last).unwrap(), "");
 
@@ -191,7 +256,7 @@ async fn resources_that_changed_after_a_revision_are_known_until_too_many_change
         fixture.put("a", "x", "3").await;
     }
     assert_eq!(changed(first), None);
-    assert_eq!(changed(fixture.cache.revision()).unwrap(), "");
+    assert_eq!(changed(fixture.cache.moment()).unwrap(), "");
 }
 
 #[tokio::test]
@@ -359,7 +424,7 @@ async fn reading_stops_where_the_reader_says() {
 async fn a_waiter_hears_of_a_change() {
     let fixture = Fixture::new().await;
     let waiter = fixture.resource().waiter();
-    let before = fixture.cache.revision();
+    let before = fixture.cache.main_line().revision();
     let (revision, ()) = tokio::join!(fixture.put("a", "x", "1"), waiter.changed(before));
     assert!(revision > before);
 }

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, sync::Arc, time::Duration};
 
-use sternpost_cache::{EventKind, Object, Reading};
+use sternpost_cache::{EventKind, Line, Object, Reading};
 use sternpost_clock::machine;
 use sternpost_verbs::{Selection, Target, Verbs, Watch, WatchQuery, served::Served};
 
@@ -74,9 +74,19 @@ impl Follow {
         self.watch.place().get()
     }
 
-    /// Waits until the cache has of every resource what happened before the last that was told here.
-    pub async fn others_follow(&self) {
-        self.verbs.cache.reaches(self.watch.place(), AGAIN).await;
+    /// Waits until the cache has of the others what happened before the last that was told here.
+    pub async fn others_follow(&self, others: &[Self]) {
+        self.line().reaches(self.watch.place(), AGAIN).await;
+        for other in others.iter().filter(|other| !Arc::ptr_eq(other.line(), self.line())) {
+            // What came first cannot be told: so all that there is by now.
+            while other.line().catches_up(AGAIN).await.is_err() {
+                machine::sleep(AGAIN).await;
+            }
+        }
+    }
+
+    fn line(&self) -> &Arc<Line> {
+        self.verbs.cache.line(&self.served.id)
     }
 
     /// Waits until something changed, or, if something is left to do, until that can be tried again.

@@ -162,7 +162,7 @@ impl Protection {
         let mut waiting: BTreeSet<NamespacedName> = BTreeSet::new();
         loop {
             // Users that are older than what is decided about count.
-            followed.others_follow().await;
+            followed.others_follow(&followed_users).await;
             for (index, follow) in followed_users.iter_mut().enumerate() {
                 if let Some(news) = follow.now().await {
                     let released = self.note(&mut users, index, news);

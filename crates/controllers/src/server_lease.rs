@@ -21,6 +21,9 @@ const ADDRESS: &str = "kubernetes.io/peer-advertise-address";
 /// Whose tokens the server accepts, in JSON: for others of its kind. kube-apiserver does not say it.
 pub const TRUST: &str = "sternpost.dev/service-account-trust";
 
+/// Which resources the server has in an etcd of their own, if any: for others of its kind.
+pub const OVERRIDES: &str = "sternpost.dev/etcd-servers-overrides";
+
 /// A server whose Lease was not renewed for so long is gone.
 const SILENCE_SECONDS: i64 = 60;
 
@@ -110,6 +113,9 @@ impl ServerLease {
         annotations.set(ADDRESS, self.identity.address.as_str());
         if let Some(trust) = &self.identity.trust {
             annotations.set(TRUST, trust.as_str());
+        }
+        if self.verbs.cache.is_divided() {
+            annotations.set(OVERRIDES, self.verbs.cache.overrides().to_string());
         }
         let spec = lease.object_mut("spec");
         spec.set("holderIdentity", self.identity.holder.as_str());

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use sternpost_cache::{Event, Reading, ResourceCache, ResourceId, Snapshot};
+use sternpost_cache::{Event, Moment, Progress, Reading, ResourceCache, ResourceId, Snapshot};
 use sternpost_clock::machine;
 use sternpost_meta::resource::Verb;
 use sternpost_store::Revision;
@@ -14,7 +14,6 @@ use sternpost_verbs::{
     Verbs, definitions,
     served::{Served, is_built_in},
 };
-use tokio::sync::watch;
 
 /// Between two looks at all resources: changes that come together are seen together.
 const LEAST_PAUSE: Duration = Duration::from_millis(2);
@@ -35,8 +34,8 @@ pub(crate) struct Streams {
     /// Definitions up to here are followed.
     followed_definitions: Revision,
     /// What changed up to here has been looked at.
-    looked: u64,
-    revisions: watch::Receiver<u64>,
+    looked: Moment,
+    progress: Progress,
     pause: Duration,
 }
 
@@ -60,15 +59,15 @@ pub(crate) enum News {
 impl Streams {
     /// Nothing is followed yet: the first look tells of everything.
     pub fn new(verbs: Arc<Verbs>) -> Self {
-        let revisions = verbs.cache.revisions();
+        let progress = verbs.cache.progress();
         let definitions = verbs.cache.resource(&ResourceId::new(definitions::GROUP, definitions::PLURAL));
         Self {
             verbs,
             followed: BTreeMap::new(),
             definitions,
             followed_definitions: Revision::FIRST,
-            looked: 0,
-            revisions,
+            looked: Moment::default(),
+            progress,
             pause: LEAST_PAUSE,
         }
     }
@@ -77,7 +76,7 @@ impl Streams {
     pub async fn changed(&mut self) {
         // What is written in a row is looked at once.
         machine::sleep(self.pause).await;
-        if self.revisions.changed().await.is_err() {
+        if !self.progress.changed().await {
             // The cache has ended, and so will the process.
             std::future::pending::<()>().await;
         }
@@ -87,7 +86,8 @@ impl Streams {
     pub async fn look(&mut self) -> Vec<News> {
         // Both are noted before the wait: a definition that is written meanwhile may not be in effect when
         // the wait is over, and is left to the next look.
-        let now = *self.revisions.borrow_and_update();
+        self.progress.seen();
+        let now = self.verbs.cache.moment();
         let definitions = self.definitions.snapshot().revision;
         self.verbs.definitions_in_effect().await;
         let begun = machine::now();
@@ -269,7 +269,7 @@ mod tests {
         let id = ResourceId::new(definitions::GROUP, definitions::PLURAL);
         let key = object_key(&id, "", &format!("{plural}.sea.test"));
         let revision = store.commit(Transaction::create(key, encode(&crd))).await.unwrap().revision;
-        assert!(verbs.cache.reaches(revision, Duration::from_secs(120)).await);
+        assert!(verbs.cache.main_line().reaches(revision, Duration::from_secs(120)).await);
         (crd, revision)
     }
 
@@ -313,7 +313,7 @@ mod tests {
         store.commit(buoy).await.unwrap();
         let gone = Transaction::write([Write::delete(key("gulls"))]);
         let gone = store.commit(gone).await.unwrap().revision;
-        assert!(verbs.cache.reaches(gone, Duration::from_secs(120)).await);
+        assert!(verbs.cache.main_line().reaches(gone, Duration::from_secs(120)).await);
         customs.remove("gulls.sea.test");
         customs.applied(gone.get());
         let news = streams.look().await;

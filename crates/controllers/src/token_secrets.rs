@@ -126,7 +126,12 @@ impl Filler {
         if value.text("type") != TYPE || account.is_empty() || secret.terminating {
             return Ok(());
         }
-        let found = self.verbs.get(Target { served: &self.accounts, namespace, name: account });
+        let account_target = Target { served: &self.accounts, namespace, name: account };
+        let found = match self.verbs.get(account_target) {
+            // Secrets go by this: it may be another server that has made the account.
+            Err(status) if status.code == 404 => self.verbs.get_latest(account_target).await,
+            found => found,
+        };
         if let Err(status) = &found
             && status.code != 404
         {

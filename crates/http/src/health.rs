@@ -1,6 +1,7 @@
 //! `/healthz`, `/livez` and `/readyz`: named checks, asked on every request.
 
 use std::{
+    borrow::Cow,
     collections::BTreeSet,
     fmt,
     sync::{
@@ -40,7 +41,7 @@ pub enum On {
 }
 
 struct Check {
-    name: &'static str,
+    name: Cow<'static, str>,
     on: On,
     run: Box<Run>,
 }
@@ -74,6 +75,11 @@ impl Default for Health {
 
 impl Health {
     pub fn add(&mut self, name: &'static str, on: On, run: Box<Run>) {
+        self.add_named(name.into(), on, run);
+    }
+
+    /// Of something of which there may be several.
+    pub fn add_named(&mut self, name: Cow<'static, str>, on: On, run: Box<Run>) {
         self.checks.push(Check { name, on, run });
     }
 
@@ -90,8 +96,8 @@ impl Health {
     }
 
     /// The names of the checks of one endpoint.
-    pub fn names(&self, endpoint: Endpoint) -> impl Iterator<Item = &'static str> {
-        self.of(endpoint).map(|check| check.name)
+    pub fn names(&self, endpoint: Endpoint) -> impl Iterator<Item = &str> {
+        self.of(endpoint).map(|check| &*check.name)
     }
 
     fn of(&self, endpoint: Endpoint) -> impl Iterator<Item = &Check> {
@@ -123,7 +129,7 @@ pub fn all(health: &Health, endpoint: Endpoint, request: &Request) -> Response {
     let mut lines = String::new();
     let mut failed = vec![];
     for check in health.of(endpoint) {
-        let name = check.name;
+        let name = &*check.name;
         if excluded.remove(name) {
             lines += &format!("[+]{name} excluded: ok\n");
             continue;

@@ -1,7 +1,6 @@
 //! `--etcd-servers`: the objects of a cluster, where its kube-apiserver keeps them.
 
 use std::{
-    convert::Infallible,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -9,25 +8,28 @@ use std::{
 
 use arc_swap::ArcSwap;
 use clap::{Args, ValueEnum};
-use sternpost_cache::{Cache, Feeder, StartError};
+use sternpost_cache::{Cache, DividedStore, Feeder, Overrides, Share, StartError};
 use sternpost_clock::{Clock, machine};
 use sternpost_controllers::Unserved;
 use sternpost_golang::duration;
-use sternpost_store::{BoxFuture, ReadError, Stopped};
-use sternpost_store_etcd::{Compactor, EtcdStore};
-use sternpost_store_kube::KubeStore;
+use sternpost_store::{BoxFuture, CommitError, ReadError, Stopped, Store};
+use sternpost_store_etcd::{Compactor, Endpoint, EtcdStore};
+use sternpost_store_kube::{KubeStore, PORT_CLAIMS, Ports, Unreadable};
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{Verbs, index::Selectable};
+use tokio::task::JoinSet;
 
 use crate::{encryption::AtRest, service_accounts::parse_seconds, service_ranges::ServiceArgs};
 pub use access::AccessArgs;
 pub use endpoints::Advertised;
 use metrics::EtcdMetrics;
+use overrides::{Division, Override};
 
 pub mod access;
 pub mod endpoints;
 pub mod fit;
 pub mod metrics;
+pub mod overrides;
 
 /// The flags of a server on etcd, which are kube-apiserver's but for one.
 #[derive(Debug, Clone, Args)]
@@ -69,9 +71,16 @@ pub struct EtcdArgs {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_interval)]
     pub etcd_db_metric_poll_interval: Duration,
 
-    /// Not possible: all objects are in one etcd
-    #[arg(long, value_name = "GROUP/RESOURCE#URL;URL,...", hide = true, value_parser = refuse_overrides)]
-    pub etcd_servers_overrides: Option<Infallible>,
+    /// Built-in resources that are in another etcd than --etcd-servers, each with the URLs of its members:
+    /// `/events#https://a:2379;https://b:2379`
+    #[arg(
+        long,
+        value_name = "GROUP/RESOURCE#URL;URL,...",
+        value_delimiter = ',',
+        requires = "etcd_servers",
+        value_parser = Override::parse
+    )]
+    pub etcd_servers_overrides: Vec<Override>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -91,11 +100,6 @@ fn parse_wait(text: &str) -> Result<Duration, String> {
     let wait = duration::parse(text).ok().and_then(|nanoseconds| u64::try_from(nanoseconds).ok());
     let wait = wait.map(Duration::from_nanos).filter(|wait| !wait.is_zero());
     wait.ok_or_else(|| "want a duration such as 2s".to_owned())
-}
-
-/// Reads and watches are all at revisions of one etcd.
-fn refuse_overrides(_: &str) -> Result<Infallible, String> {
-    Err("this server keeps all resources in one etcd: a cluster whose events are in another one cannot be served".to_owned())
 }
 
 impl EtcdArgs {
@@ -121,17 +125,36 @@ impl EtcdArgs {
         services: &ServiceArgs,
         metrics: Arc<EtcdMetrics>,
     ) -> anyhow::Result<Cluster> {
-        let etcd = Arc::new(self.access.connect(Some(metrics.clone()))?);
-        let options = sternpost_store_kube::Options {
-            prefix: self.access.prefix(),
-            encryption,
-            node_ports: services.service_node_port_range.clone(),
-            read_only: self.etcd_read_only,
+        let Division { others, overrides, masters, checked } =
+            Division::of(&self.access.etcd_servers, &self.etcd_servers_overrides)?;
+        let open = |servers: &[Endpoint], number| {
+            let etcd = Arc::new(self.access.connect_to(servers, Some(metrics.clone()))?);
+            let options = sternpost_store_kube::Options {
+                prefix: self.access.prefix(),
+                encryption: encryption.clone(),
+                node_ports: services.service_node_port_range.clone(),
+                read_only: self.etcd_read_only,
+                share: Share::of(overrides.clone(), number),
+            };
+            anyhow::Ok(Etcd { store: Arc::new(KubeStore::new(etcd.clone(), options)), etcd })
         };
-        let store = Arc::new(KubeStore::new(etcd.clone(), options));
+        let main = open(&self.access.etcd_servers, 0)?;
+        let others = others.iter().zip(1..).map(|(servers, number)| open(servers, number));
+        let others = others.collect::<anyhow::Result<Vec<Etcd>>>()?;
+        let store: Arc<dyn Store> = match others.is_empty() {
+            true => main.store.clone(),
+            false => {
+                let others = others.iter().map(|other| other.store.clone() as Arc<dyn Store>).collect();
+                Arc::new(DividedStore::new(main.store.clone(), others, overrides.clone()))
+            }
+        };
         Ok(Cluster {
             store,
-            etcd,
+            main,
+            others,
+            overrides,
+            masters,
+            checked,
             is_read_only: self.etcd_read_only,
             compaction_interval: self.etcd_compaction_interval,
             metrics,
@@ -141,11 +164,26 @@ impl EtcdArgs {
     }
 }
 
+/// One etcd, and what of a cluster is in it.
+#[derive(Clone)]
+struct Etcd {
+    store: Arc<KubeStore>,
+    etcd: Arc<EtcdStore>,
+}
+
 /// The objects of a cluster. Clones are the same.
 #[derive(Clone)]
 pub struct Cluster {
-    pub store: Arc<KubeStore>,
-    pub etcd: Arc<EtcdStore>,
+    /// All of them, in one etcd or several.
+    pub store: Arc<dyn Store>,
+    main: Etcd,
+    /// Those of resources that have one of their own, by their number less one.
+    others: Vec<Etcd>,
+    overrides: Overrides,
+    /// The number of the one in which servers keep their addresses.
+    masters: usize,
+    /// The numbers of those that have a health check beside that of the main one.
+    checked: Vec<usize>,
     pub is_read_only: bool,
     compaction_interval: Duration,
     metrics: Arc<EtcdMetrics>,
@@ -181,10 +219,9 @@ impl Reached {
 
 impl Cluster {
     /// All that is there, read as soon as etcd answers; until then the server waits, and says why.
-    pub async fn cache(&self) -> Result<(Arc<Cache>, Feeder), StartError> {
+    pub async fn cache(&self) -> Result<(Arc<Cache>, Vec<Feeder>), StartError> {
         loop {
-            let started = Cache::start(self.store.clone(), Box::new(Selectable::built_in())).await;
-            match started {
+            match self.read_all().await {
                 Err(StartError::Read(ReadError::Unavailable { reason })) => {
                     tracing::warn!("waiting for etcd: {reason}{}", hint(&reason));
                     machine::sleep(AGAIN).await;
@@ -198,30 +235,82 @@ impl Cluster {
         }
     }
 
+    async fn read_all(&self) -> Result<(Arc<Cache>, Vec<Feeder>), StartError> {
+        // Before anything is read: it would be read in vain, and again each time.
+        for other in &self.others {
+            other.etcd.current_revision().await?;
+        }
+        let others = self.others.iter().map(|other| other.store.clone() as Arc<dyn Store>).collect();
+        let (store, overrides) = (self.main.store.clone(), self.overrides.clone());
+        let selectable = Box::new(Selectable::built_in());
+        let (cache, feeder, mut feeders) = Cache::start_divided(store, others, overrides, selectable).await?;
+        feeders.insert(0, feeder);
+        Ok((cache, feeders))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Etcd> {
+        std::iter::once(&self.main).chain(&self.others)
+    }
+
+    fn numbered(&self, number: usize) -> &Etcd {
+        number.checked_sub(1).and_then(|at| self.others.get(at)).unwrap_or(&self.main)
+    }
+
+    /// The etcd in which servers keep their addresses.
+    pub fn masters(&self) -> Arc<EtcdStore> {
+        self.numbered(self.masters).etcd.clone()
+    }
+
+    /// The node ports of the cluster; `None` if nobody has had any yet.
+    pub async fn ports(&self) -> Result<Option<Ports>, CommitError> {
+        let (group, resource) = PORT_CLAIMS;
+        self.numbered(self.overrides.number_of(group, resource)).store.ports().await
+    }
+
+    /// All values that could not be read when they were last seen.
+    pub fn unreadable(&self) -> Vec<Unreadable> {
+        self.all().flat_map(|etcd| etcd.store.unreadable()).collect()
+    }
+
     /// What namespaces hold that this server does not serve.
     pub fn unserved(&self) -> Arc<dyn Unserved> {
-        Arc::new(OfOthers(self.store.clone()))
+        Arc::new(OfOthers(self.all().map(|etcd| etcd.store.clone()).collect()))
     }
 
-    /// Takes turns with the other servers to have etcd forget, until what is returned is dropped.
-    pub fn compacted(&self, clock: Clock) -> Result<Compactor, Stopped> {
-        Compactor::start(&self.etcd, clock, self.compaction_interval)
+    /// Takes turns with the other servers to have each etcd forget, until what is returned is dropped.
+    pub fn compacted(&self, clock: &Clock) -> Result<Vec<Compactor>, Stopped> {
+        let start = |etcd: &Etcd| Compactor::start(&etcd.etcd, clock.clone(), self.compaction_interval);
+        self.all().map(start).collect()
     }
 
-    /// What is known of etcd before it has answered, and what asks it.
-    pub fn checking(&self) -> (Reached, impl Future<Output = ()> + use<>) {
-        let unknown = Err("it has not answered yet".to_owned());
-        let reached = Reached(Arc::new(ArcSwap::from_pointee(unknown)));
-        (reached.clone(), check(self.etcd.clone(), reached, self.check_patience()))
-    }
-
-    /// Asks etcd, which has answered, from now on whether it is there.
-    pub fn checked(&self, tasks: &Tasks) -> Reached {
-        let reached = Reached(Arc::new(ArcSwap::from_pointee(Ok(Duration::ZERO))));
-        let (etcd, told) = (self.etcd.clone(), reached.clone());
+    /// What is known of each etcd before it has answered, that of `--etcd-servers` first, and what asks them.
+    pub fn checking(&self) -> (Vec<Reached>, impl Future<Output = ()> + use<>) {
+        let unknown = || Err("it has not answered yet".to_owned());
+        let asked: Vec<(Arc<EtcdStore>, Reached)> = self.to_check(unknown);
+        let all = asked.iter().map(|(_, reached)| reached.clone()).collect();
         let patience = self.check_patience();
-        tasks.forever("etcd-check", move || check(etcd.clone(), told.clone(), patience));
-        reached
+        let checking = async move {
+            let checks = asked.into_iter().map(|(etcd, told)| check(etcd, told, patience));
+            checks.collect::<JoinSet<()>>().join_all().await;
+        };
+        (all, checking)
+    }
+
+    /// Asks each etcd, all of which have answered, from now on whether it is there.
+    pub fn checked(&self, tasks: &Tasks) -> Vec<Reached> {
+        let patience = self.check_patience();
+        let watch = |(etcd, reached): (Arc<EtcdStore>, Reached)| {
+            let told = reached.clone();
+            tasks.forever("etcd-check", move || check(etcd.clone(), told.clone(), patience));
+            reached
+        };
+        self.to_check(|| Ok(Duration::ZERO)).into_iter().map(watch).collect()
+    }
+
+    fn to_check(&self, first: impl Fn() -> Result<Duration, String>) -> Vec<(Arc<EtcdStore>, Reached)> {
+        let checked = self.checked.iter().map(|number| self.numbered(*number));
+        let all = std::iter::once(&self.main).chain(checked);
+        all.map(|etcd| (etcd.etcd.clone(), Reached(Arc::new(ArcSwap::from_pointee(first()))))).collect()
     }
 
     fn check_patience(&self) -> Duration {
@@ -235,7 +324,8 @@ impl Cluster {
 
     /// Counts for `/metrics` from now on.
     pub fn counted(&self, verbs: &Arc<Verbs>, tasks: &Tasks) {
-        self.metrics.poll(verbs, &self.etcd, self.polls, tasks);
+        let etcds = self.all().map(|etcd| etcd.etcd.clone()).collect();
+        self.metrics.poll(verbs, etcds, self.polls, tasks);
     }
 }
 
@@ -259,11 +349,17 @@ fn hint(reason: &str) -> &'static str {
 /// What is seen of a member that ends connections.
 const CLOSED: [&str; 3] = ["broken pipe", "connection reset", "stream closed"];
 
-struct OfOthers(Arc<KubeStore>);
+struct OfOthers(Vec<Arc<KubeStore>>);
 
 impl Unserved for OfOthers {
     fn in_namespace<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Vec<String>, String>> {
-        Box::pin(async move { self.0.unserved(namespace).await.map_err(|error| error.to_string()) })
+        Box::pin(async move {
+            let mut all = Vec::new();
+            for store in &self.0 {
+                all.extend(store.unserved(namespace).await.map_err(|error| error.to_string())?);
+            }
+            Ok(all)
+        })
     }
 }
 

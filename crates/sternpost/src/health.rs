@@ -13,7 +13,7 @@ use crate::{
     cli::{AuthorizationMode, ServeArgs},
     encryption::AtRest,
     logging,
-    objects::{Answering, Refusing},
+    objects::StoreCheck,
 };
 
 /// The steps of the start. Each is done when what it is named for serves.
@@ -31,21 +31,29 @@ pub struct Start {
     pub lease: Hook,
 }
 
-/// `at_rest` if values are encrypted by plugins, or may be when a file changes.
+/// `stores` are that of all objects, and those of resources that have one of their own. `at_rest` if values are encrypted by plugins, or may be when a file changes.
 pub fn checks(
     args: &ServeArgs,
-    answering: Box<Answering>,
-    refusing: Box<Refusing>,
+    stores: Vec<StoreCheck>,
     at_rest: Option<Arc<AtRest>>,
     tasks: &Tasks,
 ) -> (Health, Start) {
     let start = Start::default();
     let mut health = Health::default();
     health.add("log", On::All, Box::new(logging::check));
-    health.add("etcd", On::All, answering);
-    // A server that cannot write is not ready, though it answers reads.
-    let writable = move || refusing().map_or(Ok(()), |reason| Err(format!("writes are refused: {reason}")));
-    health.add("etcd-readiness", On::ReadyzOnly, Box::new(writable));
+    for (number, StoreCheck { answering, refusing }) in stores.into_iter().enumerate() {
+        let (answers, is_ready) = match number.checked_sub(1) {
+            None => ("etcd".into(), "etcd-readiness".into()),
+            Some(number) => {
+                (format!("etcd-override-{number}").into(), format!("etcd-override-readiness-{number}").into())
+            }
+        };
+        health.add_named(answers, On::All, answering);
+        // A server that cannot write is not ready, though it answers reads.
+        let writable =
+            move || refusing().map_or(Ok(()), |reason| Err(format!("writes are refused: {reason}")));
+        health.add_named(is_ready, On::ReadyzOnly, Box::new(writable));
+    }
     // Reads and what is not encrypted by a plugin go on without it.
     if let Some(at_rest) = at_rest {
         health.add("kms-providers", On::AllButLivez, Box::new(move || at_rest.health()));

@@ -62,15 +62,14 @@ impl Judge {
             event_lifetime: args.controllers.event_ttl,
             unsafe_deletion: UnsafeDeletion::Off,
         };
-        let Objects { verbs, refusing, answering, .. } =
-            objects::open(Place::Memory, settings, &tasks).await?;
+        let Objects { verbs, checks, .. } = objects::open(Place::Memory, settings, &tasks).await?;
         objects::fill(&verbs, address.port()).await?;
         let mut authenticator = Authenticator::default();
         let token = Token::generate();
         authenticator.add(&token, User::admin());
         let mut counters = Registry::default();
         let openapi = serve::openapi(&args, &mut counters, clock.wall());
-        let (health, _) = health::checks(&args, answering, refusing, None, &tasks);
+        let (health, _) = health::checks(&args, checks, None, &tasks);
         let api = Arc::new(Api::new(
             authenticator,
             &Discovery::new(sternpost_builtin::groups().to_vec()),

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Context;
-use sternpost_cache::Cache;
+use sternpost_cache::{Cache, Feeder};
 use sternpost_clock::Clock;
 use sternpost_http::Rbac;
 use sternpost_meta::authorize::{AlwaysAllow, Authorizer};
@@ -30,7 +30,7 @@ use crate::{
     cli::{AuthorizationMode, ObjectSizeLimit},
     encryption::{AtRest, Reseal},
     error::Hinted,
-    etcd::Cluster,
+    etcd::{Cluster, Reached},
     services::{Routing, Services},
     webhooks::Webhooks,
 };
@@ -41,12 +41,27 @@ pub type Answering = dyn Fn() -> Result<(), String> + Send + Sync;
 /// The objects of a running server.
 pub struct Objects {
     pub verbs: Arc<Verbs>,
-    /// Says, whenever it is asked, why writes are refused for now.
-    pub refusing: Box<Refusing>,
-    /// Says, whenever it is asked, whether the store answers.
-    pub answering: Box<Answering>,
+    /// Of the store, and of those that chosen resources have.
+    pub checks: Vec<StoreCheck>,
     pub reseal: Reseal,
     pub store: Arc<dyn Store>,
+}
+
+/// How a store is.
+pub struct StoreCheck {
+    /// Says, whenever it is asked, whether the store answers.
+    pub answering: Box<Answering>,
+    /// Says, whenever it is asked, why writes are refused for now.
+    pub refusing: Box<Refusing>,
+}
+
+impl StoreCheck {
+    fn one(
+        refusing: impl Fn() -> Option<Arc<str>> + Send + Sync + 'static,
+        store: Arc<dyn Store>,
+    ) -> Vec<Self> {
+        vec![Self { answering: Box::new(move || answers(&*store)), refusing: Box::new(refusing) }]
+    }
 }
 
 /// What objects are served by.
@@ -86,46 +101,51 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
     let selectable = || Box::new(Selectable::built_in());
     let mut is_read_only = false;
     let mut reseal: Reseal = Arc::new(|| ());
-    let (store, refusing, answering, (cache, feeder)): (Arc<dyn Store>, Box<Refusing>, Box<Answering>, _) =
-        match place {
-            Place::Directory { dir, at_rest } => {
-                let options = Options { clock: clock.clone(), sealing: at_rest, ..Options::default() };
-                let open = move || LogStore::open(&dir, options);
-                let store = tokio::task::spawn_blocking(open).await.context("the store did not open")?;
-                let store = Arc::new(store.map_err(with_hint)?);
-                reseal = Arc::new(store.resealing());
-                let cache = Cache::start(store.clone(), selectable()).await?;
-                let asked = store.clone();
-                (store.clone(), Box::new(store.refusing()), Box::new(move || answers(&*asked)), cache)
-            }
-            Place::Memory => {
-                let options = memory::Options { clock: clock.clone(), ..memory::Options::default() };
-                let store = Arc::new(MemoryStore::new(options));
-                let cache = Cache::start(store.clone(), selectable()).await?;
-                let asked = store.clone();
-                (store, Box::new(|| None), Box::new(move || answers(&*asked)), cache)
-            }
-            Place::Cluster(cluster) => {
-                is_read_only = cluster.is_read_only;
-                let cache = cluster.cache().await?;
-                let reached = cluster.checked(tasks);
-                let (alive, ready) = cluster.check_timeouts();
+    let (store, checks, cache, feeders): (Arc<dyn Store>, Vec<StoreCheck>, _, Vec<Feeder>) = match place {
+        Place::Directory { dir, at_rest } => {
+            let options = Options { clock: clock.clone(), sealing: at_rest, ..Options::default() };
+            let open = move || LogStore::open(&dir, options);
+            let store = tokio::task::spawn_blocking(open).await.context("the store did not open")?;
+            let store = Arc::new(store.map_err(with_hint)?);
+            reseal = Arc::new(store.resealing());
+            let (cache, feeder) = Cache::start(store.clone(), selectable()).await?;
+            let checks = StoreCheck::one(store.refusing(), store.clone());
+            (store, checks, cache, vec![feeder])
+        }
+        Place::Memory => {
+            let options = memory::Options { clock: clock.clone(), ..memory::Options::default() };
+            let store = Arc::new(MemoryStore::new(options));
+            let (cache, feeder) = Cache::start(store.clone(), selectable()).await?;
+            (store.clone(), StoreCheck::one(|| None, store), cache, vec![feeder])
+        }
+        Place::Cluster(cluster) => {
+            is_read_only = cluster.is_read_only;
+            let (cache, feeders) = cluster.cache().await?;
+            let (alive, ready) = cluster.check_timeouts();
+            let check = |reached: Reached| {
                 let asked = reached.clone();
-                let refusing = move || asked.within(ready).err().map(Arc::from);
-                (cluster.store, Box::new(refusing), Box::new(move || reached.within(alive)), cache)
-            }
-        };
-    let stopped = store.stopped();
-    tasks.essential("watch-cache", async move {
-        let why = tokio::select! {
-            stopped = stopped => stopped.to_string(),
-            error = feeder.run() => match error {
-                WatchError::Stopped(Stopped::Closed) => return,
-                error => error.to_string(),
-            },
-        };
-        end(&why);
-    });
+                StoreCheck {
+                    answering: Box::new(move || reached.within(alive)),
+                    refusing: Box::new(move || asked.within(ready).err().map(Arc::from)),
+                }
+            };
+            let checks = cluster.checked(tasks).into_iter().map(check).collect();
+            (cluster.store, checks, cache, feeders)
+        }
+    };
+    for feeder in feeders {
+        let stopped = store.stopped();
+        tasks.essential("watch-cache", async move {
+            let why = tokio::select! {
+                stopped = stopped => stopped.to_string(),
+                error = feeder.run() => match error {
+                    WatchError::Stopped(Stopped::Closed) => return,
+                    error => error.to_string(),
+                },
+            };
+            end(&why);
+        });
+    }
     let webhooks = Arc::new(Webhooks::new(Arc::new(Services::new(cache.clone(), routing)), egress));
     let authorizer: Arc<dyn Authorizer> = match authorization {
         AuthorizationMode::Rbac => Arc::new(Rbac::new(&cache)),
@@ -140,7 +160,7 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
         ObjectSizeLimit::None => ObjectSize::Unlimited,
     });
     let verbs = Arc::new(verbs.with_admission(admission).with_callouts(webhooks).with_authorizer(authorizer));
-    Ok(Objects { verbs, refusing, answering, reseal, store })
+    Ok(Objects { verbs, checks, reseal, store })
 }
 
 /// Makes what is there before any client comes; the server will listen on the port.

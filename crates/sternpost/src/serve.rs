@@ -287,7 +287,7 @@ pub async fn serve(
         }
         objects::open(place, settings, &tasks).await
     };
-    let Objects { verbs, refusing, answering, reseal, store } = tokio::select! {
+    let Objects { verbs, checks, reseal, store } = tokio::select! {
         objects = opening => objects?,
         never = waiting => match never? {},
         // It may have to wait for others.
@@ -328,7 +328,7 @@ pub async fn serve(
 
     let reachable = reachable(address);
     let openapi = openapi(args, &mut counters, clock.wall());
-    let (health, start) = health::checks(args, answering, refusing, at_rest.clone(), &tasks);
+    let (health, start) = health::checks(args, checks, at_rest.clone(), &tasks);
     start.objects.done();
     let mut api = Api::new(
         authenticator,
@@ -381,12 +381,12 @@ pub async fn serve(
     // Whoever is led here finds everything there.
     let endpoints = match (&cluster, advertised) {
         (Some(cluster), Some(at)) => {
-            Some(etcd::endpoints::start(cluster.etcd.clone(), api.verbs.clone(), at, &tasks)?)
+            Some(etcd::endpoints::start(cluster.masters(), api.verbs.clone(), at, &tasks)?)
         }
         _ => None,
     };
     let writing = cluster.as_ref().filter(|cluster| !cluster.is_read_only);
-    let compactor = writing.map(|cluster| cluster.compacted(clock.clone())).transpose()?;
+    let compactors = writing.map(|cluster| cluster.compacted(&clock)).transpose()?;
 
     let within = Within::new(api.clone(), &token)?;
     load::load(&within, &args.load).await?;
@@ -417,7 +417,7 @@ pub async fn serve(
     if let Some(endpoints) = endpoints {
         endpoints.end().await;
     }
-    drop(compactor);
+    drop(compactors);
     kubeconfig.end().await;
     controllers.end().await;
     // One that computes for longer does not hold up the end.

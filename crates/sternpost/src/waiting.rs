@@ -20,7 +20,13 @@ use sternpost_verbs::{Verbs, index::Selectable, served::ServedResources};
 use tokio::net::TcpListener;
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::{cli::ServeArgs, etcd::Cluster, health, serve};
+use crate::{
+    cli::ServeArgs,
+    etcd::{Cluster, Reached},
+    health,
+    objects::StoreCheck,
+    serve,
+};
 
 /// Most often everything is read by then, and connections that came meanwhile have waited.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -45,9 +51,12 @@ pub async fn serve(
     let openapi = serve::openapi(args, &mut counters, clock.wall());
     let (reached, checking) = cluster.checking();
     let (alive, _) = cluster.check_timeouts();
-    let answering = Box::new(move || reached.within(alive));
-    let refusing = Box::new(|| Some("the objects are not read yet".into()));
-    let (health, _) = health::checks(args, answering, refusing, None, tasks);
+    let check = |reached: Reached| StoreCheck {
+        answering: Box::new(move || reached.within(alive)),
+        refusing: Box::new(|| Some("the objects are not read yet".into())),
+    };
+    let checks = reached.into_iter().map(check).collect();
+    let (health, _) = health::checks(args, checks, None, tasks);
     let mut api = Api::new(
         authenticator,
         &Discovery::new(Vec::new()),

@@ -24,7 +24,7 @@ use std::fmt::Debug;
 
 use sternpost_encryption::{Encryption, Opened};
 
-pub use sternpost_layout::{MASTERS, NODE_PORTS, PORT_CLAIMS, StoredForm, master};
+pub use sternpost_layout::{MASTERS, NODE_PORTS, PORT_CLAIMS, Ports, StoredForm, master};
 pub use store::{KubeStore, Options};
 pub use translation::{Theirs, Translation, Unwritable};
 pub use view::{Cause, Resources, Unreadable};

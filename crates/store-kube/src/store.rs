@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use sternpost_cache::Share;
 use sternpost_clock::machine;
 use sternpost_layout::{NODE_PORTS, Ports};
 use sternpost_store::{
@@ -30,6 +31,8 @@ pub struct Options {
     pub node_ports: RangeInclusive<u16>,
     /// Whether nothing is ever written.
     pub read_only: bool,
+    /// Which resources are here; those of others are neither read nor written.
+    pub share: Share,
 }
 
 /// See the [crate].
@@ -43,8 +46,8 @@ pub struct KubeStore {
 
 impl KubeStore {
     pub fn new(inner: Arc<dyn Store>, options: Options) -> Self {
-        let Options { prefix, encryption, node_ports, read_only } = options;
-        Self { inner, view: Arc::new(View::new(prefix, encryption)), node_ports, read_only }
+        let Options { prefix, encryption, node_ports, read_only, share } = options;
+        Self { inner, view: Arc::new(View::new(prefix, encryption, share)), node_ports, read_only }
     }
 
     /// All values that could not be read when they were last seen.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
 
 use bytes::Bytes;
-use sternpost_cache::resource_of;
+use sternpost_cache::{Share, resource_of};
 use sternpost_layout::{NODE_PORTS, Ports};
 use sternpost_store::Entry;
 
@@ -38,7 +38,7 @@ pub struct Unwritable {
 impl Translation {
     /// `prefix` stands before all keys of kube-apiserver's, and ends in a slash: values are encrypted for their whole key.
     pub fn new(prefix: String, encryption: Arc<dyn Encrypting>) -> Self {
-        Self(View::new(prefix, encryption))
+        Self(View::new(prefix, encryption, Share::default()))
     }
 
     /// What kube-apiserver's entry is here.

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use serde::Deserialize;
-use sternpost_cache::{ResourceId, object_key, read, resource_of};
+use sternpost_cache::{ResourceId, Share, object_key, read, resource_of};
 use sternpost_layout::{Customs, Layout, NODE_PORTS, PORT_CLAIMS, Ports, ReadError};
 use sternpost_store::{self as store, Entry, Event, KeyRange, Page, Revision};
 
@@ -123,6 +123,7 @@ pub(crate) struct View {
     /// Before all keys; ends in a slash.
     prefix: String,
     encryption: Arc<dyn Encrypting>,
+    share: Share,
     /// By what they would be here. Kept by those who read in order: by pages, and by the watch that goes on behind.
     unreadable: Mutex<BTreeMap<Bytes, Unreadable>>,
     foreign: Mutex<Foreign>,
@@ -144,13 +145,14 @@ const MAX_FOREIGN: usize = 4096;
 const MAX_DEPTH: usize = 2;
 
 impl View {
-    pub fn new(prefix: String, encryption: Arc<dyn Encrypting>) -> Self {
+    pub fn new(prefix: String, encryption: Arc<dyn Encrypting>, share: Share) -> Self {
         let definitions = Arc::new(Definitions::default());
         Self {
             layout: Layout::new(definitions.clone()),
             definitions,
             prefix,
             encryption,
+            share,
             unreadable: Mutex::default(),
             foreign: Mutex::default(),
             own: OwnWrites::default(),
@@ -360,8 +362,23 @@ impl View {
         kinds.insert((group, names.plural), names.kind);
     }
 
+    /// Whether what is at a key of theirs does not count, because it belongs to another store: it was here before.
+    fn is_elsewhere(&self, theirs: &[u8]) -> bool {
+        if self.share.is_all() {
+            return false;
+        }
+        if theirs == NODE_PORTS.as_bytes() {
+            return !self.share.has(PORT_CLAIMS);
+        }
+        let ours = self.layout.our_key(theirs);
+        ours.as_deref().and_then(resource_of).is_some_and(|resource| !self.share.has(resource))
+    }
+
     /// What there is of ours at a key of theirs.
     pub fn entries(&self, theirs: &Entry) -> Result<Vec<Entry>, Unreadable> {
+        if self.is_elsewhere(theirs.key()) {
+            return Ok(Vec::new());
+        }
         if theirs.key() == NODE_PORTS.as_bytes() {
             let taken = self.ports(theirs)?.taken;
             return Ok(taken

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::{Value, json};
-use sternpost_cache::{encode, encode_in, value_of};
+use sternpost_cache::{DividedStore, Overrides, ResourceId, Share, encode, encode_in, value_of};
 use sternpost_clock::Clock;
 use sternpost_encryption::{
     Encryption,
@@ -19,7 +19,7 @@ use sternpost_store::{
     CommitError, Compare, Delivery, KeyRange, ReadError, Revision, Store, Transaction, Watch, Write,
     memory::{self, MemoryStore},
 };
-use sternpost_store_kube::{KubeStore, Options};
+use sternpost_store_kube::{KubeStore, Options, PORT_CLAIMS};
 use sternpost_testkit::etcd::recorded;
 
 const RECORDED: &str = include_str!("../../layout/tests/recorded/kube-apiserver-1.36.4.tsv");
@@ -34,6 +34,7 @@ fn options() -> Options {
         encryption: Arc::new(Encryption::default()),
         node_ports: 30_000..=32_767,
         read_only: false,
+        share: Share::default(),
     }
 }
 
@@ -367,4 +368,88 @@ async fn keys_of_a_namespace_that_are_no_objects_here_are_told() {
     next(&mut watch).await;
     assert_eq!(store.unserved("c").await.unwrap(), ["/registry/gadgets/c/g"]);
     assert_eq!(store.unserved("d").await.unwrap(), [""; 0]);
+}
+
+/// The stores of two etcds; events, services and what goes with them are in the second.
+fn divided(etcds: &[Arc<MemoryStore>; 2]) -> (DividedStore, [Arc<KubeStore>; 2]) {
+    let others = [("", "events"), ("", "services"), ("networking.k8s.io", "ipaddresses"), PORT_CLAIMS];
+    let overrides = Overrides::new(others.map(|(group, resource)| (ResourceId::new(group, resource), 1)));
+    let share = |number| Share::of(overrides.clone(), number);
+    let stores = [0, 1].map(|number| {
+        Arc::new(KubeStore::new(etcds[number].clone(), Options { share: share(number), ..options() }))
+    });
+    let [main, other] = stores.clone();
+    (DividedStore::new(main, vec![other], overrides), stores)
+}
+
+#[tokio::test]
+async fn each_etcd_has_the_resources_that_are_its_own_and_others_do_not_count_in_it() {
+    let etcds = [etcd(), etcd()];
+    // What was there before they were moved, and what cannot be read of it.
+    for (key, value) in recorded(RECORDED) {
+        put(&etcds[0], key, value.clone()).await;
+        put(&etcds[1], key, value).await;
+    }
+    put(&etcds[0], "events/a/damaged", "k8s\0damaged").await;
+    put(&etcds[1], "configmaps/a/damaged", "k8s\0damaged").await;
+    let (store, [main, other]) = divided(&etcds);
+    let is_moved = |key: &&String| {
+        ["/events/", "/services/", "networking.k8s.io/ipaddresses/", "internal."]
+            .iter()
+            .any(|start| key.starts_with(start))
+    };
+    let all = keys(&on(&etcds[0]), 1000).await;
+    let (moved, stay): (BTreeSet<String>, BTreeSet<String>) =
+        all.iter().cloned().partition(|key| is_moved(&key));
+    for limit in [1, 7, 1000] {
+        assert_eq!(keys(&*main, limit).await, stay, "in pages of {limit}");
+        assert_eq!(keys(&*other, limit).await, moved, "in pages of {limit}");
+    }
+    assert_eq!((main.unreadable(), other.unreadable()), (Vec::new(), Vec::new()));
+    assert!(!store.has_unreadable());
+    assert_eq!(main.unserved("a").await.unwrap(), Vec::<String>::new());
+
+    // A watch hears of its own.
+    let now = etcds[0].current_revision().await.unwrap();
+    let mut watch = main.watch(KeyRange::all(), now).await.unwrap();
+    put(&etcds[0], "events/a/damaged", "k8s\0again").await;
+    let ports = bytes(&etcds[0], NODE_PORTS).await.unwrap();
+    put(&etcds[0], NODE_PORTS, ports).await;
+    store.commit(Transaction::create("/configmaps/a/b", config_map("1"))).await.unwrap();
+    let mut told = Vec::new();
+    while told.is_empty() {
+        told = next(&mut watch).await;
+    }
+    assert_eq!(told, [("/configmaps/a/b".to_owned(), true)]);
+}
+
+#[tokio::test]
+async fn writes_go_to_one_etcd_or_nowhere() {
+    let etcds = [etcd(), etcd()];
+    let (store, _) = divided(&etcds);
+    let map = store.commit(Transaction::create("/configmaps/a/b", config_map("1"))).await.unwrap();
+    let event = encode(&json!({"metadata": {"name": "e", "namespace": "a"}, "involvedObject": {}}));
+    store.commit(Transaction::create("/events/a/e", event.clone())).await.unwrap();
+    assert!(bytes(&etcds[0], "configmaps/a/b").await.is_some());
+    assert!(bytes(&etcds[1], "events/a/e").await.is_some());
+    assert!(bytes(&etcds[0], "events/a/e").await.is_none());
+    let found = store.get(Bytes::from("/configmaps/a/b"), None).await.unwrap();
+    assert_eq!(found.entry.unwrap().modified, map.revision);
+    // The value of all ports goes with services.
+    store.commit(claim(30_080)).await.unwrap();
+    assert!(bytes(&etcds[1], NODE_PORTS).await.is_some() && bytes(&etcds[0], NODE_PORTS).await.is_none());
+
+    let compares = vec![Compare::Absent { key: Bytes::from("/events/a/f") }];
+    let writes = vec![Write::put("/events/a/f", event), Write::put("/configmaps/a/c", config_map("1"))];
+    let refused = store.commit(Transaction { compares, writes }).await;
+    assert!(matches!(refused, Err(CommitError::Refused { .. })), "{refused:?}");
+    assert!(bytes(&etcds[1], "events/a/f").await.is_none());
+    for refused in [
+        store.current_revision().await.map(drop),
+        store.range(KeyRange::all(), None, 1).await.map(drop),
+        store.watch(KeyRange::all(), Revision::FIRST).await.map(drop),
+        store.compact(Revision::FIRST).await,
+    ] {
+        assert!(matches!(refused, Err(ReadError::Unavailable { .. })), "{refused:?}");
+    }
 }

@@ -138,7 +138,7 @@ impl Verbs {
 
         let name = object.field("metadata").text("name").to_owned();
         if writer.dry_run == DryRun::All {
-            if let Some(catching_up) = self.catching_up() {
+            if let Some(catching_up) = self.catching_up(&served.id) {
                 catching_up.await?;
             }
             let there = Target { name: &name, ..target };

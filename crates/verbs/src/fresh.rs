@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use sternpost_cache::{Behind, Object, object_key};
+use sternpost_cache::{Behind, Line, Object, ResourceId, object_key};
 use sternpost_meta::status::Status;
 use sternpost_store::{BoxFuture, ReadError, Revision};
 
@@ -33,23 +33,29 @@ pub(crate) enum Standing {
 }
 
 impl Verbs {
-    /// What a read waits for that must not be older than anything that any server has answered; `None` where the
-    /// cache never is.
-    pub fn catching_up(&self) -> Option<BoxFuture<'_, Result<(), Status>>> {
+    /// What a read of a resource waits for that must not be older than anything that any server has answered; `None`
+    /// where the cache never is.
+    pub fn catching_up<'a>(&'a self, id: &'a ResourceId) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        self.cache.others_write().then(|| caught_up(self.cache.line(id)))
+    }
+
+    /// The same of whoever looks at several resources: of all that there are.
+    pub fn catching_up_with_all(&self) -> Option<BoxFuture<'_, Result<(), Status>>> {
         if !self.cache.others_write() {
             return None;
         }
-        Some(Box::pin(async {
-            self.cache.catches_up(FUTURE_VERSION_TIMEOUT).await.map_err(|behind| match behind {
-                Behind::Slow { newest } => self.not_there_yet(newest),
-                Behind::Read(error) => Status::unexpected(error.to_string()),
-            })
+        let lines = self.cache.lines_of(|_| true);
+        Some(Box::pin(async move {
+            for line in lines {
+                caught_up(line).await?;
+            }
+            Ok(())
         }))
     }
 
     /// As [`Verbs::get`], of what all servers have answered so far.
     pub async fn get_latest(&self, target: Target<'_>) -> Result<Arc<Object>, Status> {
-        if let Some(catching_up) = self.catching_up() {
+        if let Some(catching_up) = self.catching_up(&target.served.id) {
             catching_up.await?;
         }
         self.get(target)
@@ -130,14 +136,24 @@ impl Verbs {
         if found.entry.map(|entry| entry.modified) == seen {
             return Ok(if found.stale { Standing::Stale } else { Standing::Same });
         }
-        if !self.cache.reaches(found.revision, CATCH_UP).await {
-            return Err(self.not_there_yet(found.revision));
+        let line = self.cache.line(&target.served.id);
+        if !line.reaches(found.revision, CATCH_UP).await {
+            return Err(not_there_yet(line, found.revision));
         }
         Ok(Standing::Other)
     }
+}
 
-    /// What a client is told to try again for.
-    fn not_there_yet(&self, wanted: Revision) -> Status {
-        Status::version_too_large(wanted.get(), self.cache.revision().get())
-    }
+fn caught_up(line: &Line) -> BoxFuture<'_, Result<(), Status>> {
+    Box::pin(async move {
+        line.catches_up(FUTURE_VERSION_TIMEOUT).await.map_err(|behind| match behind {
+            Behind::Slow { newest } => not_there_yet(line, newest),
+            Behind::Read(error) => Status::unexpected(error.to_string()),
+        })
+    })
+}
+
+/// What a client is told to try again for.
+pub(crate) fn not_there_yet(line: &Line, wanted: Revision) -> Status {
+    Status::version_too_large(wanted.get(), line.revision().get())
 }

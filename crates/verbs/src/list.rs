@@ -4,7 +4,7 @@ use std::{borrow::Cow, cell::OnceCell, sync::Arc, time::Duration};
 
 use base64::{DecodeError, Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
-use sternpost_cache::{Labelled, Object, ResourceCache, Section, Snapshot};
+use sternpost_cache::{Labelled, Object, ResourceCache, ResourceId, Section, Snapshot};
 use sternpost_golang::json::syntax as json_syntax;
 use sternpost_golang::strconv::{NumberError, go_quote};
 use sternpost_meta::{
@@ -15,6 +15,7 @@ use sternpost_store::Revision;
 
 use crate::{
     custom::Custom,
+    fresh::not_there_yet,
     served::Served,
     verbs::{Target, Verbs},
 };
@@ -209,7 +210,7 @@ impl Verbs {
         let cache = self.cache.resource(&target.served.id);
         let behind = token.as_ref().map(|token| token.behind.as_str());
 
-        let wanted = self.wanted_revision(query, token.as_ref()).await?;
+        let wanted = self.wanted_revision(target, query, token.as_ref()).await?;
         self.check_listed(target, selection)?;
 
         // An older state is looked through.
@@ -232,7 +233,7 @@ impl Verbs {
 
         // The latest too, unless labels leave less of it. The revision to call it
         // by is looked up first: the state is not older.
-        let seen = self.cache.revision();
+        let seen = self.cache.line(&target.served.id).revision();
         let labels = selection.labelled();
         // What the index knows are the labels that are stored.
         if !labels.is_empty() && !selection.asks_webhook() && is_large(&cache) {
@@ -313,17 +314,18 @@ impl Verbs {
     /// The revision of which exactly the query wants the state; `None` for the latest.
     async fn wanted_revision(
         &self,
+        target: Target<'_>,
         query: &ListQuery,
         token: Option<&Token>,
     ) -> Result<Option<Revision>, Status> {
         if let Some(Token { revision: Some(revision), .. }) = token {
             // It may be from another server, which is ahead.
-            self.await_revision(*revision).await?;
+            self.await_revision(&target.served.id, *revision).await?;
             return Ok(Some(*revision));
         }
         // What is left of a list that has expired is of the latest state.
         if token.is_some() || query.resource_version.is_empty() {
-            if let Some(catching_up) = self.catching_up() {
+            if let Some(catching_up) = self.catching_up(&target.served.id) {
                 catching_up.await?;
             }
             return Ok(None);
@@ -334,16 +336,17 @@ impl Verbs {
         let exact = query.version_match == Some(VersionMatch::Exact)
             || (query.version_match.is_none() && query.limit > 0);
         let revision = parse_version(&query.resource_version)?;
-        self.await_revision(revision).await?;
+        self.await_revision(&target.served.id, revision).await?;
         Ok(exact.then_some(revision))
     }
 
-    /// Waits a little for a revision that another replica may have seen.
-    pub async fn await_revision(&self, revision: Revision) -> Result<(), Status> {
-        if self.cache.reaches(revision, FUTURE_VERSION_TIMEOUT).await {
+    /// Waits a little for a revision of a resource that another replica may have seen.
+    pub async fn await_revision(&self, id: &ResourceId, revision: Revision) -> Result<(), Status> {
+        let line = self.cache.line(id);
+        if line.reaches(revision, FUTURE_VERSION_TIMEOUT).await {
             return Ok(());
         }
-        Err(Status::version_too_large(revision.get(), self.cache.revision().get()))
+        Err(not_there_yet(line, revision))
     }
 }
 

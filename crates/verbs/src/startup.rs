@@ -127,19 +127,25 @@ impl Wanted {
     }
 }
 
-/// Many in one transaction: each of its own would wait for the disk.
+/// Many in one transaction: each of its own would wait for the disk. None is about two lines.
 async fn create_missing(verbs: &Verbs, wanted: &[Wanted]) -> Result<usize, Status> {
     let mut count = 0;
-    for wanted in wanted.chunks(MAX_OPERATIONS) {
-        count += create_together(verbs, wanted).await?;
+    for line in verbs.cache.lines_of(|_| true) {
+        let is_on = |want: &&Wanted| Arc::ptr_eq(verbs.cache.line(&want.served.id), line);
+        let wanted: Vec<&Wanted> = wanted.iter().filter(is_on).collect();
+        for wanted in wanted.chunks(MAX_OPERATIONS) {
+            count += create_together(verbs, wanted).await?;
+        }
     }
     Ok(count)
 }
 
-async fn create_together(verbs: &Verbs, wanted: &[Wanted]) -> Result<usize, Status> {
+/// All are on one line.
+async fn create_together(verbs: &Verbs, wanted: &[&Wanted]) -> Result<usize, Status> {
+    let Some(first) = wanted.first() else { return Ok(0) };
     for _ in 0..ATTEMPTS {
         let mut transaction = Transaction::default();
-        let is_missing = |want: &&Wanted| verbs.get(want.target()).is_err_and(|status| status.code == 404);
+        let is_missing = |want: &&&Wanted| verbs.get(want.target()).is_err_and(|status| status.code == 404);
         for want in wanted.iter().filter(is_missing) {
             let object = prepare(verbs, want)?;
             let target = want.target();
@@ -151,11 +157,11 @@ async fn create_together(verbs: &Verbs, wanted: &[Wanted]) -> Result<usize, Stat
         if count == 0 {
             return Ok(0);
         }
-        match verbs.commit(transaction).await {
+        match verbs.commit(&first.served.id, transaction).await {
             Ok(_) => return Ok(count),
             // Another replica was faster with some. The cache knows by that revision.
             Err(CommitError::Conflict { revision, .. }) => {
-                verbs.cache.reaches(revision, FUTURE_VERSION_TIMEOUT).await;
+                verbs.cache.line(&first.served.id).reaches(revision, FUTURE_VERSION_TIMEOUT).await;
             }
             Err(error) => return Err(storage_status(&error)),
         }
@@ -222,7 +228,8 @@ async fn keep_up(verbs: &Verbs, want: &Wanted) -> Result<Reconciled, Status> {
             rbac::Upkeep::Change(changed) => object = changed,
             rbac::Upkeep::MakeAnew => {
                 let key = object_key(&target.served.id, target.namespace, target.name);
-                return match verbs.commit(Transaction::delete(key, current.revision)).await {
+                return match verbs.commit(&target.served.id, Transaction::delete(key, current.revision)).await
+                {
                     Ok(_) | Err(CommitError::Conflict { .. }) => Ok(Reconciled::Removed),
                     Err(error) => Err(storage_status(&error)),
                 };

@@ -109,7 +109,7 @@ impl Verbs {
         options: &DeleteOptions,
     ) -> Result<(), Failure> {
         // Whoever agrees looks at other objects too, and upstream at the latest of them.
-        if let Some(catching_up) = self.catching_up() {
+        if let Some(catching_up) = self.catching_up_with_all() {
             catching_up.await?;
         }
         let agreed = self.attempting(target, move |old| async move {

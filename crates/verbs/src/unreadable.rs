@@ -153,7 +153,7 @@ impl Verbs {
             return Err(Failure::Refused(attributes.forbidden(decision.reason())));
         }
         self.check_writes(target, writer.dry_run)?;
-        if let Some(catching_up) = self.catching_up() {
+        if let Some(catching_up) = self.catching_up(&target.served.id) {
             catching_up.await?;
         }
         let Some(found) = self.unreadable_object(target) else {

@@ -323,7 +323,7 @@ impl Verbs {
                 }
             });
         }
-        let committed = self.commit(claimed.join(transaction)).await;
+        let committed = self.commit(&served.id, claimed.join(transaction)).await;
         if let (true, Ok(revision)) = (definitions::is_definition(served), &committed) {
             self.served.customs.reaches(*revision).await;
         }
@@ -349,15 +349,19 @@ impl Verbs {
         if life.is_over() { Err(Failure::Superseded) } else { Ok(()) }
     }
 
-    /// Commits, and waits until reads show it.
-    pub(crate) async fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {
+    /// Commits what is about a resource, and waits until reads show it. Whatever else it is about is on the same line.
+    pub(crate) async fn commit(
+        &self,
+        id: &ResourceId,
+        transaction: Transaction,
+    ) -> Result<Revision, CommitError> {
         let (revision, committed) = match self.store.commit(transaction).await {
             Ok(committed) => (committed.revision, Ok(committed.revision)),
             // Whoever tries again must not find what has just been refused.
             Err(error @ CommitError::Conflict { revision, .. }) => (revision, Err(error)),
             Err(error) => return Err(error),
         };
-        let is_shown = self.cache.reaches(revision, CATCH_UP).await;
+        let is_shown = self.cache.line(id).reaches(revision, CATCH_UP).await;
         if committed.is_err() && !is_shown {
             let reason = format!("the cache does not show revision {revision}");
             return Err(CommitError::Unavailable { reason });

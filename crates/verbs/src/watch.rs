@@ -185,16 +185,17 @@ impl Verbs {
         let from_start = matches!(query.resource_version.as_str(), "" | "0");
         let initial = query.initial_events.unwrap_or(from_start);
         if query.resource_version.is_empty()
-            && let Some(catching_up) = self.catching_up()
+            && let Some(catching_up) = self.catching_up(&target.served.id)
         {
             catching_up.await?;
         }
-        let mut place = self.cache.revision();
+        let line = self.cache.line(&target.served.id);
+        let mut place = line.revision();
         if !from_start {
             let revision = parse_exact_version(&query.resource_version)?;
             if initial {
-                self.await_revision(revision).await?;
-                place = self.cache.revision();
+                self.await_revision(&target.served.id, revision).await?;
+                place = line.revision();
             } else {
                 place = revision;
             }

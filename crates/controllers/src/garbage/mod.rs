@@ -15,9 +15,10 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sternpost_cache::{Event, EventKind, Object, ResourceId};
+use sternpost_cache::{Behind, Event, EventKind, Line, Object, ResourceId};
 use sternpost_clock::{DueQueue, machine};
 use sternpost_registry::object::{Fields, FieldsMut};
+use sternpost_store::Revision;
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{
     DeleteOptions, Failure, Target, Verbs,
@@ -42,6 +43,9 @@ const LAST_RETRY: Duration = Duration::from_secs(30);
 
 /// What was changed by another meanwhile is looked at again after this long.
 const LEAST_RETRY: Duration = Duration::from_millis(1);
+
+/// Whether owners are there is looked for again after this long if a store has not said how new it is.
+const UNREACHED: Duration = Duration::from_secs(1);
 
 /// How often the dependents of an object that lets them go may be changed under our hands.
 const ATTEMPTS: usize = 100;
@@ -239,6 +243,12 @@ impl Collector {
 
     /// Looks at every object in the queue, and begins what is to be done about it.
     async fn work(&mut self) {
+        let Ok(known) = self.known_places().await else {
+            while let Some(place) = self.queue.pop() {
+                self.retry(place, UNREACHED);
+            }
+            return;
+        };
         while let Some(place) = self.queue.pop() {
             while self.writes.len() >= MAX_WRITES {
                 let done = self.writes.join_next().await;
@@ -253,7 +263,9 @@ impl Collector {
                 self.unresolved.remove(&place);
                 continue;
             };
-            if object.revision > self.verbs.cache.revision() {
+            let line = self.verbs.cache.line(&place.id);
+            let known = known.iter().find(|(known, _)| Arc::ptr_eq(known, line));
+            if object.revision > known.map_or_else(|| line.revision(), |(_, revision)| *revision) {
                 // What was written before it may not be readable yet.
                 self.retry(place, LEAST_RETRY);
                 continue;
@@ -264,6 +276,22 @@ impl Collector {
             }
             self.judge(place, served, &object);
         }
+    }
+
+    /// Where there are several lines: up to where on each all that was written before is known, on whichever line
+    /// that was. An owner is older than its dependents, and on another line the cache may be late: whoever is behind these
+    /// places is not decided about yet.
+    async fn known_places(&self) -> Result<Vec<(Arc<Line>, Revision)>, Behind> {
+        let cache = &self.verbs.cache;
+        if !cache.is_divided() || self.queue.order.is_empty() {
+            return Ok(Vec::new());
+        }
+        let lines = cache.lines_of(|id| !is_ignored(id));
+        let places = lines.iter().map(|line| ((*line).clone(), line.revision())).collect();
+        for line in lines {
+            line.catches_up(UNREACHED).await?;
+        }
+        Ok(places)
     }
 
     fn judge(&mut self, place: ObjectReference, served: Arc<Served>, object: &Arc<Object>) {

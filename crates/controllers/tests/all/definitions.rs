@@ -365,7 +365,7 @@ async fn a_definition_ends_with_two_writes_and_its_object_with_one() {
         object["kind"] = json!(format!("Buoy{number}"));
         running.create(&of(number).unwrap(), &object).await.unwrap();
     }
-    let began = running.verbs.cache.revision().get();
+    let began = running.verbs.cache.main_line().revision().get();
     for number in 0..50 {
         let name = name(number);
         let target = Target { served: &served, namespace: "", name: &name };
@@ -373,6 +373,6 @@ async fn a_definition_ends_with_two_writes_and_its_object_with_one() {
     }
     running.until("none is served", || (0..50).all(|number| of(number).is_none())).await;
     // The mark, the object and the definition; the group's APIService goes once.
-    let writes = running.verbs.cache.revision().get() - began;
+    let writes = running.verbs.cache.main_line().revision().get() - began;
     assert!(writes <= 3 * 50 + 1, "{writes}");
 }

@@ -61,7 +61,7 @@ fn told(running: &Running, since: u64) -> Vec<String> {
 }
 
 fn now(running: &Running) -> u64 {
-    running.verbs.cache.revision().get()
+    running.verbs.cache.main_line().revision().get()
 }
 
 fn has(running: &Running, name: &str) -> bool {

@@ -11,6 +11,7 @@
 mod api_services;
 mod controllers;
 mod definitions;
+mod divided;
 mod garbage;
 mod leader_election;
 mod policies_status;

@@ -101,7 +101,7 @@ impl Lists {
 
     /// All of it, without runs.
     async fn anew(&self, namespace: Option<usize>, accept: &str) -> Vec<u8> {
-        let revision = self.api.verbs.cache.revision();
+        let revision = self.api.verbs.cache.main_line().revision();
         let namespace = namespace.map(|number| NAMESPACES[number]);
         let objects = self.snapshot().iter(namespace, None).cloned().collect();
         self.written(objects, accept, revision, String::new(), None).await
@@ -139,7 +139,7 @@ impl Lists {
     /// Goes through the pages of a list, while others write.
     async fn check_pages(&self, namespace: Option<usize>, limit: usize, encoding: &str, writes: &[Write]) {
         let snapshot = self.snapshot();
-        let revision = self.api.verbs.cache.revision();
+        let revision = self.api.verbs.cache.main_line().revision();
         let mut writes = writes.iter();
         let (mut token, mut behind) = (String::new(), None::<String>);
         loop {

@@ -140,13 +140,13 @@ async fn respond(
         let version = request.query.first("resourceVersion").unwrap_or_default();
         match version {
             "" => {
-                if let Some(catching_up) = verbs.catching_up() {
+                if let Some(catching_up) = verbs.catching_up(&served.id) {
                     catching_up.await?;
                 }
             }
             // As the cache has it.
             "0" => {}
-            version => verbs.await_revision(parse_exact_version(version)?).await?,
+            version => verbs.await_revision(&served.id, parse_exact_version(version)?).await?,
         }
         return Ok(shape.stored(verbs, request, served, &verbs.get(target)?).await?);
     }
@@ -204,7 +204,8 @@ async fn respond(
                 let writer = options::deleter(request);
                 let items =
                     verbs.delete_collection(target, &selection, query.limit, &options, writer).await?;
-                let meta = Meta { revision: Some(verbs.cache.revision()), ..Meta::default() };
+                let revision = verbs.cache.line(&served.id).revision();
+                let meta = Meta { revision: Some(revision), ..Meta::default() };
                 let sections = vec![Section::Objects(items)];
                 Ok(shape.objects(verbs, request, served, sections, meta).await?)
             })

@@ -60,7 +60,7 @@ pub async fn respond(
     }
     let writer = Writer { subresource: path.subresource, ..options::deleter(request) };
     verbs.admit_connection(target, kind, &mut asked, writer).await?;
-    if let Some(catching_up) = verbs.catching_up() {
+    if let Some(catching_up) = verbs.catching_up_with_all() {
         catching_up.await?;
     }
     match action {
@@ -111,7 +111,7 @@ async fn log(verbs: &Verbs, request: &Request, pod: Target<'_>) -> Result<Answer
     if Accept::of(&request.headers).choose(&OBJECTS).is_none() {
         return Err(Status::not_acceptable(&OBJECTS));
     }
-    if let Some(catching_up) = verbs.catching_up() {
+    if let Some(catching_up) = verbs.catching_up_with_all() {
         catching_up.await?;
     }
     find_log(verbs, request, pod)

@@ -52,6 +52,15 @@ impl AccessArgs {
     /// What is below the prefix, with whoever is told how long etcd takes. Begins to connect, on the runtime that this is
     /// called on.
     pub fn connect(&self, observer: Option<Arc<dyn Observe>>) -> anyhow::Result<EtcdStore> {
+        self.connect_to(&self.etcd_servers, observer)
+    }
+
+    /// As [`connect`](Self::connect), of another etcd that is reached in the same way.
+    pub fn connect_to(
+        &self,
+        servers: &[Endpoint],
+        observer: Option<Arc<dyn Observe>>,
+    ) -> anyhow::Result<EtcdStore> {
         let trust = match &self.etcd_cafile {
             Some(path) => {
                 let context = || format!("cannot use `{}`", path.display());
@@ -69,11 +78,8 @@ impl AccessArgs {
             }
             _ => None,
         };
-        let access = Access {
-            endpoints: self.etcd_servers.clone(),
-            tls: Some(client_tls(trust, identity)?),
-            user: None,
-        };
+        let access =
+            Access { endpoints: servers.to_vec(), tls: Some(client_tls(trust, identity)?), user: None };
         let options = Options { access, prefix: self.prefix().into(), patience: DEFAULT_PATIENCE };
         Ok(match observer {
             Some(observer) => EtcdStore::observed(options, observer, Handle::current()),

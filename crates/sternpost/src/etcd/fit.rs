@@ -2,7 +2,8 @@
 //!
 //! What servers of a cluster have to agree on is in their flags. Of some of these the cluster's objects tell:
 //! the ranges of services, the keys that tokens were signed with, what is encrypted and how. Servers of this kind also
-//! say in their Leases whose tokens they accept ([`TRUST`]).
+//! say in their Leases whose tokens they accept ([`TRUST`]), and which resources they have in an etcd of their own
+//! ([`OVERRIDES`]).
 
 use std::{fs, io, ops::RangeInclusive};
 
@@ -11,7 +12,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use sternpost_auth::service_account::{ServiceAccounts, Trust};
 use sternpost_cache::{Cache, ResourceId};
-use sternpost_controllers::server_lease::{TRUST, is_renewed};
+use sternpost_controllers::server_lease::{OVERRIDES, TRUST, is_renewed};
 use sternpost_golang::time::Timestamp;
 use sternpost_registry::{
     kinds::service::allocation::Ranges,
@@ -52,7 +53,7 @@ impl Joining<'_> {
         flags: &ServiceAccountArgs,
     ) -> anyhow::Result<()> {
         let cache = &verbs.cache;
-        let ports = cluster.store.ports().await.context("cannot read the node ports of the cluster")?;
+        let ports = cluster.ports().await.context("cannot read the node ports of the cluster")?;
         let ports = ports.map(|ports| ports.range().clone());
         let signing_key = match (&flags.signing_key_file, self.dir) {
             (Some(_), _) => SigningKeyFrom::Flag,
@@ -63,7 +64,7 @@ impl Joining<'_> {
         let mut problems = Vec::new();
         ranges(cache, self.ranges, ports, &mut problems);
         tokens(cache, self, signing_key, now, &mut problems);
-        values(&cluster.store.unreadable(), &mut problems);
+        values(&cluster.unreadable(), &mut problems);
         endpoints(cache, self.advertised, &mut problems);
         identity(cache, self.remembered()?.as_deref(), &mut problems);
         if problems.is_empty() {
@@ -167,7 +168,11 @@ fn tokens(
         if name == own {
             continue;
         }
-        match serde_json::from_str::<Trust>(metadata.field("annotations").text(TRUST)) {
+        let trust = serde_json::from_str::<Trust>(metadata.field("annotations").text(TRUST));
+        if trust.is_ok() {
+            overrides(cache, name, metadata.field("annotations").text(OVERRIDES), problems);
+        }
+        match trust {
             Ok(theirs) if !theirs.is_mutual(&ours) => problems.push(format!(
                 "{FLAG}, --service-account-key-file and --service-account-issuer do not go with those of {name}: it \
                  signs as {} with key {}, this server as {} with key {}",
@@ -192,6 +197,16 @@ fn tokens(
             "--service-account-key-file has no key that signed any of the {} tokens in Secrets",
             tokens.len()
         ));
+    }
+}
+
+/// What one server has in another etcd, and the other in this, each would look for in vain.
+fn overrides(cache: &Cache, name: &str, theirs: &str, problems: &mut Vec<String>) {
+    let ours = cache.overrides().to_string();
+    if ours != theirs {
+        let text = |overrides: &str| if overrides.is_empty() { "nothing" } else { overrides }.to_owned();
+        let (ours, theirs) = (text(&ours), text(theirs));
+        problems.push(format!("--etcd-servers-overrides moves {ours}, and that of {name} {theirs}"));
     }
 }
 

@@ -28,9 +28,6 @@ const DURATION_BUCKETS: [f64; 23] = [
 /// long as the server runs, and what was counted stays.
 const MAX_RESOURCES: usize = 4096;
 
-/// Of the one etcd that there is, as upstream numbers them.
-const CLUSTER: &str = "etcd-0";
-
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
     operation: &'static str,
@@ -53,7 +50,8 @@ struct OldResourceLabels {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ClusterLabels {
-    storage_cluster_id: &'static str,
+    /// `etcd-NUMBER`, as upstream numbers them; that of `--etcd-servers` is the first.
+    storage_cluster_id: String,
 }
 
 type Counts<L> = Family<L, Gauge<i64, AtomicI64>>;
@@ -105,7 +103,7 @@ impl EtcdMetrics {
     pub fn poll(
         self: &Arc<Self>,
         verbs: &Arc<Verbs>,
-        etcd: &Arc<EtcdStore>,
+        etcds: Vec<Arc<EtcdStore>>,
         (count, size): (Duration, Duration),
         tasks: &Tasks,
     ) {
@@ -121,15 +119,15 @@ impl EtcdMetrics {
                 }
             });
         }
-        if !size.is_zero() {
-            let (metrics, etcd) = (self.clone(), etcd.clone());
+        for (number, etcd) in etcds.into_iter().enumerate().filter(|_| !size.is_zero()) {
+            let metrics = self.clone();
             tasks.forever("etcd-size-metrics", move || {
                 let (metrics, etcd) = (metrics.clone(), etcd.clone());
                 async move {
                     loop {
                         // What it was stays until it is known again.
                         if let Ok(bytes) = etcd.size().await {
-                            let labels = ClusterLabels { storage_cluster_id: CLUSTER };
+                            let labels = ClusterLabels { storage_cluster_id: format!("etcd-{number}") };
                             let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
                             metrics.size.get_or_create(&labels).set(bytes);
                         }

@@ -44,6 +44,7 @@ mod load;
 mod mixed;
 mod openapi;
 mod openapi_fetch;
+mod overrides;
 mod plaintext;
 mod quota;
 mod ready;

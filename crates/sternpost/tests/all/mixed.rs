@@ -28,7 +28,7 @@ const RECORDED: &str = include_str!("../../../layout/tests/recorded/kube-apiserv
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
-async fn start(etcd: &Etcd, shared: &Shared, data: &Path, flags: &[&str]) -> Server {
+pub(crate) async fn start(etcd: &Etcd, shared: &Shared, data: &Path, flags: &[&str]) -> Server {
     let mut all = vec![format!("--etcd-servers={}", etcd.url()), "--insecure-file-modes".to_owned()];
     all.extend(shared.flags());
     all.extend(flags.iter().map(|flag| (*flag).to_owned()));
@@ -37,7 +37,7 @@ async fn start(etcd: &Etcd, shared: &Shared, data: &Path, flags: &[&str]) -> Ser
 }
 
 /// All that is in etcd below the prefix, with the revisions.
-async fn stored(etcd: &Etcd) -> BTreeMap<String, (Vec<u8>, u64)> {
+pub(crate) async fn stored(etcd: &Etcd) -> BTreeMap<String, (Vec<u8>, u64)> {
     let endpoints = vec![Endpoint::parse(&etcd.url()).unwrap()];
     let access = Access { endpoints, tls: None, user: None };
     let options = Options { access, prefix: "/registry/".into(), patience: DEFAULT_PATIENCE };

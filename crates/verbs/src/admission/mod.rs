@@ -265,7 +265,7 @@ fn check_judges(verbs: &Verbs, attributes: &Attributes<'_>) -> Result<(), Status
 /// What a plugin refuses because of other objects may be allowed by what another server has written to them, which
 /// the cache shows after this. Otherwise, or if nobody can say, it is refused.
 async fn look_again(verbs: &Verbs, refused: Status) -> Result<(), Status> {
-    match verbs.catching_up() {
+    match verbs.catching_up_with_all() {
         Some(catching_up) => catching_up.await.map_err(|_| refused),
         None => Err(refused),
     }

@@ -178,7 +178,7 @@ async fn a_list_goes_on_at_a_revision_that_another_server_is_ahead_by() {
 #[tokio::test(start_paused = true)]
 async fn a_read_that_the_cache_does_not_catch_up_for_is_told_to_try_again_after_three_seconds() {
     let all = servers().await;
-    let before = all.b.cache.revision();
+    let before = all.b.cache.main_line().revision();
     let changed = all.a_sets("2").await;
     let begun = machine::now();
     let status = all.b.get_latest(all.m()).await.unwrap_err();
@@ -452,7 +452,7 @@ async fn a_store_that_has_no_other_writer_is_never_asked_how_new_it_is() {
     let before = store.questions();
     // Nor is anything else read of it.
     store.go_down();
-    assert!(verbs.catching_up().is_none());
+    assert!(verbs.catching_up_with_all().is_none());
     let maps = verbs.served.get("", "v1", "configmaps").unwrap();
     let at = target(&maps, "m");
     let created = verbs.create(target(&maps, ""), map("m", "1"), Writer::server()).await.unwrap();

@@ -71,6 +71,11 @@ impl Running {
         let next = store.current_revision().await.unwrap().get() * 1000;
         let clock = ManualClock::at(BEGUN).counting_from(next).passing();
         let verbs = verbs(store, &clock).await;
+        Self::idle_with(verbs, clock).await
+    }
+
+    /// The same of what there is already.
+    pub async fn idle_with(verbs: Verbs, clock: ManualClock) -> Self {
         // Pods need no account here, and what is used is only counted.
         let off = ["ServiceAccount", "ResourceQuota"].map(str::to_owned);
         let verbs = Arc::new(verbs.with_admission(Chain::new(&[], &off).unwrap()));
@@ -183,9 +188,9 @@ impl Running {
     /// two looks. Where time stands still it costs none, and all that there is to do has been done.
     pub async fn quiet(&self) {
         loop {
-            let before = self.verbs.cache.revision();
+            let before = self.verbs.cache.main_line().revision();
             tokio::time::sleep(Duration::from_millis(300)).await;
-            if self.verbs.cache.revision() == before {
+            if self.verbs.cache.main_line().revision() == before {
                 return;
             }
         }

@@ -2,6 +2,7 @@
 //! one is on its way out; three namespaces stay.
 
 use serde_json::Value;
+use sternpost_cache::ResourceId;
 use sternpost_meta::status::{ResourceName, Status};
 
 use crate::{
@@ -26,7 +27,7 @@ pub(in crate::admission) async fn look_for_namespace(
     if !writes || !target.served.is_namespaced() || verbs.namespaces().get("", target.namespace).is_some() {
         return Ok(());
     }
-    match verbs.catching_up() {
+    match verbs.catching_up(&ResourceId::new("", "namespaces")) {
         Some(catching_up) => catching_up.await,
         None => Ok(()),
     }
