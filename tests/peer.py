@@ -70,11 +70,7 @@ class Peer:
 
     def kubeconfig(self, path):
         """Writes one of its admin."""
-        path.write_text(
-            "apiVersion: v1\nkind: Config\nclusters:\n- name: peer\n  cluster:\n    insecure-skip-tls-verify: true\n"
-            f"    server: {self.url}\nusers:\n- name: admin\n  user:\n    token: {TOKEN}\n"
-            "contexts:\n- name: peer\n  context:\n    cluster: peer\n    user: admin\ncurrent-context: peer\n")
-        return path
+        return write_kubeconfig(path, self.url)
 
     def __enter__(self):
         try:
@@ -89,6 +85,15 @@ class Peer:
             process.kill()
             process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def write_kubeconfig(path, url):
+    """Of whoever has TOKEN."""
+    path.write_text(
+        "apiVersion: v1\nkind: Config\nclusters:\n- name: peer\n  cluster:\n    insecure-skip-tls-verify: true\n"
+        f"    server: {url}\nusers:\n- name: admin\n  user:\n    token: {TOKEN}\n"
+        "contexts:\n- name: peer\n  context:\n    cluster: peer\n    user: admin\ncurrent-context: peer\n")
+    return path
 
 
 def free_port():

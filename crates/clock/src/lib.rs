@@ -15,6 +15,8 @@
 mod due;
 pub mod machine;
 pub mod manual;
+pub mod seeded;
+pub mod shift;
 
 use std::{
     fmt,

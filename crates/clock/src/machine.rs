@@ -12,6 +12,8 @@ use std::{
 
 pub use tokio::time::{Instant, Sleep, Timeout};
 
+use crate::shift;
+
 /// Later than anybody waits, and not so late that it could not be added to: as tokio has it.
 const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 
@@ -21,7 +23,7 @@ pub fn now() -> Instant {
 
 /// What the time is outside: for certificates and files, which others judge by theirs.
 pub fn wall() -> SystemTime {
-    SystemTime::now()
+    shift::shifted(SystemTime::now())
 }
 
 /// What is too late for this clock is as late as it can be.

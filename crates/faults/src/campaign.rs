@@ -12,8 +12,8 @@ use std::{
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use sternpost_clock::machine;
-use sternpost_testkit::{client::Reply, rng::Rng, server::AT_LAST};
+use sternpost_clock::{machine, seeded::Rng};
+use sternpost_testkit::{client::Reply, server::AT_LAST};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -26,6 +26,7 @@ use crate::{
         revision, token,
     },
     load::{Asked, Client, Load, Watcher, list, outcome},
+    namespaces::Namespaces,
     nemesis::{Fault, Nemesis, can_trace},
 };
 
@@ -35,6 +36,8 @@ pub struct Plan {
     pub sternpost: PathBuf,
     /// Without one the server has its own store.
     pub etcd: Option<PathBuf>,
+    /// Each process in a network namespace of its own; on an etcd only.
+    pub namespaces: bool,
     pub seed: u64,
     /// Faults in turn, in an order of the seed's, for so long; without it each once, in this order.
     pub lasts: Option<Duration>,
@@ -82,6 +85,8 @@ pub struct Counts {
     pub resumed: u64,
     pub relisted: u64,
     pub changes: usize,
+    /// Servers that ran the controllers, one after the other.
+    pub leads: usize,
 }
 
 /// Clients of each server; of one alone, so many.
@@ -105,7 +110,10 @@ pub async fn run(plan: &Plan) -> anyhow::Result<Result> {
     let began = machine::now();
     let directory = tempfile::Builder::new().prefix("sternpost-faults-").tempdir()?;
     let cluster = match &plan.etcd {
-        Some(etcd) => Cluster::on_etcd(&plan.sternpost, etcd, directory.path()).await?,
+        Some(etcd) => {
+            let namespaces = plan.namespaces.then(Namespaces::new).transpose()?;
+            Cluster::on_etcd(&plan.sternpost, etcd, directory.path(), namespaces).await?
+        }
         None => Cluster::embedded(&plan.sternpost, directory.path()).await?,
     };
     (plan.progress)("everything runs");
@@ -224,9 +232,9 @@ impl Run {
             }
             Testimony::Server { recorder, load, relisted }
         } else {
-            let witness = Witness::new(etcd::revision(&cluster.ports).await?);
+            let witness = Witness::new(etcd::revision(&cluster.addresses).await?);
             for member in 0..cluster.members.len() {
-                listening.spawn(witness.clone().listen(member, cluster.ports.clone()));
+                listening.spawn(witness.clone().listen(member, cluster.addresses.clone()));
             }
             Testimony::Etcd(witness)
         };
@@ -263,9 +271,18 @@ impl Run {
             Testimony::Etcd(witness) => Some(witness.clone()),
             Testimony::Server { .. } => None,
         };
+        let shifts = can_shift(&cluster, first.as_ref()).await?;
         let pairs = plan.lasts.is_some() && !cluster.members.is_empty();
-        let nemesis =
-            Nemesis { cluster, recorder, witness, rng: rng.fork(), traces: can_trace(), pairs, paired: 0 };
+        let nemesis = Nemesis {
+            cluster,
+            recorder,
+            witness,
+            rng: rng.fork(),
+            traces: can_trace(),
+            shifts,
+            pairs,
+            paired: 0,
+        };
         Ok(Self {
             nemesis,
             load,
@@ -359,7 +376,7 @@ impl Run {
                 self.list(server, resource).await?;
             }
         }
-        let changes = match &self.testimony {
+        let (changes, leads) = match &self.testimony {
             Testimony::Etcd(witness) => {
                 while witness.reached() < last && !machine::left(due).is_zero() {
                     machine::sleep(Duration::from_millis(20)).await;
@@ -370,16 +387,16 @@ impl Run {
                 let (changes, contradictions) = witness.testimony();
                 violations
                     .extend(contradictions.into_iter().map(|text| Violation { rule: "revisions", text }));
-                changes
+                (changes, witness.leads())
             }
             Testimony::Server { recorder, relisted, .. } => {
                 if relisted.load(Ordering::SeqCst) > 2 {
                     bail!("the witness was told that its place is gone: {:?}", lock(&recorder.failures));
                 }
-                told(&recorder.finish(Vec::new()))
+                (told(&recorder.finish(Vec::new(), Vec::new())), Vec::new())
             }
         };
-        Ok((self.load.recorder.finish(changes), violations))
+        Ok((self.load.recorder.finish(changes, leads), violations))
     }
 
     /// A connection to a server, which is started again should it have ended.
@@ -444,10 +461,11 @@ impl Run {
         }
     }
 
-    /// Addresses are taken by services alone, whichever server is asked, and every node port can be had when no
+    /// The controllers run, garbage is collected; addresses are taken by services alone, whichever server is asked, and every node port can be had when no
     /// service has one.
     async fn at_rest(&mut self, history: &History) -> anyhow::Result<Vec<Violation>> {
         let mut violations = Vec::new();
+        violations.extend(self.garbage().await?);
         for server in 0..self.apis.len() {
             violations.extend(self.addresses(server, history).await?);
         }
@@ -481,6 +499,32 @@ impl Run {
             }
         }
         Ok(violations)
+    }
+
+    /// What an object owned goes after it.
+    async fn garbage(&mut self) -> anyhow::Result<Vec<Violation>> {
+        drop(self.session(0).await?);
+        let api = self.apis.first().context("no server")?.as_ref();
+        let path = Resource::ConfigMaps.path();
+        let owner = match answered(api, "POST", &path, Some(&json!({"metadata": {"name": "owner"}}))).await? {
+            (201, owner) => owner,
+            // Made by an attempt whose answer was lost.
+            (409, _) => answered(api, "GET", &format!("{path}/owner"), None).await?.1,
+            other => bail!("no owner: {other:?}"),
+        };
+        let of = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]});
+        let owned = json!({"metadata": {"name": "owned", "ownerReferences": [of]}});
+        answered(api, "POST", &path, Some(&owned)).await?;
+        answered(api, "DELETE", &format!("{path}/owner"), Some(&json!({}))).await?;
+        let due = machine::within(AT_LAST);
+        while answered(api, "GET", &format!("{path}/owned"), None).await?.0 != 404 {
+            if machine::left(due).is_zero() {
+                let text = format!("what was owned is there {AT_LAST:?} after its owner went");
+                return Ok(vec![Violation { rule: "leads", text }]);
+            }
+            machine::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(Vec::new())
     }
 
     /// What is wrong with the addresses that a server shows.
@@ -541,6 +585,7 @@ impl Run {
             resumed: self.resumed.load(Ordering::SeqCst),
             relisted: self.relisted.load(Ordering::SeqCst),
             changes: history.changes.len(),
+            leads: leaders(history),
             ..Counts::default()
         };
         for write in &history.writes {
@@ -555,6 +600,30 @@ impl Run {
         }
         counts
     }
+}
+
+/// Whether the program's clock can be set: not that of a release build.
+async fn can_shift(cluster: &Cluster, api: &dyn Api) -> anyhow::Result<bool> {
+    const TWO_DAYS: i64 = 48 * 3_600_000;
+    let server = cluster.servers.first().context("no server")?;
+    let mut days = Vec::new();
+    for ahead in [0, TWO_DAYS] {
+        server.set_clock(ahead)?;
+        let path = format!("{}?dryRun=All", Resource::ConfigMaps.path());
+        let (_, made) = answered(api, "POST", &path, Some(&json!({"metadata": {"name": "time"}}))).await?;
+        days.push(
+            made["metadata"]["creationTimestamp"].as_str().unwrap_or_default().get(..10).map(str::to_owned),
+        );
+    }
+    cluster.set_clocks_right()?;
+    days.dedup();
+    Ok(days.len() > 1)
+}
+
+/// How many servers ran the controllers, one after the other.
+fn leaders(history: &History) -> usize {
+    let held: Vec<_> = history.leads.iter().filter(|lead| !lead.holder.is_empty()).collect();
+    held.chunk_by(|one, next| one.holder == next.holder).count()
 }
 
 /// What watches told that nothing was done to, each resource by one.

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    net::Ipv4Addr,
     path::Path,
     process::{Command, Stdio},
     time::Duration,
@@ -14,8 +15,9 @@ use sternpost_clock::machine;
 use sternpost_testkit::{authority::Authority, server::AT_LAST};
 
 use crate::{
-    etcd::{self, Member, Ports, Start},
+    etcd::{self, Addresses, Member, Start},
     link::{From, Link, Network, Node},
+    namespaces::{Home, Namespaces},
     server::Server,
 };
 
@@ -25,6 +27,9 @@ pub const MEMBERS: usize = 3;
 /// Few, so that a port or an address that is not given back is missed soon.
 pub const NODE_PORTS: (u64, u64) = (30_000, 30_063);
 const ADDRESSES: &str = "10.96.0.0/24";
+
+/// How long a leader among the servers leads without being heard of, in seconds: so that several lead in a campaign.
+pub const LEASE_SECONDS: u64 = 8;
 
 /// How often servers have etcd forget its history, besides what faults do.
 const COMPACTION: &str = "20s";
@@ -37,7 +42,7 @@ pub struct Cluster {
     pub network: Network,
     pub servers: Vec<Server>,
     pub members: Vec<Member>,
-    pub ports: Ports,
+    pub addresses: Addresses,
     /// Which processes are meant not to run just now.
     pub down: Vec<Node>,
     /// Processes that ended without being told to, and what they said last.
@@ -47,17 +52,30 @@ pub struct Cluster {
     peer_links: Vec<Link>,
     /// Of each server to each member, with the place of the latter.
     member_links: Vec<(usize, Link)>,
+    /// What the processes are in, if not on the loopback. Goes after them.
+    pub namespaces: Option<Namespaces>,
 }
 
 impl Cluster {
-    pub async fn on_etcd(sternpost: &Path, etcd: &Path, directory: &Path) -> anyhow::Result<Self> {
-        let network = Network::default();
-        let ports = Ports::default();
+    pub async fn on_etcd(
+        sternpost: &Path,
+        etcd: &Path,
+        directory: &Path,
+        mut namespaces: Option<Namespaces>,
+    ) -> anyhow::Result<Self> {
+        let host = namespaces.as_ref().map_or(Ipv4Addr::LOCALHOST, Namespaces::host);
+        let network = Network::new(host);
+        let mut home = |node: Node| match &mut namespaces {
+            Some(namespaces) => namespaces.home(node),
+            None => Ok(Home::LOOPBACK),
+        };
+        let addresses = Addresses::default();
         let (mut members, mut peer_links) = (Vec::new(), Vec::new());
         for index in 0..MEMBERS {
             let link = network.listen(From::Peer, Node::Member(index)).await?;
             let own = directory.join(format!("member-{index}"));
-            members.push(Member::new(index, etcd, own, link.port, ports.clone()));
+            let home = home(Node::Member(index))?;
+            members.push(Member::new(index, etcd, home, own, link.address, addresses.clone()));
             peer_links.push(link);
         }
         let key = directory.join("service-account.key");
@@ -67,7 +85,7 @@ impl Cluster {
             let mut urls = Vec::new();
             for member in 0..MEMBERS {
                 let link = network.listen(From::Node(Node::Server(index)), Node::Member(member)).await?;
-                urls.push(format!("http://127.0.0.1:{}", link.port));
+                urls.push(format!("http://{}", link.address));
                 member_links.push((member, link));
             }
             let mut flags = flags(&directory.join(format!("server-{index}")));
@@ -75,19 +93,26 @@ impl Cluster {
                 format!("--etcd-servers={}", urls.join(",")),
                 format!("--etcd-compaction-interval={COMPACTION}"),
                 format!("--service-account-signing-key-file={}", key.display()),
+                "--controllers=*".to_owned(),
+                format!("--leader-elect-lease-duration={LEASE_SECONDS}s"),
+                "--leader-elect-renew-deadline=5s".to_owned(),
+                "--leader-elect-retry-period=1s".to_owned(),
             ]);
-            servers.push(Server::new(index, sternpost, flags, &network).await?);
+            let clock = directory.join(format!("clock-{index}"));
+            let home = home(Node::Server(index))?;
+            servers.push(Server::new(index, sternpost, home, flags, clock, &network).await?);
         }
         let mut cluster = Self {
             network,
             servers,
             members,
-            ports,
+            addresses,
             down: Vec::new(),
             ended: BTreeMap::new(),
             panics: Vec::new(),
             peer_links,
             member_links,
+            namespaces,
         };
         for index in 0..MEMBERS {
             cluster.start_member(index, "new", None)?;
@@ -98,19 +123,21 @@ impl Cluster {
     }
 
     pub async fn embedded(sternpost: &Path, directory: &Path) -> anyhow::Result<Self> {
-        let network = Network::default();
+        let network = Network::new(Ipv4Addr::LOCALHOST);
         let flags = flags(&directory.join("server-0"));
-        let servers = vec![Server::new(0, sternpost, flags, &network).await?];
+        let clock = directory.join("clock-0");
+        let servers = vec![Server::new(0, sternpost, Home::LOOPBACK, flags, clock, &network).await?];
         let mut cluster = Self {
             network,
             servers,
             members: Vec::new(),
-            ports: Ports::default(),
+            addresses: Addresses::default(),
             down: Vec::new(),
             ended: BTreeMap::new(),
             panics: Vec::new(),
             peer_links: Vec::new(),
             member_links: Vec::new(),
+            namespaces: None,
         };
         cluster.start_servers().await?;
         Ok(cluster)
@@ -156,8 +183,7 @@ impl Cluster {
         if let Some(link) = self.peer_links.get(index) {
             link.lead_to(peer);
         }
-        if let Some(port) = self.ports.get(index) {
-            let address = ([127, 0, 0, 1], port).into();
+        if let Some(address) = self.addresses.get(index) {
             self.member_links
                 .iter()
                 .filter(|(of, _)| *of == index)
@@ -170,7 +196,7 @@ impl Cluster {
     pub async fn name_members(&mut self) -> anyhow::Result<()> {
         let due = machine::within(AT_LAST);
         loop {
-            let ids = etcd::member_ids(&self.ports).await.unwrap_or_default();
+            let ids = etcd::member_ids(&self.addresses).await.unwrap_or_default();
             if ids.len() == self.members.len() {
                 self.network
                     .name_members(ids.iter().map(|(place, id)| (format!("{id:x}"), *place)).collect());
@@ -286,17 +312,22 @@ impl Cluster {
         }
     }
 
+    /// The wall clocks of all servers are the machine's.
+    pub fn set_clocks_right(&self) -> anyhow::Result<()> {
+        self.servers.iter().try_for_each(|server| server.set_clock(0))
+    }
+
     /// A member goes for good, with all that it had, and a new one comes in its place.
     pub async fn replace(&mut self, index: usize) -> anyhow::Result<()> {
-        let ids = etcd::member_ids(&self.ports).await?;
+        let ids = etcd::member_ids(&self.addresses).await?;
         let id = ids.get(&index).context("no such member")?;
         self.kill(Node::Member(index));
         let remove = json!({"ID": id.to_string()});
-        etcd::post_any(&self.ports, "/v3/cluster/member/remove", &remove).await?;
+        etcd::post_any(&self.addresses, "/v3/cluster/member/remove", &remove).await?;
         let member = self.members.get_mut(index).context("no such member")?;
         member.forget()?;
         let add = json!({"peerURLs": [member.peer_url]});
-        etcd::post_any(&self.ports, "/v3/cluster/member/add", &add).await?;
+        etcd::post_any(&self.addresses, "/v3/cluster/member/add", &add).await?;
         self.start(Node::Member(index))?;
         self.name_members().await
     }

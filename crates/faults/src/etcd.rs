@@ -4,9 +4,9 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs::{self, File},
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -19,10 +19,14 @@ use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use sternpost_clock::machine;
+use sternpost_clock::machine::{self, Instant};
+use sternpost_testkit::etcd::free_port;
 use tokio::net::TcpStream;
 
-use crate::history::{Change, PREFIX, Resource, lock, token_in};
+use crate::{
+    history::{Change, Lead, PREFIX, Resource, lock, token_in},
+    namespaces::Home,
+};
 
 /// Between an answer and the next question where something has to become true.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -35,14 +39,14 @@ const LONGEST_START: Duration = Duration::from_secs(60);
 
 /// Where members listen just now, by their place. Clones are the same.
 #[derive(Clone, Default)]
-pub struct Ports(Arc<Mutex<HashMap<usize, u16>>>);
+pub struct Addresses(Arc<Mutex<HashMap<usize, SocketAddr>>>);
 
-impl Ports {
-    pub fn get(&self, member: usize) -> Option<u16> {
+impl Addresses {
+    pub fn get(&self, member: usize) -> Option<SocketAddr> {
         lock(&self.0).get(&member).copied()
     }
 
-    pub fn all(&self) -> Vec<u16> {
+    pub fn all(&self) -> Vec<SocketAddr> {
         lock(&self.0).values().copied().collect()
     }
 }
@@ -51,11 +55,12 @@ impl Ports {
 pub struct Member {
     pub index: usize,
     program: PathBuf,
+    home: Home,
     directory: PathBuf,
     process: Option<Child>,
     /// Where its peers find it, which is not where it listens.
     pub peer_url: String,
-    pub ports: Ports,
+    pub addresses: Addresses,
 }
 
 /// What differs from one start to the next.
@@ -67,24 +72,31 @@ pub struct Start<'a> {
 }
 
 impl Member {
-    pub fn new(index: usize, program: &Path, directory: PathBuf, peer_port: u16, ports: Ports) -> Self {
-        let peer_url = format!("http://127.0.0.1:{peer_port}");
-        Self { index, program: program.to_owned(), directory, process: None, peer_url, ports }
+    pub fn new(
+        index: usize,
+        program: &Path,
+        home: Home,
+        directory: PathBuf,
+        peers: SocketAddr,
+        addresses: Addresses,
+    ) -> Self {
+        let peer_url = format!("http://{peers}");
+        Self { index, program: program.to_owned(), home, directory, process: None, peer_url, addresses }
     }
 
     /// Begins on ports that are free; where peers find it is set by whoever leads them there.
     pub fn start(&mut self, start: &Start<'_>) -> anyhow::Result<SocketAddr> {
         self.kill();
-        let (client, peer) = (free_port()?, free_port()?);
-        let client_url = format!("http://127.0.0.1:{client}");
+        let [client, peer] = [free_port(), free_port()].map(|port| SocketAddr::from((self.home.host, port)));
+        let client_url = format!("http://{client}");
         fs::create_dir_all(&self.directory)?;
         let log = File::options().create(true).append(true).open(self.directory.with_extension("log"))?;
-        let mut command = Command::new(&self.program);
+        let mut command = self.home.command(&self.program);
         command
             .args(["--name", &format!("m{}", self.index), "--data-dir"])
             .arg(&self.directory)
             .args(["--listen-client-urls", &client_url, "--advertise-client-urls", &client_url])
-            .args(["--listen-peer-urls", &format!("http://127.0.0.1:{peer}")])
+            .args(["--listen-peer-urls", &format!("http://{peer}")])
             .args(["--initial-advertise-peer-urls", &self.peer_url])
             .args(["--initial-cluster", start.cluster, "--initial-cluster-state", start.state])
             .args(["--heartbeat-interval", "50", "--election-timeout", "500", "--log-level", "warn"]);
@@ -93,12 +105,12 @@ impl Member {
         }
         let process = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
         self.process = Some(process);
-        lock(&self.ports.0).insert(self.index, client);
-        Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, peer)))
+        lock(&self.addresses.0).insert(self.index, client);
+        Ok(peer)
     }
 
     pub fn kill(&mut self) {
-        lock(&self.ports.0).remove(&self.index);
+        lock(&self.addresses.0).remove(&self.index);
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
             let _ = process.wait();
@@ -127,14 +139,10 @@ impl Drop for Member {
     }
 }
 
-fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
-}
-
 /// One call of the JSON gateway.
-pub async fn post(port: u16, path: &str, body: &Value) -> anyhow::Result<Value> {
+pub async fn post(member: SocketAddr, path: &str, body: &Value) -> anyhow::Result<Value> {
     let answer = async {
-        let (code, answer) = open(port, path, body).await?;
+        let (code, answer) = open(member, path, body).await?;
         let bytes = answer.collect().await?.to_bytes();
         let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         if code != 200 {
@@ -145,8 +153,8 @@ pub async fn post(port: u16, path: &str, body: &Value) -> anyhow::Result<Value> 
     machine::timeout(CALL, answer).await.with_context(|| format!("{path} is not answered"))?
 }
 
-async fn open(port: u16, path: &str, body: &Value) -> anyhow::Result<(u16, Incoming)> {
-    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+async fn open(member: SocketAddr, path: &str, body: &Value) -> anyhow::Result<(u16, Incoming)> {
+    let stream = TcpStream::connect(member).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // Ends when its body has been read, or is dropped.
     tokio::spawn(connection);
@@ -157,12 +165,12 @@ async fn open(port: u16, path: &str, body: &Value) -> anyhow::Result<(u16, Incom
 }
 
 /// Asks whichever member answers, until one does.
-pub async fn post_any(ports: &Ports, path: &str, body: &Value) -> anyhow::Result<Value> {
+pub async fn post_any(addresses: &Addresses, path: &str, body: &Value) -> anyhow::Result<Value> {
     let due = machine::within(LONGEST_START);
     loop {
         let mut last = None;
-        for port in ports.all() {
-            match post(port, path, body).await {
+        for member in addresses.all() {
+            match post(member, path, body).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => last = Some(error),
             }
@@ -181,20 +189,20 @@ pub fn number(value: &Value) -> u64 {
 }
 
 /// Members that are known, by the place in their names, with their numbers.
-pub async fn member_ids(ports: &Ports) -> anyhow::Result<HashMap<usize, u64>> {
-    let answer = post_any(ports, "/v3/cluster/member/list", &json!({})).await?;
+pub async fn member_ids(addresses: &Addresses) -> anyhow::Result<HashMap<usize, u64>> {
+    let answer = post_any(addresses, "/v3/cluster/member/list", &json!({})).await?;
     let members = answer["members"].as_array().map(Vec::as_slice).unwrap_or_default();
     let place = |member: &Value| member["name"].as_str()?.strip_prefix('m')?.parse().ok();
     Ok(members.iter().filter_map(|member| Some((place(member)?, number(&member["ID"])))).collect())
 }
 
 /// The place of the leader, as a member sees it.
-pub async fn leader(ports: &Ports) -> anyhow::Result<usize> {
+pub async fn leader(addresses: &Addresses) -> anyhow::Result<usize> {
     let due = machine::within(LONGEST_START);
     loop {
-        let ids = member_ids(ports).await?;
-        for port in ports.all() {
-            let Ok(status) = post(port, "/v3/maintenance/status", &json!({})).await else { continue };
+        let ids = member_ids(addresses).await?;
+        for member in addresses.all() {
+            let Ok(status) = post(member, "/v3/maintenance/status", &json!({})).await else { continue };
             let leader = number(&status["leader"]);
             if let Some((place, _)) = ids.iter().find(|(_, id)| **id == leader) {
                 return Ok(*place);
@@ -208,9 +216,9 @@ pub async fn leader(ports: &Ports) -> anyhow::Result<usize> {
 }
 
 /// The newest revision, read through the leader.
-pub async fn revision(ports: &Ports) -> anyhow::Result<u64> {
+pub async fn revision(addresses: &Addresses) -> anyhow::Result<u64> {
     let range = json!({"key": STANDARD.encode("/registry/"), "count_only": true});
-    Ok(number(&post_any(ports, "/v3/kv/range", &range).await?["header"]["revision"]))
+    Ok(number(&post_any(addresses, "/v3/kv/range", &range).await?["header"]["revision"]))
 }
 
 /// Listens to every member at once, and puts together what they tell. Each is taken up where it was after it ended, so
@@ -219,11 +227,13 @@ pub async fn revision(ports: &Ports) -> anyhow::Result<u64> {
 pub struct Witness {
     heard: Arc<Mutex<Heard>>,
     first: u64,
+    began: Instant,
 }
 
 #[derive(Default)]
 struct Heard {
     changes: BTreeMap<u64, Change>,
+    leads: BTreeMap<u64, Lead>,
     /// By member: what it has told without a gap, from and to.
     told: HashMap<usize, Vec<(u64, u64)>>,
     contradictions: Vec<String>,
@@ -232,26 +242,26 @@ struct Heard {
 impl Witness {
     /// Of everything after a revision.
     pub fn new(after: u64) -> Self {
-        Self { heard: Arc::default(), first: after }
+        Self { heard: Arc::default(), first: after, began: machine::now() }
     }
 
     /// Listens to one member until it is aborted.
-    pub async fn listen(self, member: usize, ports: Ports) {
+    pub async fn listen(self, member: usize, addresses: Addresses) {
         lock(&self.heard).told.insert(member, vec![(self.first, self.first)]);
         loop {
-            if let Some(port) = ports.get(member) {
-                let _ = self.hear(member, port).await;
+            if let Some(address) = addresses.get(member) {
+                let _ = self.hear(member, address).await;
             }
             machine::sleep(AGAIN).await;
         }
     }
 
-    async fn hear(&self, member: usize, port: u16) -> anyhow::Result<()> {
+    async fn hear(&self, member: usize, address: SocketAddr) -> anyhow::Result<()> {
         let place = lock(&self.heard).told.get(&member).and_then(|told| told.last().copied());
         let (_, place) = place.unwrap_or_default();
         let (key, end) = (STANDARD.encode("/registry/"), STANDARD.encode("/registry0"));
         let create = json!({"create_request": {"key": key, "range_end": end, "start_revision": (place + 1).to_string()}});
-        let (_, mut body) = open(port, "/v3/watch", &create).await?;
+        let (_, mut body) = open(address, "/v3/watch", &create).await?;
         let mut rest = Vec::new();
         while let Some(frame) = body.frame().await {
             if let Ok(data) = frame?.into_data() {
@@ -284,6 +294,10 @@ impl Witness {
                     heard.contradictions.push(text);
                 }
             }
+            if let Some(holder) = holder(event) {
+                let at = u64::try_from(machine::elapsed(self.began).as_nanos()).unwrap_or(u64::MAX);
+                heard.leads.entry(revision).or_insert(Lead { revision, at, holder });
+            }
             if let Some((_, to)) = heard.told.entry(member).or_default().last_mut() {
                 *to = (*to).max(revision);
             }
@@ -303,6 +317,11 @@ impl Witness {
         )
     }
 
+    /// Who ran the controllers, in order.
+    pub fn leads(&self) -> Vec<Lead> {
+        lock(&self.heard).leads.values().cloned().collect()
+    }
+
     /// All changes, and what members do not agree about.
     pub fn testimony(&self) -> (Vec<Change>, Vec<String>) {
         let heard = lock(&self.heard);
@@ -310,9 +329,59 @@ impl Witness {
     }
 }
 
+/// Where the Lease is that the servers' leader holds.
+const LEASE: &str = "/registry/leases/kube-system/sternpost-controllers";
+
+/// Who holds the Lease by an event that is about it.
+fn holder(event: &Value) -> Option<String> {
+    if decode(&event["kv"]["key"]) != LEASE.as_bytes() {
+        return None;
+    }
+    let value = decode(&event["kv"]["value"]);
+    // In kube-apiserver's envelope the object, in that its `spec`, in that `holderIdentity`.
+    let object = value.strip_prefix(b"k8s\0").and_then(|envelope| field(envelope, 2));
+    let holder = object.and_then(|object| field(object, 2)).and_then(|spec| field(spec, 1));
+    Some(String::from_utf8_lossy(holder.unwrap_or_default()).into_owned())
+}
+
+/// What a field of a protobuf message holds, if that has a length: the first.
+fn field(mut message: &[u8], number: u64) -> Option<&[u8]> {
+    loop {
+        let key = varint(&mut message)?;
+        let length = match key & 7 {
+            0 => varint(&mut message).map(|_| 0)?,
+            1 => 8,
+            2 => usize::try_from(varint(&mut message)?).ok()?,
+            5 => 4,
+            _ => return None,
+        };
+        let (value, rest) = message.split_at_checked(length)?;
+        if (key & 7, key >> 3) == (2, number) {
+            return Some(value);
+        }
+        message = rest;
+    }
+}
+
+fn varint(message: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = message.split_first()?;
+        *message = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn decode(value: &Value) -> Vec<u8> {
+    STANDARD.decode(value.as_str().unwrap_or_default()).unwrap_or_default()
+}
+
 /// What an event says of an object that clients write.
 fn change(event: &Value, revision: u64) -> Option<Change> {
-    let decode = |value: &Value| STANDARD.decode(value.as_str().unwrap_or_default()).unwrap_or_default();
     let key = String::from_utf8(decode(&event["kv"]["key"])).ok()?;
     let named = |resource: &Resource| key.strip_prefix(&resource.keys()).map(|name| (*resource, name));
     let (resource, name) = Resource::ALL.iter().find_map(named)?;
@@ -356,6 +425,21 @@ mod tests {
         assert_eq!((tokens, contradictions.len()), (vec![(11, Some(5)), (13, None)], 0));
         tell(&witness, 0, &[event("/registry/configmaps/faults/f-1", "<op:7>", 13)]);
         assert_eq!(witness.testimony().1.len(), 1);
+    }
+
+    #[test]
+    fn who_leads_is_read_from_the_lease() {
+        // A number, then the object: its metadata, then its spec with the holder and a duration.
+        let held = "k8s\0\x08\x01\x12\x0d\x0a\x03abc\x12\x06\x0a\x02me\x10\x08";
+        let witness = Witness::new(10);
+        tell(
+            &witness,
+            0,
+            &[event(LEASE, held, 11), event("/registry/leases/x", held, 12), event(LEASE, "", 13)],
+        );
+        let leads: Vec<_> = witness.leads().into_iter().map(|lead| (lead.revision, lead.holder)).collect();
+        assert_eq!(leads, [(11, "me".to_owned()), (13, String::new())]);
+        assert_eq!(field(b"\x0a\x05abc", 1), None);
     }
 
     #[test]

@@ -194,6 +194,16 @@ pub struct Change {
     pub token: Option<u64>,
 }
 
+/// The Lease by which one server runs the controllers, as etcd has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lead {
+    pub revision: u64,
+    /// When the witness heard of it, in nanoseconds.
+    pub at: u64,
+    /// Nobody, if it was given back.
+    pub holder: String,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct History {
     pub writes: Vec<Write>,
@@ -202,6 +212,8 @@ pub struct History {
     pub streams: Vec<Stream>,
     /// All of them, in the order of the store.
     pub changes: Vec<Change>,
+    /// In the same order; none of a server on its own store.
+    pub leads: Vec<Lead>,
 }
 
 /// Writes a history down. Clones of its parts are cheap: versions that are told many times are kept once.
@@ -278,10 +290,10 @@ impl Recorder {
         self.acknowledged.get(server).is_some_and(|last| last.load(Ordering::SeqCst) > since)
     }
 
-    /// All that was written down, and the changes as the store has them.
-    pub fn finish(&self, mut changes: Vec<Change>) -> History {
+    /// All that was written down, and the changes and leads as the store has them.
+    pub fn finish(&self, mut changes: Vec<Change>, leads: Vec<Lead>) -> History {
         changes.sort_by_key(|change| change.revision);
-        History { changes, ..std::mem::take(&mut *lock(&self.history)) }
+        History { changes, leads, ..std::mem::take(&mut *lock(&self.history)) }
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`check`] has the rules: pure functions from a history to what is wrong with it.
 //! - [`load`] are the clients. They talk to an [`api::Api`], which is a server, or in tests a small one with a bug.
 //! - [`link`] are the connections that can be held, slowed and cut; [`etcd`], [`server`] and [`cluster`] the processes.
+//! - [`namespaces`] are where processes run.
 //! - [`nemesis`] chooses the faults and sees to it that the cluster comes back after each.
 //!
 //! It knows servers by their HTTP API only and etcd by its JSON gateway: nothing of what is tested is used to test it.
@@ -25,6 +26,7 @@ pub mod etcd;
 pub mod history;
 pub mod link;
 pub mod load;
+pub mod namespaces;
 pub mod nemesis;
 pub mod report;
 pub mod server;

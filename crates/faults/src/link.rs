@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     io,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -48,17 +48,17 @@ type Table = HashMap<(Node, Node), Rule>;
 #[derive(Clone)]
 pub struct Network {
     table: watch::Sender<Table>,
+    /// Where processes reach this one; clients, which are in it, do so by the loopback.
+    host: Ipv4Addr,
     /// Members of etcd by the number that they call themselves.
     names: Arc<Mutex<HashMap<String, usize>>>,
 }
 
-impl Default for Network {
-    fn default() -> Self {
-        Self { table: watch::Sender::new(Table::new()), names: Arc::default() }
-    }
-}
-
 impl Network {
+    pub fn new(host: Ipv4Addr) -> Self {
+        Self { table: watch::Sender::new(Table::new()), host, names: Arc::default() }
+    }
+
     pub fn set(&self, ways: &[(Node, Node)], rule: Rule) {
         self.table.send_modify(|table| {
             table.extend(ways.iter().map(|way| (*way, rule)));
@@ -75,13 +75,17 @@ impl Network {
         *lock(&self.names) = names;
     }
 
-    /// A port behind which a node is, for those whom `from` tells.
+    /// An address behind which a node is, for those whom `from` tells.
     pub async fn listen(&self, from: From, to: Node) -> io::Result<Link> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let port = listener.local_addr()?.port();
+        let host = match from {
+            From::Node(Node::Clients | Node::Witness) => Ipv4Addr::LOCALHOST,
+            From::Node(_) | From::Peer => self.host,
+        };
+        let listener = TcpListener::bind((host, 0)).await?;
+        let address = listener.local_addr()?;
         let target = watch::Sender::new(None);
         let tasks = tokio::spawn(accept(listener, self.clone(), from, to, target.subscribe()));
-        Ok(Link { port, target, accepting: tasks.abort_handle() })
+        Ok(Link { address, target, accepting: tasks.abort_handle() })
     }
 }
 
@@ -93,9 +97,9 @@ pub enum From {
     Peer,
 }
 
-/// A port that leads to a node, wherever that listens just now. Ends with the value.
+/// An address that leads to a node, wherever that listens just now. Ends with the value.
 pub struct Link {
-    pub port: u16,
+    pub address: SocketAddr,
     target: watch::Sender<Option<SocketAddr>>,
     accepting: tokio::task::AbortHandle,
 }
@@ -238,7 +242,7 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let link = network.listen(From::Node(CLIENT), SERVER).await.unwrap();
         link.lead_to(listener.local_addr().unwrap());
-        let near = TcpStream::connect(("127.0.0.1", link.port)).await.unwrap();
+        let near = TcpStream::connect(link.address).await.unwrap();
         let (far, _) = listener.accept().await.unwrap();
         (link, near, far)
     }
@@ -250,7 +254,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_way_is_held_until_it_passes_again() {
-        let network = Network::default();
+        let network = Network::new(Ipv4Addr::LOCALHOST);
         let (_link, mut near, mut far) = connected(&network).await;
         says(&mut near, &mut far).await;
         network.set(&[(CLIENT, SERVER)], Rule::Hold);
@@ -263,17 +267,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_cut_ends_connections_and_refuses_new_ones() {
-        let network = Network::default();
+        let network = Network::new(Ipv4Addr::LOCALHOST);
         let (link, mut near, _far) = connected(&network).await;
         network.set(&[(CLIENT, SERVER), (SERVER, CLIENT)], Rule::Cut);
         assert_eq!(near.read(&mut [0]).await.unwrap(), 0);
-        let mut again = TcpStream::connect(("127.0.0.1", link.port)).await.unwrap();
+        let mut again = TcpStream::connect(link.address).await.unwrap();
         assert!(matches!(again.read(&mut [0]).await, Ok(0) | Err(_)));
     }
 
     #[tokio::test]
     async fn slow_ways_deliver_everything() {
-        let network = Network::default();
+        let network = Network::new(Ipv4Addr::LOCALHOST);
         let (_link, mut near, mut far) = connected(&network).await;
         for rule in [Rule::Delay(Duration::from_millis(1)), Rule::Rate(1 << 20)] {
             network.set(&[(CLIENT, SERVER)], rule);

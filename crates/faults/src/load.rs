@@ -10,8 +10,8 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sternpost_clock::machine;
-use sternpost_testkit::{client::Reply, rng::Rng};
+use sternpost_clock::{machine, seeded::Rng};
+use sternpost_testkit::client::Reply;
 
 use crate::{
     api::{Api, Session},

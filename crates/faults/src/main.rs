@@ -37,6 +37,10 @@ struct Arguments {
     #[arg(long)]
     embedded: bool,
 
+    /// Every process in a network namespace of its own, with a cable that can be pulled; wants root and `ip`
+    #[arg(long, conflicts_with = "embedded")]
+    namespaces: bool,
+
     /// Only these, such as KillLeader,Compact
     #[arg(long, value_name = "FAULT,...", value_delimiter = ',', value_parser = parse_fault)]
     only: Vec<Fault>,
@@ -103,12 +107,18 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     };
     anyhow::ensure!(!faults.is_empty(), "none of these faults can be had there");
     let lasts = arguments.minutes.map(|minutes| Duration::from_secs(60 * minutes));
-    let plan = Plan { sternpost, etcd, seed: arguments.seed, lasts, faults, progress: say };
-    let result = campaign::run(&plan).await?;
-    let text = report::markdown(&plan, &result);
+    let (seed, namespaces) = (arguments.seed, arguments.namespaces);
+    let plan = Plan { sternpost, etcd, namespaces, seed, lasts, faults, progress: say };
+    let ran = campaign::run(&plan).await;
+    // Whoever comes back to a long campaign finds out either way.
+    let text = match &ran {
+        Ok(result) => report::markdown(&plan, result),
+        Err(error) => format!("# Fault campaign\n\nSeed {seed}: not finished: {error:#}\n"),
+    };
     if let Some(path) = &arguments.report {
         fs::write(path, &text).with_context(|| format!("cannot write `{}`", path.display()))?;
     }
+    let result = ran?;
     say(&text);
     Ok(result.violations.is_empty())
 }

@@ -8,14 +8,15 @@ use std::{
 
 use anyhow::{Context, bail};
 use serde_json::json;
-use sternpost_clock::machine;
-use sternpost_testkit::{rng::Rng, server::AT_LAST};
+use sternpost_clock::{machine, seeded::Rng};
+use sternpost_testkit::server::AT_LAST;
 
 use crate::{
     cluster::{Cluster, signal},
     etcd::{self, Witness, number},
     history::Recorder,
     link::{Node, Rule},
+    namespaces::Namespaces,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +41,7 @@ pub enum Fault {
     IsolateLeader,
     /// What a member sends to its peers, or what they send to it.
     OneWayMember,
-    /// Two members, the third reaches both.
+    /// Two nodes that talk to each other, whichever they are: both ways or one.
     SplitPair,
     /// A server and all of etcd.
     IsolateServer,
@@ -48,6 +49,9 @@ pub enum Fault {
     OneWayServer,
     /// A server's connections to etcd are closed, new ones too.
     CutServer,
+    /// A server whose cable is pulled: what it sends is lost, and what is sent to it.
+    UnplugServer,
+    UnplugMember,
     /// Every server from another member.
     CrossServers,
     SlowPeers,
@@ -59,12 +63,16 @@ pub enum Fault {
     Defragment,
     NoSpace,
     ReplaceMember,
+    /// The wall clock of a server leaps, ahead or back, and again.
+    JumpClock,
+    /// Every server has another time.
+    SpreadClocks,
     RestartAll,
 }
 
 impl Fault {
     /// On an etcd.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 32] = [
         Self::KillServer,
         Self::StopServer,
         Self::PauseServer,
@@ -83,6 +91,8 @@ impl Fault {
         Self::IsolateServer,
         Self::OneWayServer,
         Self::CutServer,
+        Self::UnplugServer,
+        Self::UnplugMember,
         Self::CrossServers,
         Self::SlowPeers,
         Self::SlowServer,
@@ -92,21 +102,24 @@ impl Fault {
         Self::Defragment,
         Self::NoSpace,
         Self::ReplaceMember,
+        Self::JumpClock,
+        Self::SpreadClocks,
         Self::RestartAll,
     ];
 
     /// Of a server on its own store.
-    pub const EMBEDDED: [Self; 6] = [
+    pub const EMBEDDED: [Self; 7] = [
         Self::KillServer,
         Self::StopServer,
         Self::PauseServer,
         Self::HoldClients,
         Self::CutClients,
         Self::SlowDisk,
+        Self::JumpClock,
     ];
 
     /// For CI.
-    pub const SHORT: [Self; 8] = [
+    pub const SHORT: [Self; 9] = [
         Self::KillServer,
         Self::KillLeader,
         Self::PauseServer,
@@ -115,6 +128,7 @@ impl Fault {
         Self::IsolateServer,
         Self::Compact,
         Self::Defragment,
+        Self::JumpClock,
     ];
 }
 
@@ -126,6 +140,8 @@ pub struct Nemesis {
     pub rng: Rng,
     /// Whether a process can be traced, to slow its disk down.
     pub traces: bool,
+    /// Whether the clocks of the servers can be set.
+    pub shifts: bool,
     /// Whether some faults come while something else is wrong already.
     pub pairs: bool,
     /// How many did.
@@ -144,6 +160,13 @@ const CALM: (u64, u64) = (200, 1_000);
 /// On every fsync, of a slow disk, in microseconds.
 const SLOW_SYNC: u64 = 150_000;
 
+/// How far a clock leaps at most, in milliseconds: a minute, most of an hour, a day.
+const LEAPS: [u64; 3] = [60_000, 50 * 60_000, 24 * 3_600_000];
+
+/// Never further back: a server that starts by such a clock takes its own authority for one of the future, and makes
+/// another, which clients do not know.
+const FARTHEST_BACK: u64 = 50 * 60_000;
+
 /// One byte more than this is too much: a member that starts with it has no space for anything.
 const NO_SPACE: u64 = 1;
 
@@ -154,7 +177,13 @@ impl Nemesis {
     /// One fault, from its beginning until all is well again: how long that took from its end. `None` if it cannot be
     /// had here.
     pub async fn strike(&mut self, fault: Fault) -> anyhow::Result<Option<Duration>> {
-        if fault == Fault::SlowDisk && !self.traces {
+        let cannot = match fault {
+            Fault::SlowDisk => !self.traces,
+            Fault::JumpClock | Fault::SpreadClocks => !self.shifts,
+            Fault::UnplugServer | Fault::UnplugMember => self.cluster.namespaces.is_none(),
+            _ => false,
+        };
+        if cannot {
             return Ok(None);
         }
         let paused = if self.pairs && self.rng.one_in(PAIRED) { self.beset(fault)? } else { None };
@@ -174,7 +203,7 @@ impl Nemesis {
     fn beset(&mut self, fault: Fault) -> anyhow::Result<Option<u32>> {
         self.paired += 1;
         let (server, member, members) = (self.server(), self.member(), self.members());
-        match self.rng.below(4) {
+        match self.rng.below(5) {
             // One that is asked to end has to be able to.
             0 if fault != Fault::StopServer => {
                 let process = self.cluster.process(server);
@@ -183,6 +212,7 @@ impl Nemesis {
             }
             1 => self.cluster.network.set(&ways(&[server], &members, BOTH), Rule::Hold),
             2 => self.cluster.network.set(&ways(&[server], &[member], THERE), Rule::Hold),
+            3 if self.shifts => self.leap(server)?,
             _ => {
                 let delay = Rule::Delay(Duration::from_millis(10 + self.rng.below(90)));
                 self.cluster.network.set(&ways(&members, &members, BOTH), delay);
@@ -209,7 +239,7 @@ impl Nemesis {
     }
 
     async fn leader(&self) -> anyhow::Result<Node> {
-        Ok(Node::Member(etcd::leader(&self.cluster.ports).await?))
+        Ok(Node::Member(etcd::leader(&self.cluster.addresses).await?))
     }
 
     fn below(&mut self, count: usize) -> usize {
@@ -218,6 +248,20 @@ impl Nemesis {
 
     fn members(&self) -> Vec<Node> {
         (0..self.cluster.members.len()).map(Node::Member).collect()
+    }
+
+    /// All that have connections with each other.
+    fn pairs(&self) -> Vec<(Node, Node)> {
+        let (nodes, members) = (self.cluster.nodes(), self.members());
+        let talk = |one: Node, other: Node| match (one, other) {
+            (Node::Server(_), Node::Member(_)) => true,
+            (Node::Member(one), Node::Member(other)) => one < other,
+            _ => false,
+        };
+        let pairs = nodes.iter().flat_map(|one| members.iter().map(move |other| (*one, *other)));
+        let servers = nodes.iter().filter(|node| matches!(node, Node::Server(_)));
+        let clients = servers.map(|server| (Node::Clients, *server));
+        pairs.filter(|(one, other)| talk(*one, *other)).chain(clients).collect()
     }
 
     fn peers(&self, node: Node) -> Vec<Node> {
@@ -283,11 +327,11 @@ impl Nemesis {
                 self.hold(&[member], &peers, way).await
             }
             Fault::SplitPair => {
-                let member = self.member();
-                let mut peers = self.peers(member);
-                let spared = self.below(peers.len());
-                peers.swap_remove(spared);
-                self.hold(&[member], &peers, BOTH).await
+                let pairs = self.pairs();
+                let chosen = self.below(pairs.len());
+                let (one, other) = *pairs.get(chosen).context("nobody talks to anybody")?;
+                let way = self.rng.below(3);
+                self.hold(&[one], &[other], way).await
             }
             Fault::IsolateServer => {
                 let (server, members) = (self.server(), self.members());
@@ -303,6 +347,14 @@ impl Nemesis {
             Fault::CutServer => {
                 let (server, members) = (self.server(), self.members());
                 self.between(&[server], &members, BOTH, Rule::Cut).await
+            }
+            Fault::UnplugServer => {
+                let server = self.server();
+                self.unplug(server).await
+            }
+            Fault::UnplugMember => {
+                let member = self.member();
+                self.unplug(member).await
             }
             Fault::CrossServers => {
                 let shift = self.below(self.cluster.members.len());
@@ -344,6 +396,20 @@ impl Nemesis {
                 self.cluster.replace(member).await?;
                 self.last().await
             }
+            Fault::JumpClock => {
+                let server = self.server();
+                for _ in 0..=self.rng.below(3) {
+                    self.leap(server)?;
+                    self.last().await?;
+                }
+                Ok(())
+            }
+            Fault::SpreadClocks => {
+                for server in 0..self.cluster.servers.len() {
+                    self.leap(Node::Server(server))?;
+                }
+                self.last().await
+            }
             Fault::RestartAll => {
                 for node in self.cluster.nodes() {
                     self.cluster.kill(node);
@@ -354,6 +420,23 @@ impl Nemesis {
                 Ok(())
             }
         }
+    }
+
+    async fn unplug(&mut self, node: Node) -> anyhow::Result<()> {
+        self.cluster.namespaces.as_ref().map(|namespaces| namespaces.unplug(node)).transpose()?;
+        self.last().await
+    }
+
+    /// Sets a server's clock.
+    fn leap(&mut self, server: Node) -> anyhow::Result<()> {
+        let Node::Server(server) = server else { return Ok(()) };
+        let kind = self.below(LEAPS.len());
+        let distance = self.rng.below(LEAPS.get(kind).copied().unwrap_or_default());
+        let ahead = match self.rng.one_in(2) {
+            true => i64::try_from(distance)?,
+            false => -i64::try_from(distance.min(FARTHEST_BACK))?,
+        };
+        self.cluster.servers.get(server).context("no such server")?.set_clock(ahead)
     }
 
     async fn kill(&mut self, node: Node) -> anyhow::Result<()> {
@@ -398,29 +481,32 @@ impl Nemesis {
 
     async fn move_leader(&mut self) -> anyhow::Result<()> {
         let Node::Member(leader) = self.leader().await? else { return Ok(()) };
-        let ids = etcd::member_ids(&self.cluster.ports).await?;
+        let ids = etcd::member_ids(&self.cluster.addresses).await?;
         let mut others: Vec<u64> =
             ids.iter().filter(|(place, _)| **place != leader).map(|(_, id)| *id).collect();
         others.sort_unstable();
         let chosen = self.below(others.len());
         let target = others.get(chosen).context("no other member")?;
-        let port = self.cluster.ports.get(leader).context("no leader")?;
+        let address = self.cluster.addresses.get(leader).context("no leader")?;
         // It may have lost the lead meanwhile, which is as good.
-        let _ =
-            etcd::post(port, "/v3/maintenance/transfer-leadership", &json!({"targetID": target.to_string()}))
-                .await;
+        let _ = etcd::post(
+            address,
+            "/v3/maintenance/transfer-leadership",
+            &json!({"targetID": target.to_string()}),
+        )
+        .await;
         Ok(())
     }
 
     /// To what is newest, or a little before it.
     async fn compact(&mut self) -> anyhow::Result<()> {
-        let newest = etcd::revision(&self.cluster.ports).await?;
+        let newest = etcd::revision(&self.cluster.addresses).await?;
         let heard = self.witness.as_ref().map_or(newest, Witness::reached);
         let revision = newest.min(heard).saturating_sub(self.rng.below(20));
         let body = json!({"revision": revision.to_string(), "physical": self.rng.one_in(2)});
         // Others compact as well, and further.
-        for port in self.cluster.ports.all() {
-            match etcd::post(port, "/v3/kv/compaction", &body).await {
+        for member in self.cluster.addresses.all() {
+            match etcd::post(member, "/v3/kv/compaction", &body).await {
                 Err(error) if !error.to_string().contains("has been compacted") => {}
                 _ => break,
             }
@@ -429,8 +515,8 @@ impl Nemesis {
     }
 
     async fn defragment(&mut self) -> anyhow::Result<()> {
-        for port in self.cluster.ports.all() {
-            let _ = etcd::post(port, "/v3/maintenance/defragment", &json!({})).await;
+        for member in self.cluster.addresses.all() {
+            let _ = etcd::post(member, "/v3/maintenance/defragment", &json!({})).await;
         }
         Ok(())
     }
@@ -441,11 +527,11 @@ impl Nemesis {
         self.cluster.kill(Node::Member(member));
         self.cluster.down.clear();
         self.cluster.start_member(member, "existing", Some(NO_SPACE))?;
-        let port = self.cluster.ports.get(member).context("no such member")?;
+        let address = self.cluster.addresses.get(member).context("no such member")?;
         let due = machine::within(AT_LAST);
         loop {
             let put = json!({"key": "ZmF1bHRz", "value": "ZmF1bHRz"});
-            let _ = etcd::post(port, "/v3/kv/put", &put).await;
+            let _ = etcd::post(address, "/v3/kv/put", &put).await;
             if !self.alarms().await?.is_empty() {
                 break;
             }
@@ -460,7 +546,7 @@ impl Nemesis {
         while !self.alarms().await?.is_empty() {
             for id in self.alarms().await? {
                 let disarm = json!({"action": "DEACTIVATE", "memberID": id.to_string(), "alarm": "NOSPACE"});
-                etcd::post_any(&self.cluster.ports, "/v3/maintenance/alarm", &disarm).await?;
+                etcd::post_any(&self.cluster.addresses, "/v3/maintenance/alarm", &disarm).await?;
             }
             if machine::left(due).is_zero() {
                 bail!("members still have no space");
@@ -472,7 +558,8 @@ impl Nemesis {
     /// Members that have no space.
     async fn alarms(&self) -> anyhow::Result<Vec<u64>> {
         let answer =
-            etcd::post_any(&self.cluster.ports, "/v3/maintenance/alarm", &json!({"action": "GET"})).await?;
+            etcd::post_any(&self.cluster.addresses, "/v3/maintenance/alarm", &json!({"action": "GET"}))
+                .await?;
         let alarms = answer["alarms"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(alarms.iter().map(|alarm| number(&alarm["memberID"])).collect())
     }
@@ -480,6 +567,8 @@ impl Nemesis {
     /// Nothing fails any more: every server has to acknowledge a write.
     pub async fn recover(&mut self) -> anyhow::Result<()> {
         self.cluster.network.heal();
+        self.cluster.set_clocks_right()?;
+        self.cluster.namespaces.as_ref().map(Namespaces::plug_all).transpose()?;
         let (since, due) = (self.recorder.now(), machine::within(AT_LAST));
         loop {
             self.cluster.tick()?;

@@ -28,11 +28,15 @@ fn write(text: &mut String, plan: &Plan, result: &Result) -> std::fmt::Result {
         writeln!(text, "{paired} faults came while something else was wrong already.")?;
     }
     writeln!(text)?;
+    let pulled = match plan.namespaces {
+        true => ", as is made by pulling the cable of a process's network namespace",
+        false => "",
+    };
     writeln!(
         text,
         "Everything runs on this machine. Connections go through proxies in user space, which hold, delay, throttle or \
-         cut them, each way on its own; they still accept connections while they hold, unlike a real black hole. \
-         Clocks do not jump.\n"
+         cut them, each way on its own; they still accept connections while they hold, unlike a real black hole{pulled}. \
+         Wall clocks jump of servers, not of members.\n"
     )?;
     writeln!(text, "| fault | times | slowest return, s |\n|---|---:|---:|")?;
     for (fault, strikes) in &result.faults {
@@ -43,7 +47,7 @@ fn write(text: &mut String, plan: &Plan, result: &Result) -> std::fmt::Result {
     }
     let counts = &result.counts;
     writeln!(text, "\n| checked | |\n|---|---:|")?;
-    let rows: [(&str, u64); 11] = [
+    let rows: [(&str, u64); 12] = [
         ("writes acknowledged", counts.acknowledged as u64),
         ("writes refused", counts.refused as u64),
         ("writes of unknown outcome", counts.uncertain as u64),
@@ -55,6 +59,7 @@ fn write(text: &mut String, plan: &Plan, result: &Result) -> std::fmt::Result {
         ("events of watches", counts.events as u64),
         ("watches taken up where they were", counts.resumed),
         ("watches begun with a list", counts.relisted),
+        ("servers that ran the controllers, one after the other", counts.leads as u64),
     ];
     for (what, count) in rows {
         writeln!(text, "| {what} | {count} |")?;

@@ -1,25 +1,35 @@
 //! A sternpost server: a process behind links that stay where they are when it is started again.
 
 use std::{
+    fs,
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::Command,
     time::Duration,
 };
 
 use anyhow::Context;
+use sternpost_clock::shift;
 use sternpost_testkit::{client::Connector, process::Process};
 
-use crate::link::{From, Link, Network, Node};
+use crate::{
+    link::{From, Link, Network, Node},
+    namespaces::Home,
+};
 
 /// How long a client waits for an answer before it counts as lost.
 const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Of servers with addresses of their own.
+const PORT: u16 = 6443;
 
 /// A process that ends with the value.
 pub struct Server {
     pub index: usize,
     program: PathBuf,
+    home: Home,
     flags: Vec<String>,
+    /// How far its wall clock is off.
+    clock: PathBuf,
     process: Option<Process>,
     /// Whether the process has said that it is ready.
     is_ready: bool,
@@ -32,14 +42,18 @@ impl Server {
     pub async fn new(
         index: usize,
         program: &Path,
+        home: Home,
         flags: Vec<String>,
+        clock: PathBuf,
         network: &Network,
     ) -> anyhow::Result<Self> {
         let node = Node::Server(index);
         Ok(Self {
             index,
             program: program.to_owned(),
+            home,
             flags,
+            clock,
             process: None,
             is_ready: false,
             clients: network.listen(From::Node(Node::Clients), node).await?,
@@ -49,8 +63,12 @@ impl Server {
     }
 
     pub fn start(&mut self) {
-        let mut command = Command::new(&self.program);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--exit-with-parent"]).args(&self.flags);
+        // The Endpoints of servers that others can reach have one port for all.
+        let port = if self.home.host.is_loopback() { 0 } else { PORT };
+        let listen = format!("{}:{port}", self.home.host);
+        let mut command = self.home.command(&self.program);
+        command.args(["serve", "--listen", &listen, "--exit-with-parent"]).args(&self.flags);
+        command.env(shift::FILE, &self.clock);
         self.is_ready = false;
         self.process = Some(Process::spawn(command));
     }
@@ -69,6 +87,13 @@ impl Server {
         Ok(self.is_ready)
     }
 
+    /// Sets its wall clock so many milliseconds ahead of the machine's, or behind.
+    pub fn set_clock(&self, ahead: i64) -> anyhow::Result<()> {
+        let new = self.clock.with_extension("new");
+        fs::write(&new, ahead.to_string())?;
+        Ok(fs::rename(new, &self.clock)?)
+    }
+
     /// As clients reach it; its token and authority stay the same.
     pub fn for_clients(&self) -> Option<Connector> {
         self.through(&self.clients)
@@ -79,8 +104,7 @@ impl Server {
     }
 
     fn through(&self, link: &Link) -> Option<Connector> {
-        let address = format!("127.0.0.1:{}", link.port);
-        Some(Connector::new(self.place.as_ref()?).through(&address, PATIENCE))
+        Some(Connector::new(self.place.as_ref()?).through(&link.address.to_string(), PATIENCE))
     }
 
     pub fn id(&self) -> Option<u32> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use sternpost_layout::{Customs, Layout, NODE_PORTS, Ports, ReadError};
-use sternpost_testkit::etcd::recorded;
+use sternpost_testkit::etcd::{recorded, recorded_kind};
 
 const RECORDED: &str = include_str!("recorded/kube-apiserver-1.36.4.tsv");
 
@@ -16,13 +16,7 @@ struct Sea;
 
 impl Customs for Sea {
     fn kind(&self, group: &str, plural: &str) -> Option<String> {
-        let kind = match (group, plural) {
-            ("sea.example", "buoys") => "Buoy",
-            ("sea.example", "lights") => "Light",
-            ("sea.example", "tides") => "Tide",
-            _ => return None,
-        };
-        Some(kind.to_owned())
+        recorded_kind(group, plural)
     }
 }
 

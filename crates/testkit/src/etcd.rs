@@ -32,6 +32,17 @@ pub fn recorded(table: &'static str) -> impl Iterator<Item = (&'static str, Vec<
     })
 }
 
+/// The kind of a custom resource whose definition is among what was recorded.
+pub fn recorded_kind(group: &str, plural: &str) -> Option<String> {
+    let kind = match (group, plural) {
+        ("sea.example", "buoys") => "Buoy",
+        ("sea.example", "lights") => "Light",
+        ("sea.example", "tides") => "Tide",
+        _ => return None,
+    };
+    Some(kind.to_owned())
+}
+
 /// Members of one cluster, each with whether it runs. They end with the value.
 pub struct Cluster {
     members: Vec<Etcd>,
@@ -162,6 +173,7 @@ fn scheme(flags: &[String]) -> &'static str {
     if flags.iter().any(|flag| flag == "--cert-file") { "https" } else { "http" }
 }
 
-pub(crate) fn free_port() -> u16 {
+/// A port that is nobody's for now.
+pub fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }

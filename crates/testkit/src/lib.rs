@@ -4,7 +4,7 @@
 //! - [`etcd::Etcd`] is a real etcd, if there is one.
 //! - `process::Process` is `sternpost serve` in a process of its own, `server::Server` is one with a client.
 //! - `peer::KubeApiserver` is a real kube-apiserver, if there is one, with the same client.
-//! - `client::Connector` opens connections to a server that may end at any time, [`rng::Rng`] makes choices.
+//! - `client::Connector` opens connections to a server that may end at any time.
 //! - `http2::Http2Server` is any other server, whose connections can be counted and broken.
 //! - `kms::Plugin` is a plugin of KMS v2 that does as it is told.
 //! - [`scratch::Scratch`] is a directory, `authority::Authority` issues certificates.
@@ -36,7 +36,6 @@ pub mod peer;
 #[cfg(feature = "servers")]
 pub mod process;
 pub mod recorded;
-pub mod rng;
 pub mod scratch;
 #[cfg(feature = "servers")]
 pub mod server;

@@ -10,12 +10,14 @@ use std::collections::HashMap;
 use crate::history::{Change, History, Outcome, Resource, Span, Version};
 
 mod allocations;
+mod leads;
 mod reads;
 mod revisions;
 mod watches;
 mod writes;
 
 pub use allocations::{Address, addresses, allocations};
+pub use leads::leads;
 pub use reads::reads;
 pub use revisions::revisions;
 pub use watches::watches;
@@ -23,7 +25,7 @@ pub use writes::writes;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Of the rule: `writes`, `reads`, `watches`, `revisions` or `allocations`.
+    /// Of the rule: `writes`, `reads`, `watches`, `revisions`, `allocations` or `leads`.
     pub rule: &'static str,
     pub text: String,
 }
@@ -31,8 +33,8 @@ pub struct Violation {
 /// All that is wrong, and how much was looked at.
 pub fn all(history: &History) -> Vec<Violation> {
     let truth = Truth::new(history);
-    let rules: [fn(&History, &Truth<'_>, &mut Findings); 5] =
-        [revisions, writes, reads, watches, allocations];
+    let rules: [fn(&History, &Truth<'_>, &mut Findings); 6] =
+        [revisions, writes, reads, watches, allocations, leads];
     rules.into_iter().flat_map(|rule| found(rule, history, &truth)).collect()
 }
 

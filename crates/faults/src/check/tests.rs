@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::history::{Action, Frame, Get, Kind, List, Stream, Write};
+use crate::{
+    cluster::LEASE_SECONDS,
+    history::{Action, Frame, Get, Kind, Lead, List, Stream, Write},
+};
 
 const MAP: Resource = Resource::ConfigMaps;
 const SERVICE: Resource = Resource::Services;
@@ -94,7 +97,19 @@ fn good() -> History {
             Stream { server: 1, resource: MAP, after: 12, frames: frames[2..].to_vec() },
         ],
         changes,
+        // Renewed, taken when that was long ago, given back and taken at once.
+        leads: vec![
+            lead(1, 0, "a"),
+            lead(2, 1, "a"),
+            lead(3, LEASE_SECONDS + 1, "b"),
+            lead(4, LEASE_SECONDS + 2, ""),
+            lead(5, LEASE_SECONDS + 2, "a"),
+        ],
     }
+}
+
+fn lead(revision: u64, seconds: u64, holder: &str) -> Lead {
+    Lead { revision, at: seconds * 1_000_000_000, holder: holder.to_owned() }
 }
 
 #[test]
@@ -250,4 +265,13 @@ fn addresses_at_rest_are_those_of_services() {
     assert_eq!(check(&[], &[pair("1", "a")]), 1);
     assert_eq!(check(&[pair("1", "a")], &[]), 1);
     assert_eq!(check(&[pair("1", "a"), pair("1", "b")], &[pair("1", "a"), pair("1", "b")]), 1);
+}
+
+#[test]
+fn a_lead_that_is_taken_from_one_that_is_heard_of() {
+    found("leads", "took what", |history| history.leads[2].at = history.leads[1].at + 1);
+    found("leads", "took what", |history| history.leads[3].holder = "c".to_owned());
+    let mut history = good();
+    history.leads[2].at = 0;
+    assert_eq!(all(&history), [], "who heard of a renewal late knows nothing of when it was");
 }

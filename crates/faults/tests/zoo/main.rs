@@ -12,13 +12,13 @@ use std::{
 };
 
 use server::{Bug, Server};
-use sternpost_clock::machine;
+use sternpost_clock::{machine, seeded::Rng};
 use sternpost_faults::{
     check::{self, Violation},
     history::{Recorder, Resource},
     load::{Client, Load, Watcher},
 };
-use sternpost_testkit::{rng::Rng, server::AT_LAST};
+use sternpost_testkit::server::AT_LAST;
 
 const FRONTS: usize = 2;
 const CLIENTS: usize = 3;
@@ -72,7 +72,7 @@ async fn visit(bug: Bug) -> Vec<Violation> {
     let mut changes = server.changes();
     changes.sort_by_key(|change| change.revision);
     assert!(changes.len() > 200 && server.revision() > 100, "{}", changes.len());
-    let history = recorder.finish(changes);
+    let history = recorder.finish(changes, Vec::new());
     let events: usize = history.streams.iter().map(|stream| stream.frames.len()).sum();
     assert!(history.streams.len() > 8 && events > 400, "{} {events}", history.streams.len());
     check::all(&history)

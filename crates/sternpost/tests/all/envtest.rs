@@ -5,7 +5,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, Output, Stdio},
@@ -23,7 +23,7 @@ use rustls::{
 };
 use serde_json::{Value, json};
 use sternpost_testkit::{
-    etcd::{self, Etcd},
+    etcd::{self, Etcd, free_port},
     scratch::Scratch,
 };
 
@@ -490,9 +490,4 @@ fn run(program: &Path, args: &[&str]) -> Output {
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
-}
-
-/// Nobody's for now; envtest finds its ports the same way.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use sternpost_clock::seeded::Rng;
 use sternpost_layout::{Customs, Layout, NODE_PORTS};
 use sternpost_store::{KeyRange, Store, read::MAX_PAGE};
 use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
@@ -20,7 +21,6 @@ use sternpost_testkit::{
     etcd::{self, Etcd, recorded},
     peer::{self, KubeApiserver, Shared},
     process::program,
-    rng::Rng,
     server::{AT_LAST, Client, MERGE, Server},
 };
 
@@ -113,13 +113,7 @@ struct Sea;
 
 impl Customs for Sea {
     fn kind(&self, group: &str, plural: &str) -> Option<String> {
-        let kind = match (group, plural) {
-            ("sea.example", "buoys") => "Buoy",
-            ("sea.example", "lights") => "Light",
-            ("sea.example", "tides") => "Tide",
-            _ => return None,
-        };
-        Some(kind.to_owned())
+        etcd::recorded_kind(group, plural)
     }
 }
 

@@ -9,11 +9,11 @@ use std::{
 };
 
 use serde_json::json;
+use sternpost_clock::seeded::Rng;
 use sternpost_http::limits::SHUTDOWN_GRACE;
 use sternpost_testkit::{
     client::{Client, Connector, Reply},
     process::Place,
-    rng::Rng,
     scratch::Scratch,
 };
 

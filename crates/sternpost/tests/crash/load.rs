@@ -3,10 +3,8 @@
 use std::{collections::HashMap, sync::Arc, sync::Mutex, time::Duration};
 
 use serde_json::{Value, json};
-use sternpost_testkit::{
-    client::{ANSWER_TIMEOUT, Client, Connector, Next, Reply},
-    rng::Rng,
-};
+use sternpost_clock::seeded::Rng;
+use sternpost_testkit::client::{ANSWER_TIMEOUT, Client, Connector, Next, Reply};
 
 use crate::history::{
     Action, COLOR, Life, Outcome, Read, Resource, Start, Stream, TOKEN, Version, Write, revision,

@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+pub use sternpost_clock::seeded::Rng;
+
 use crate::{Bytes, Delivery, Entry, Event, KeyRange, Page, Revision, Store, Watch};
 
 pub mod concurrent;
@@ -43,33 +45,6 @@ pub fn run(make: Make<'_>, seeds: std::ops::Range<u64>) {
 /// Runs a future on a runtime of its own.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
-}
-
-/// A small generator of repeatable numbers (splitmix64).
-#[derive(Clone, Debug)]
-pub struct Rng(u64);
-
-impl Rng {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Below `bound`, which is not zero.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.draw() % bound
-    }
-
-    pub fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
 }
 
 /// Everything a watch has to say up to now.

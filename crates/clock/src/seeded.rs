@@ -1,4 +1,4 @@
-//! Choices that a seed repeats.
+//! Choices that a seed repeats, for tests and campaigns: never for what has to be unique or secret.
 
 /// Repeatable choices.
 #[derive(Clone, Debug)]
@@ -18,6 +18,7 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
+    /// Below `bound`, which is not zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.draw() % bound
     }
