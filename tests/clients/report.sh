@@ -24,8 +24,9 @@ skip() {
     report "$1" 0 0 1 0 "$2"
 }
 
-# report NAME PASSED FAILED SKIPPED SECONDS NOTE
+# report NAME PASSED FAILED SKIPPED SECONDS NOTE: of a server on an etcd under a name that says so.
 report() {
+    set -- "$1${SUITES_ETCD:+-on-etcd}" "${@:2}"
     if [ "$3" -gt 0 ]; then
         echo "suite $1: ran $(($2 + $3)) checks, $3 FAILED${6:+: $6}"
     elif [ "$2" -gt 0 ]; then

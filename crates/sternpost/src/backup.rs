@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
+use clap::Args;
+use serde_json::json;
 use sternpost_clock::Clock;
 
 use crate::{
     data_dir,
     etcd::AccessArgs,
-    output,
+    output::ReportFormat,
     storage::{self, Contents, Sum, cluster::Cluster, directory, file},
-    terminal,
 };
 
 pub const EXAMPLES: &str = "\
@@ -47,23 +46,6 @@ pub struct BackupArgs {
 
     #[command(flatten)]
     pub access: AccessArgs,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ReportFormat {
-    Text,
-    Json,
-}
-
-impl ReportFormat {
-    /// Writes a report to stdout.
-    pub fn write(self, text: &str, json: &Value) -> anyhow::Result<()> {
-        match self {
-            // Names come from elsewhere.
-            Self::Text => output::write_plain(terminal::visible(text).as_bytes()),
-            Self::Json => output::write_plain(format!("{json:#}\n").as_bytes()),
-        }
-    }
 }
 
 pub fn run(args: &BackupArgs) -> anyhow::Result<()> {

@@ -3,19 +3,19 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 use sternpost_store_log::check::{Findings, check};
 
 use crate::{
     data_dir::{self, DataDir, LOCK, OBJECTS},
-    error, terminal,
+    error,
+    output::ReportFormat,
 };
 
 pub const EXAMPLES: &str = "\
@@ -40,12 +40,6 @@ pub struct CheckArgs {
     /// Form of the report on stdout
     #[arg(long, short, value_enum, default_value_t = ReportFormat::Text)]
     pub output: ReportFormat,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ReportFormat {
-    Text,
-    Json,
 }
 
 /// Exit codes: 0 all is whole, 1 something is not, or could not be looked at.
@@ -74,11 +68,7 @@ fn look(args: &CheckArgs) -> anyhow::Result<Verdict> {
         salvage(&args.dir, to, &findings)?;
     }
     let report = Report::of(&findings, args.salvage_to.as_deref());
-    let text = match args.output {
-        ReportFormat::Text => report.text(),
-        ReportFormat::Json => format!("{:#}\n", report.json()),
-    };
-    io::stdout().write_all(text.as_bytes()).context("standard output")?;
+    args.output.write(&report.text(), &report.json())?;
     Ok(if findings.problem.is_some() { Verdict::Damaged } else { Verdict::Whole })
 }
 
@@ -158,8 +148,7 @@ impl<'a> Report<'a> {
         if let Some(to) = self.salvaged_to {
             text += &format!("salvaged to `{}`\n", to.display());
         }
-        // Names come from a file that is damaged.
-        terminal::visible(&text).into_owned()
+        text
     }
 
     fn json(&self) -> Value {

@@ -6,10 +6,10 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::{
-    backup::ReportFormat,
     data_dir::{self, DataDir},
     error::Hinted,
     etcd::AccessArgs,
+    output::ReportFormat,
     storage::{
         self,
         cluster::Cluster,

@@ -29,6 +29,24 @@ impl Format {
     }
 }
 
+/// Of what a command found or did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    Text,
+    Json,
+}
+
+impl ReportFormat {
+    /// Writes a report to stdout.
+    pub fn write(self, text: &str, json: &Value) -> anyhow::Result<()> {
+        match self {
+            // Names come from elsewhere.
+            Self::Text => write_plain(terminal::visible(text).as_bytes()),
+            Self::Json => write_plain(format!("{json:#}\n").as_bytes()),
+        }
+    }
+}
+
 /// Writes to the file as a whole or not at all, or to standard output.
 pub fn write(file: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
     match file {

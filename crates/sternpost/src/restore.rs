@@ -8,8 +8,8 @@ use serde_json::json;
 use sternpost_golang::time::Timestamp;
 
 use crate::{
-    backup::ReportFormat,
     etcd::AccessArgs,
+    output::ReportFormat,
     storage::{
         self,
         cluster::Cluster,

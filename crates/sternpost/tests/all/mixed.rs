@@ -75,13 +75,11 @@ async fn a_server_that_joins_a_cluster_writes_its_lease_alone() {
         code == 200
     })
     .await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+    peer.until(leases, |_, list| list["items"].as_array().is_some_and(|items| items.len() == 1)).await;
     let before = stored(&etcd).await;
     let server = start(&etcd, &shared, data.path(), &[]).await;
-    server
-        .until("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", |_, list| {
-            list["items"].as_array().unwrap().len() == 2
-        })
-        .await;
+    server.until(leases, |_, list| list["items"].as_array().unwrap().len() == 2).await;
     let after = stored(&etcd).await;
     let changed: Vec<&String> =
         after.iter().filter(|(key, value)| before.get(*key) != Some(value)).map(|(key, _)| key).collect();
@@ -89,7 +87,9 @@ async fn a_server_that_joins_a_cluster_writes_its_lease_alone() {
     assert!(before.keys().all(|key| after.contains_key(key)));
     server.terminate().await;
     let after = stored(&etcd).await;
-    assert!(!after.keys().any(|key| is_of_servers(key) && !before.contains_key(key)), "its lease stays");
+    let left: Vec<&String> =
+        after.keys().filter(|key| is_of_servers(key) && !before.contains_key(*key)).collect();
+    assert!(left.is_empty(), "its lease stays: {left:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
