@@ -121,7 +121,7 @@ impl EtcdArgs {
     /// How etcd is reached, and what is read there. Begins to connect.
     pub fn open(
         &self,
-        encryption: Arc<AtRest>,
+        encryption: &Arc<AtRest>,
         services: &ServiceArgs,
         metrics: Arc<EtcdMetrics>,
     ) -> anyhow::Result<Cluster> {

@@ -264,7 +264,7 @@ pub async fn serve(
     let cluster = match &at_rest {
         Some(at_rest) if args.etcd.is_used() => {
             let metrics = EtcdMetrics::register(&mut counters);
-            Some(args.etcd.open(at_rest.clone(), &args.services, metrics)?)
+            Some(args.etcd.open(at_rest, &args.services, metrics)?)
         }
         _ => None,
     };

@@ -195,7 +195,8 @@ fn times_with_which_two_could_lead_are_refused() {
 }
 
 /// What only another server serves.
-struct Others(Mutex<Vec<String>>);
+#[derive(Default)]
+pub(crate) struct Others(Mutex<Vec<String>>);
 
 impl Unserved for Others {
     fn in_namespace<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Vec<String>, String>> {
