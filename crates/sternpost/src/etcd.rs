@@ -19,7 +19,11 @@ use sternpost_store_kube::KubeStore;
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{Verbs, index::Selectable};
 
-use crate::{encryption::AtRest, service_accounts::parse_seconds, service_ranges::ServiceArgs};
+use crate::{
+    encryption::{AtRest, Told},
+    service_accounts::parse_seconds,
+    service_ranges::ServiceArgs,
+};
 pub use access::AccessArgs;
 pub use endpoints::Advertised;
 use metrics::EtcdMetrics;
@@ -206,6 +210,14 @@ impl Cluster {
     /// Takes turns with the other servers to have etcd forget, until what is returned is dropped.
     pub fn compacted(&self, clock: Clock) -> Result<Compactor, Stopped> {
         Compactor::start(&self.etcd, clock, self.compaction_interval)
+    }
+
+    /// Reads values again from now on that could not be decrypted, whenever what is returned is told that there are other keys.
+    pub fn reopening(&self, tasks: &Tasks) -> Told {
+        let store = self.store.clone();
+        tasks.forever("etcd-reopen", move || store.clone().reopening());
+        let store = self.store.clone();
+        Arc::new(move |_| store.reopen())
     }
 
     /// What is known of etcd before it has answered, and what asks it.

@@ -28,7 +28,7 @@ use sternpost_verbs::{
 
 use crate::{
     cli::{AuthorizationMode, ObjectSizeLimit},
-    encryption::{AtRest, Reseal},
+    encryption::{AtRest, Keys, Told},
     error::Hinted,
     etcd::Cluster,
     services::{Routing, Services},
@@ -45,7 +45,8 @@ pub struct Objects {
     pub refusing: Box<Refusing>,
     /// Says, whenever it is asked, whether the store answers.
     pub answering: Box<Answering>,
-    pub reseal: Reseal,
+    /// What is told when values are encrypted with other keys.
+    pub told: Told,
     pub store: Arc<dyn Store>,
 }
 
@@ -85,7 +86,7 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
     } = settings;
     let selectable = || Box::new(Selectable::built_in());
     let mut is_read_only = false;
-    let mut reseal: Reseal = Arc::new(|| ());
+    let mut told: Told = Arc::new(|_| ());
     let (store, refusing, answering, (cache, feeder)): (Arc<dyn Store>, Box<Refusing>, Box<Answering>, _) =
         match place {
             Place::Directory { dir, at_rest } => {
@@ -93,7 +94,12 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
                 let open = move || LogStore::open(&dir, options);
                 let store = tokio::task::spawn_blocking(open).await.context("the store did not open")?;
                 let store = Arc::new(store.map_err(with_hint)?);
-                reseal = Arc::new(store.resealing());
+                let reseal = store.resealing();
+                told = Arc::new(move |keys| {
+                    if keys == Keys::Changed {
+                        reseal();
+                    }
+                });
                 let cache = Cache::start(store.clone(), selectable()).await?;
                 let asked = store.clone();
                 (store.clone(), Box::new(store.refusing()), Box::new(move || answers(&*asked)), cache)
@@ -109,6 +115,7 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
                 is_read_only = cluster.is_read_only;
                 let cache = cluster.cache().await?;
                 let reached = cluster.checked(tasks);
+                told = cluster.reopening(tasks);
                 let (alive, ready) = cluster.check_timeouts();
                 let asked = reached.clone();
                 let refusing = move || asked.within(ready).err().map(Arc::from);
@@ -140,7 +147,7 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
         ObjectSizeLimit::None => ObjectSize::Unlimited,
     });
     let verbs = Arc::new(verbs.with_admission(admission).with_callouts(webhooks).with_authorizer(authorizer));
-    Ok(Objects { verbs, refusing, answering, reseal, store })
+    Ok(Objects { verbs, refusing, answering, told, store })
 }
 
 /// Makes what is there before any client comes; the server will listen on the port.

@@ -287,7 +287,7 @@ pub async fn serve(
         }
         objects::open(place, settings, &tasks).await
     };
-    let Objects { verbs, refusing, answering, reseal, store } = tokio::select! {
+    let Objects { verbs, refusing, answering, told, store } = tokio::select! {
         objects = opening => objects?,
         never = waiting => match never? {},
         // It may have to wait for others.
@@ -295,7 +295,7 @@ pub async fn serve(
     };
     let at_rest = at_rest.filter(|at_rest| reloads || at_rest.has_plugins());
     if let Some(at_rest) = &at_rest {
-        encryption::follow_plugins(at_rest, &clock, &reseal, &tasks);
+        encryption::follow_plugins(at_rest, &clock, &told, &tasks);
     }
 
     if let Some(clients) = &tls.clients {
@@ -408,7 +408,7 @@ pub async fn serve(
     let encrypted = at_rest.filter(|_| reloads).map(|at_rest| reload::Encrypted {
         at_rest,
         clock,
-        reseal,
+        told,
         file: encryption_file,
     });
     let reloading = reload::start(args, tls, config.clone(), api.clone(), aggregation, encrypted);
