@@ -23,6 +23,7 @@ use crate::{
     encryption::{AtRest, Told},
     service_accounts::parse_seconds,
     service_ranges::ServiceArgs,
+    storage::unfinished,
 };
 pub use access::AccessArgs;
 pub use endpoints::Advertised;
@@ -210,6 +211,14 @@ impl Cluster {
     /// Takes turns with the other servers to have etcd forget, until what is returned is dropped.
     pub fn compacted(&self, clock: Clock) -> Result<Compactor, Stopped> {
         Compactor::start(&self.etcd, clock, self.compaction_interval)
+    }
+
+    /// Refuses what is only a part of something.
+    pub async fn want_whole(&self) -> anyhow::Result<()> {
+        match unfinished::find(&*self.etcd).await? {
+            Some(_) => Err(unfinished::refused("what is below --etcd-prefix")),
+            None => Ok(()),
+        }
     }
 
     /// Reads values again from now on that could not be decrypted, whenever what is returned is told that there are other keys.

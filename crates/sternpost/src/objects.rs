@@ -114,6 +114,7 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
             Place::Cluster(cluster) => {
                 is_read_only = cluster.is_read_only;
                 let cache = cluster.cache().await?;
+                cluster.want_whole().await?;
                 let reached = cluster.checked(tasks);
                 told = cluster.reopening(tasks);
                 let (alive, ready) = cluster.check_timeouts();
