@@ -124,6 +124,11 @@ impl Object {
         encoding::text_of(self.entry.value()).is_none_or(|stored| stored.contains(text))
     }
 
+    /// The revision at which it was made.
+    pub fn created(&self) -> Revision {
+        self.entry.created
+    }
+
     /// The bytes as the store has them.
     pub fn stored(&self) -> &[u8] {
         self.entry.value()

@@ -49,7 +49,11 @@ use crate::{
     data_dir::{self, DataDir},
     encryption, envtest,
     error::{self, Hinted},
-    etcd::{self, Cluster, fit::Joining, metrics::EtcdMetrics},
+    etcd::{
+        self, Cluster,
+        fit::{Joining, Settling},
+        metrics::EtcdMetrics,
+    },
     file_modes, flow, health,
     issuer_keys::KeyFetcher,
     kubeconfig::{
@@ -324,6 +328,7 @@ pub async fn serve(
         begun = begun => begun?,
         () = &mut stop => return Ok(()),
     }
+    let trust = accounts.trust();
     authenticator.set_service_accounts(accounts);
 
     let reachable = reachable(address);
@@ -400,8 +405,22 @@ pub async fn serve(
         file.write(&is_ready)?;
     }
     ready(&is_ready);
+    let settling = writing.and(controllers.holder.clone()).map(|holder| {
+        let lease = controllers::lease_of_port(address.port());
+        Settling { verbs: api.verbs.clone(), trust, lease, holder }
+    });
+    let settled = async {
+        match settling {
+            Some(settling) => settling.misfit().await,
+            None => future::pending().await,
+        }
+    };
+    let mut misfit = None;
     let stop = async {
-        stop.await;
+        tokio::select! {
+            () = stop => {}
+            error = settled => misfit = Some(error),
+        }
         drop(ready_file);
     };
 
@@ -426,7 +445,7 @@ pub async fn serve(
     store.close().await;
     drop(audit_log);
     tracing::info!("stopped");
-    Ok(())
+    misfit.map_or(Ok(()), Err)
 }
 
 fn token_rule(args: &ServeArgs) -> TokenRule {

@@ -9,6 +9,7 @@ use sternpost_store::{Delivery, KeyRange, Store, Transaction, Write};
 use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
 use sternpost_testkit::{
     etcd::{self, Etcd},
+    process::{Process, serve},
     scratch::Scratch,
     server::{AT_LAST, Server},
 };
@@ -311,6 +312,70 @@ async fn values_whose_key_comes_with_a_changed_file_are_read_then() {
     for server in [first, second] {
         server.stop();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_starts_takes_no_address_for_a_service_of_another() {
+    let Some(program) = etcd::program() else { return };
+    let cluster = Cluster::start(&program, "replicas-addresses");
+    let store = cluster.store();
+    let flags = ["--controllers=-*"];
+    let first = cluster.server("first", &flags).await;
+    let services = "/api/v1/namespaces/default/services";
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let service = first.post(services, &service).await.expect(201);
+    let address = service["spec"]["clusterIP"].as_str().unwrap();
+    let own = first.get(&format!("{services}/kubernetes")).await.expect(200);
+    let own = own["spec"]["clusterIP"].as_str().unwrap();
+    // As somebody sees it who reads while the service is deleted.
+    for address in [address, own] {
+        let key = format!("ipaddresses/{address}");
+        assert!(store.get(Bytes::from(key.clone()), None).await.unwrap().entry.is_some(), "{key}");
+        store.commit(Transaction::write([Write::delete(key)])).await.unwrap();
+    }
+    let second = cluster.server("second", &flags).await;
+    let addresses = "/apis/networking.k8s.io/v1/ipaddresses";
+    second.get(&format!("{addresses}/{own}")).await.expect(200);
+    second.get(&format!("{addresses}/{address}")).await.expect(404);
+    for server in [first, second] {
+        server.stop();
+    }
+}
+
+/// Both begin with an etcd that is empty, and neither accepts the tokens of the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_servers_with_other_keys_that_begin_one_cluster_one_ends() {
+    let Some(program) = etcd::program() else { return };
+    let cluster = Cluster::start(&program, "replicas-strangers");
+    let start = |name: &str| {
+        let folder = cluster.files.0.join(name);
+        let mut command = serve();
+        command.arg(format!("--etcd-servers={}", cluster.etcd.url()));
+        command
+            .arg("--data-dir")
+            .arg(&folder)
+            .arg("--kubeconfig")
+            .arg(cluster.files.0.join(format!("{name}.yaml")));
+        Process::spawn(command)
+    };
+    let mut servers = [start("one"), start("other")];
+    let began = machine::now();
+    let ended = loop {
+        if let Some(ended) = servers.iter_mut().position(|server| server.has_ended().is_some()) {
+            break ended;
+        }
+        assert!(machine::elapsed(began) < AT_LAST, "both go on");
+        machine::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    let (code, log) = servers[ended].end();
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("error: this server does not fit the cluster in etcd:"), "{log}");
+    assert!(log.contains("do not go with those of apiserver-"), "{log}");
+    let mut other = servers.into_iter().enumerate().find(|(at, _)| *at != ended).unwrap().1;
+    other.ready().unwrap();
+    assert!(other.has_ended().is_none());
+    other.terminate();
+    assert_eq!(other.end().0, Some(0));
 }
 
 // The plugin for tests needs it.
