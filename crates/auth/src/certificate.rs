@@ -21,9 +21,31 @@ use rustls::{
     server::WebPkiClientVerifier,
     sign::CertifiedKey,
 };
+use sternpost_golang::time::Timestamp;
 use webpki::EndEntityCert;
 
-use crate::client_certificate::ClientAuthority;
+use crate::{
+    client_certificate::ClientAuthority,
+    der::{self, GENERALIZED_TIME, UTC_TIME},
+};
+
+/// Until when a certificate (PEM) is good. `None` for what is no certificate.
+pub fn not_after(pem: &str) -> Option<Timestamp> {
+    let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
+    let (tag, text) = der::Certificate::read(&certificate)?.not_after;
+    let text = std::str::from_utf8(text).ok()?;
+    // RFC 5280: two digits are a year from 1950 to 2049.
+    let year = match (tag, text.get(..2)?) {
+        (UTC_TIME, year) => format!("{}{year}", if year >= "50" { "19" } else { "20" }),
+        (GENERALIZED_TIME, _) => text.get(..4)?.to_owned(),
+        _ => return None,
+    };
+    let rest = text.get(if tag == UTC_TIME { 2 } else { 4 }..)?;
+    let part = |at: usize| rest.get(at..at + 2);
+    let (month, day) = (part(0)?, part(2)?);
+    let (hour, minute, second) = (part(4)?, part(6)?, part(8)?);
+    Timestamp::parse_time(&format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z")).ok()
+}
 
 /// Signs serving certificates. Lives as long as the data directory, so that a
 /// kubeconfig written once stays good.
@@ -367,6 +389,19 @@ mod tests {
             let found = text.parse::<SubjectAltName>().ok().map(|name| name.to_string());
             assert_eq!(found.as_deref(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn the_end_of_a_certificate_is_read_in_both_forms() {
+        for year in [1951, 2030, 2049, 2050, 2100] {
+            let mut params = CertificateParams::default();
+            params.not_after = rcgen::date_time_ymd(year, 2, 3);
+            let pem = params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
+            let read = not_after(&pem).map(Timestamp::to_time);
+            assert_eq!(read, Some(format!("{year}-02-03T00:00:00Z")));
+        }
+        assert_eq!(not_after("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"), None);
+        assert_eq!(not_after("nothing"), None);
     }
 
     #[test]

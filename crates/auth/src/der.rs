@@ -15,6 +15,8 @@ pub const PRINTABLE_STRING: u8 = 0x13;
 pub const T61_STRING: u8 = 0x14;
 pub const IA5_STRING: u8 = 0x16;
 pub const BMP_STRING: u8 = 0x1e;
+pub const UTC_TIME: u8 = 0x17;
+pub const GENERALIZED_TIME: u8 = 0x18;
 pub const SEQUENCE: u8 = 0x30;
 pub const SET: u8 = 0x31;
 /// `[0]`, explicit: the version of a certificate.
@@ -110,13 +112,15 @@ pub fn key_info(algorithm: &[u8], key: &[u8]) -> Vec<u8> {
     value(SEQUENCE, &parts.concat())
 }
 
-/// The two parts of a certificate that we read.
+/// The parts of a certificate that we read.
 #[derive(Debug)]
 pub struct Certificate<'a> {
     /// The content of the `Name`.
     pub subject: Reader<'a>,
     /// The whole `SubjectPublicKeyInfo`.
     pub key: &'a [u8],
+    /// The end of the `Validity`, with the tag that says how it is written.
+    pub not_after: (u8, &'a [u8]),
 }
 
 impl<'a> Certificate<'a> {
@@ -126,15 +130,18 @@ impl<'a> Certificate<'a> {
             body.next()?;
         }
         body.expect(INTEGER)?;
-        // Signature algorithm, issuer and validity.
-        for _ in 0..3 {
+        // Signature algorithm and issuer.
+        for _ in 0..2 {
             body.sequence()?;
         }
+        let mut validity = body.sequence()?;
+        validity.next()?;
+        let not_after = validity.next()?;
         let subject = body.sequence()?;
         let from_key = body.0;
         body.sequence()?;
         let key = from_key.get(..from_key.len().checked_sub(body.0.len())?)?;
-        Some(Self { subject, key })
+        Some(Self { subject, key, not_after })
     }
 }
 

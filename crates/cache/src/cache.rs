@@ -4,6 +4,7 @@ use std::{
     collections::{HashMap, VecDeque},
     convert::Infallible,
     future::poll_fn,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     task::Poll,
     time::Duration,
@@ -13,8 +14,8 @@ use arc_swap::ArcSwap;
 use rpds::HashTrieMapSync;
 use sternpost_clock::{DueQueue, machine};
 use sternpost_store::{
-    Bytes, Changes, Delivery, Follower, KeyRange, ReadError, Revision, Store, Watch, WatchError,
-    read::MAX_PAGE,
+    Bytes, Changes, Delivery, Entry, Follower, KeyRange, ReadError, Revision, Store, Unreadable, Watch,
+    WatchError, read::MAX_PAGE,
 };
 use tokio::sync::watch;
 
@@ -327,9 +328,9 @@ impl Cache {
         Some(recent.changes.range(first..).map(|(_, resource)| resource.clone()).collect())
     }
 
-    /// Applies transactions of a line in order. `lost` are keys that are not read any more, with when that began: they are
-    /// among those that are deleted.
-    fn apply(&self, line: &Line, group: &[Changes], lost: &[(Revision, Bytes)]) {
+    /// Applies transactions of a line in order. What is said to be lost is among what they delete.
+    fn apply(&self, line: &Line, group: &[Changes], readability: Readability) {
+        let Readability { lost, regained, reached } = readability;
         let mut by_resource: Vec<(Arc<ResourceCache>, Vec<Change>)> = Vec::new();
         for changes in group {
             let revision = changes.revision();
@@ -338,30 +339,37 @@ impl Cache {
                     tracing::warn!("a key in the store is not that of an object");
                     continue;
                 };
-                // Few resources change together: walking is faster than hashing.
-                let is_this = |id: &ResourceId| (&*id.group, &*id.resource) == (group, resource);
-                let found = by_resource.iter().position(|(cache, _)| is_this(&cache.id));
-                let found = found.unwrap_or_else(|| {
-                    by_resource.push((self.resource(&ResourceId::new(group, resource)), Vec::new()));
-                    by_resource.len() - 1
-                });
-                let Some((cache, changes)) = by_resource.get_mut(found) else { continue };
+                let Some((cache, changes)) = self.changes_of(&mut by_resource, group, resource) else {
+                    continue;
+                };
                 changes.push(match event.entry() {
                     Some(entry) => {
                         Change::Put(Object::new(&*self.indexer, &cache.id, place, revision, entry.clone()))
                     }
                     None => {
                         let key = Bytes::copy_from_slice(event.key());
-                        match lost.iter().any(|(at, lost)| *at == revision && *lost == key) {
-                            true => Change::Lost { key, place, revision },
-                            false => Change::Deleted { key, place, revision },
+                        match lost.iter().find(|lost| lost.modified == revision && lost.key == key) {
+                            Some(Unreadable { sealed, .. }) => {
+                                Change::Lost { key, place, revision, sealed: *sealed }
+                            }
+                            None => Change::Deleted { key, place, revision },
                         }
                     }
                 });
             }
         }
+        let last = group.last().map_or(0, |changes| changes.revision().get()).max(reached);
+        for entry in regained {
+            let (Some((group, resource, place)), Some(revision)) =
+                (key::split(entry.key()), Revision::new(last))
+            else {
+                continue;
+            };
+            let Some((cache, changes)) = self.changes_of(&mut by_resource, group, resource) else { continue };
+            let object = Object::new(&*self.indexer, &cache.id, place, entry.modified, entry.clone());
+            changes.push(Change::Regained { object, revision });
+        }
         let mut watched = Vec::new();
-        let last = group.last().map_or(0, |changes| changes.revision().get());
         for (cache, changes) in by_resource {
             cache.apply(changes);
             self.recent.lock().unwrap_or_else(PoisonError::into_inner).push(&cache);
@@ -383,6 +391,36 @@ impl Cache {
     }
 }
 
+/// What else has come with some transactions.
+#[derive(Default)]
+struct Readability {
+    /// Values that cannot be read any more.
+    lost: Vec<Unreadable>,
+    /// Values that can be read again, as of the last revision, which is greater than the one before.
+    regained: Vec<Entry>,
+    /// All changes up to this revision are there, behind the last transaction as well.
+    reached: u64,
+}
+
+impl Cache {
+    /// The changes of a resource among those of all.
+    fn changes_of<'a>(
+        &self,
+        all: &'a mut Vec<(Arc<ResourceCache>, Vec<Change>)>,
+        group: &str,
+        resource: &str,
+    ) -> Option<&'a mut (Arc<ResourceCache>, Vec<Change>)> {
+        // Few resources change together: walking is faster than hashing.
+        let is_this = |id: &ResourceId| (&*id.group, &*id.resource) == (group, resource);
+        let found = all.iter().position(|(cache, _)| is_this(&cache.id));
+        let found = found.unwrap_or_else(|| {
+            all.push((self.resource(&ResourceId::new(group, resource)), Vec::new()));
+            all.len() - 1
+        });
+        all.get_mut(found)
+    }
+}
+
 /// Takes in what a store makes of its changes by itself.
 #[derive(Debug)]
 struct LineFollower {
@@ -392,7 +430,7 @@ struct LineFollower {
 
 impl Follower for LineFollower {
     fn changed(&self, group: &[Changes]) {
-        self.cache.apply(&self.line, group, &[]);
+        self.cache.apply(&self.line, group, Readability::default());
     }
 }
 
@@ -429,7 +467,7 @@ impl Feeder {
                 // Whatever else is there goes with it: one snapshot, one wake-up for all.
                 let mut lost = self.lost(&changes);
                 let mut group = vec![changes];
-                let mut progress = 0;
+                let mut reached = 0;
                 while group.len() < MAX_GROUP
                     && let Some(delivery) = self.watch.as_mut().and_then(|watch| watch.ready())
                 {
@@ -438,19 +476,32 @@ impl Feeder {
                             lost.extend(self.lost(&changes));
                             group.push(changes);
                         }
-                        Delivery::Progress(revision) => progress = revision.get(),
+                        Delivery::Progress(revision) => reached = revision.get(),
                     }
                 }
-                self.cache.apply(&self.line, &group, &lost);
-                self.line.progressed(progress);
+                let regained = self.regained();
+                self.cache.apply(&self.line, &group, Readability { lost, regained, reached });
             }
-            Ok(Delivery::Progress(revision)) => self.line.progressed(revision.get()),
+            // Whoever follows what changes looks at what is behind the revision that they saw.
+            Ok(Delivery::Progress(revision)) if revision > self.line.revision() => {
+                let (regained, reached) = (self.regained(), revision.get());
+                let readability = Readability { regained, reached, ..Readability::default() };
+                self.cache.apply(&self.line, &[], readability);
+            }
+            Ok(Delivery::Progress(_)) => {}
             Err(ended) => {
-                let watch = tokio::select! {
-                    biased;
-                    // Whoever wants to know how new the store is, is answered meanwhile.
-                    never = asking(&mut self.asker) => match never {},
-                    watch = take_up(&self.cache, &self.line, &*self.store, ended) => watch?,
+                let (cache, line, store) = (self.cache.clone(), self.line.clone(), self.store.clone());
+                let mut taking_up = pin!(take_up(&cache, &line, &*store, ended));
+                // It may take long: what was read before is announced meanwhile, and whoever wants to know how new the
+                // store is, is answered.
+                let watch = loop {
+                    tokio::select! {
+                        biased;
+                        () = self.line.announcing.notified() => self.announce(),
+                        () = until(self.due.next()) => self.announce(),
+                        never = asking(&mut self.asker) => match never {},
+                        watch = &mut taking_up => break watch?,
+                    }
                 };
                 self.watch = Some(watch);
                 // What was asked of the one that ended is not answered any more.
@@ -461,13 +512,18 @@ impl Feeder {
     }
 
     /// What is deleted by these changes only because the store cannot read it any more. Asked before the next are
-    /// taken from the store, which may have it readable again.
-    fn lost(&self, changes: &Changes) -> Vec<(Revision, Bytes)> {
+    /// taken from the store, which may have it readable again. One that was unreadable before is really deleted.
+    fn lost(&self, changes: &Changes) -> Vec<Unreadable> {
         let deleted = changes.events().iter().filter(|event| event.entry().is_none());
         deleted
             .flat_map(|event| self.store.unreadable(&KeyRange::single(Bytes::copy_from_slice(event.key()))))
-            .map(|unreadable| (changes.revision(), unreadable.key))
+            .filter(|unreadable| unreadable.modified == changes.revision())
             .collect()
+    }
+
+    /// What the store can read again, as of what it has delivered.
+    fn regained(&mut self) -> Vec<Entry> {
+        self.watch.as_mut().map(|watch| watch.regained()).unwrap_or_default()
     }
 
     /// Asks a store that is watched how far it is.

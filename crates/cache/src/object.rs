@@ -23,6 +23,8 @@ pub struct Object {
     fields: Pairs,
     /// Being deleted, but not gone yet.
     pub terminating: bool,
+    /// Not what the store has by now: that cannot be read yet.
+    pub(crate) outdated: bool,
 }
 
 /// Knows which fields of a resource can be selected by.
@@ -42,7 +44,7 @@ impl Object {
     ) -> Self {
         let Metadata { labels, terminating } = Metadata::of(entry.value());
         let fields = indexer.fields(id, entry.value());
-        Self { entry, place, revision, labels, fields, terminating }
+        Self { entry, place, revision, labels, fields, terminating, outdated: false }
     }
 
     /// The same state under another revision: what a DELETED event shows.
@@ -54,7 +56,13 @@ impl Object {
             labels: self.labels.clone(),
             fields: self.fields.clone(),
             terminating: self.terminating,
+            outdated: self.outdated,
         }
+    }
+
+    /// The same, when what the store has in its place cannot be read yet.
+    pub(crate) fn outdated(&self) -> Self {
+        Self { outdated: true, ..self.at(self.revision) }
     }
 
     /// Empty at the cluster scope.
@@ -114,6 +122,11 @@ impl Object {
     /// Whether the text of the object has this in it: cheaper than reading it.
     pub fn mentions(&self, text: &str) -> bool {
         encoding::text_of(self.entry.value()).is_none_or(|stored| stored.contains(text))
+    }
+
+    /// The revision at which it was made.
+    pub fn created(&self) -> Revision {
+        self.entry.created
     }
 
     /// The bytes as the store has them.

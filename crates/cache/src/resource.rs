@@ -48,6 +48,14 @@ pub(crate) enum Change {
         key: Bytes,
         place: usize,
         revision: Revision,
+        /// Whether it may be read later as it is: what was there before stays until then, outdated.
+        sealed: bool,
+    },
+    /// It is there for longer and could not be read. Nobody was told of it in its order, so watches end. The revision is
+    /// greater than that of any state before.
+    Regained {
+        object: Object,
+        revision: Revision,
     },
 }
 
@@ -329,6 +337,11 @@ impl ResourceCache {
                         add(&mut counts, object.namespace());
                     }
                     objects.insert_mut(ByPlace(object.clone()));
+                    if is_outdated(previous.as_ref()) {
+                        events.clear();
+                        begins = Some(revision);
+                        continue;
+                    }
                     let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
                     events.push(Event::new(revision, kind, object, previous));
                 }
@@ -339,15 +352,33 @@ impl ResourceCache {
                     revision = deleted;
                     objects.remove_mut(place);
                     subtract(&mut counts, previous.namespace());
+                    if is_outdated(Some(&previous)) {
+                        events.clear();
+                        begins = Some(revision);
+                        continue;
+                    }
                     let object = Arc::new(previous.at(revision));
                     events.push(Event::new(revision, EventKind::Deleted, object, Some(previous)));
                 }
-                Change::Lost { key, place, revision: lost } => {
+                Change::Lost { key, place, revision: lost, sealed } => {
                     let place = key.get(place..).unwrap_or_default();
                     let Some(previous) = objects.get(place).map(|found| found.0.clone()) else { continue };
                     revision = lost;
-                    objects.remove_mut(place);
-                    subtract(&mut counts, previous.namespace());
+                    if sealed {
+                        objects.insert_mut(ByPlace(Arc::new(previous.outdated())));
+                    } else {
+                        objects.remove_mut(place);
+                        subtract(&mut counts, previous.namespace());
+                    }
+                    events.clear();
+                    begins = Some(revision);
+                }
+                Change::Regained { object, revision: regained } => {
+                    revision = regained;
+                    if !objects.contains(object.place_bytes()) {
+                        add(&mut counts, object.namespace());
+                    }
+                    objects.insert_mut(ByPlace(Arc::new(object)));
                     events.clear();
                     begins = Some(revision);
                 }
@@ -482,6 +513,11 @@ impl Snapshot {
         let range = (!places.is_empty()).then(|| self.objects.range::<[u8], _>(places));
         range.into_iter().flatten().map(|object| &object.0)
     }
+}
+
+/// Whether an event would tell those who select of a state that is not the one before it.
+fn is_outdated(previous: Option<&Arc<Object>>) -> bool {
+    previous.is_some_and(|previous| previous.outdated)
 }
 
 fn add(counts: &mut Counts, namespace: &str) {

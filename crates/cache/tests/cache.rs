@@ -186,6 +186,22 @@ async fn a_store_that_is_late_or_forgets_holds_up_its_own_line_alone() {
 }
 
 #[tokio::test]
+async fn what_was_read_is_announced_while_a_broken_watch_is_taken_up() {
+    let shared = SharedStore::of(Arc::default(), Writers::Several);
+    let fixture = Fixture::on(shared.clone()).await;
+    // So many that they are not told of every change at once.
+    let waiters: Vec<_> = (0..100).map(|_| fixture.resource().waiter()).collect();
+    let first = fixture.put("a", "x", "1").await;
+    fixture.put("a", "x", "2").await;
+    // It cannot be taken up before somebody says how new the store is.
+    shared.hold_answers();
+    shared.forget().await;
+    for waiter in waiters {
+        sternpost_clock::machine::timeout(Duration::from_secs(60), waiter.changed(first)).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn revisions_that_others_took_are_reached() {
     let fixture = Fixture::on(Arc::new(DifficultStore::shared())).await;
     fixture.put("a", "x", "1").await;

@@ -115,6 +115,9 @@ pub struct Plugin {
     /// Whether there is a new seed that was not told of.
     changed: AtomicBool,
     health: Mutex<Health>,
+    /// Whether it did not answer when a value was to be opened. Until it is asked again and answers, nobody waits for it:
+    /// values that need it would hold up whoever reads them, one after the other.
+    gone: AtomicBool,
     /// Seeds and keys that the plugin has decrypted, by what they were decrypted from.
     known: Mutex<HashMap<Vec<u8>, Arc<Source>>>,
 }
@@ -185,6 +188,7 @@ impl Plugin {
             seed: ArcSwapOption::empty(),
             changed: AtomicBool::new(false),
             health: Mutex::new(Health { outcome, version: None, due: clock.now() }),
+            gone: AtomicBool::new(false),
             known: Mutex::default(),
         }
     }
@@ -198,6 +202,11 @@ impl Plugin {
         self.health.lock().unwrap_or_else(PoisonError::into_inner).outcome.clone()
     }
 
+    /// Whether values can be opened for which it has to be asked, as of the last time it was.
+    pub fn is_well(&self) -> bool {
+        !self.gone.load(Ordering::Acquire) && self.health().is_ok()
+    }
+
     /// When it is to be asked again.
     pub fn due(&self) -> Instant {
         self.health.lock().unwrap_or_else(PoisonError::into_inner).due
@@ -207,7 +216,10 @@ impl Plugin {
     /// Blocks as long as two calls may.
     pub fn check(&self) -> Checked {
         let checked = match self.service.status() {
-            Ok(status) => self.judge(&status),
+            Ok(status) => {
+                self.gone.store(false, Ordering::Release);
+                self.judge(&status)
+            }
             Err(error) => Err(format!(
                 "failed to perform status section of the healthz check for KMS Provider {}, error: {error}",
                 self.settings.name
@@ -225,6 +237,15 @@ impl Plugin {
                 health.outcome = Err(error);
                 Checked::Failed
             }
+        }
+    }
+
+    /// After it did not decrypt something: whether it does not answer at all.
+    fn look(&self) {
+        if self.service.status().is_err() {
+            let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+            health.due = self.clock.now();
+            self.gone.store(true, Ordering::Release);
         }
     }
 
@@ -365,9 +386,13 @@ impl Plugin {
         if let Some(known) = known {
             return Ok(known);
         }
-        let secret = self.service.decrypt(&uid(), encrypted);
-        let secret =
-            secret.map_err(|error| OpenError::Kms(format!("failed to decrypt DEK, error: {error}")))?;
+        if self.gone.load(Ordering::Acquire) {
+            return Err(OpenError::Kms(format!("KMS provider {} does not answer", self.settings.name)));
+        }
+        let secret = self.service.decrypt(&uid(), encrypted).map_err(|error| {
+            self.look();
+            OpenError::Kms(format!("failed to decrypt DEK, error: {error}"))
+        })?;
         let source = Arc::new(Source::new(kind, &secret).map_err(OpenError::Kms)?);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_KNOWN {

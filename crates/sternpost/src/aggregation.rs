@@ -18,12 +18,13 @@ use sternpost_aggregate::{
     remote::{Remote, Remotes},
 };
 use sternpost_auth::{
-    certificate::{FRONT_PROXY, FrontProxy, RENEW_BEFORE, Serving},
+    certificate::{FRONT_PROXY, FrontProxy, RENEW_BEFORE, Serving, not_after},
     client_certificate::ClientAuthority,
 };
 use sternpost_cache::Object;
 use sternpost_clock::machine;
 use sternpost_controllers::api_services;
+use sternpost_golang::time::Timestamp;
 use sternpost_http::Api;
 use sternpost_meta::{gvk::GroupVersion, status::Status};
 use sternpost_outbound::Egress;
@@ -465,16 +466,23 @@ async fn ensure(
     found: Option<&Object>,
     data: &Map<String, Value>,
 ) -> Result<(), Status> {
+    let now = Timestamp::from_unix(verbs.clock.unix_seconds(), 0);
     let written = match found {
-        None if data.is_empty() => return Ok(()),
         None => {
+            let data = unexpired(data.clone(), now);
+            if data.is_empty() {
+                return Ok(());
+            }
             let object = json!({"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data});
             verbs.create(Target { name: "", ..target }, object, Writer::server()).await
         }
         Some(found) => {
             let mut object = found.value();
-            let joined = verbs.cache.others_write().then(|| joined(data, object.get("data")));
-            let data = joined.as_ref().unwrap_or(data);
+            let data = match verbs.cache.others_write() {
+                true => joined(data, object.get("data")),
+                false => data.clone(),
+            };
+            let data = unexpired(data, now);
             let told = |name: &str| object.pointer("/data").and_then(|data| data.get(name));
             if OURS.iter().all(|name| told(name) == data.get(*name)) {
                 return Ok(());
@@ -487,7 +495,7 @@ async fn ensure(
                 if let Some(told) = told.as_object_mut() {
                     // Whom this server does not vouch for any more is not to be believed any more.
                     told.retain(|name, _| !OURS.contains(&name.as_str()));
-                    told.extend(data.clone());
+                    told.extend(data);
                 }
             }
             verbs.update(target, object, Part::Main, Writer::server()).await
@@ -521,6 +529,31 @@ fn joined(ours: &Map<String, Value>, theirs: Option<&Value>) -> Map<String, Valu
         joined.insert(name.into(), both.into());
     }
     joined
+}
+
+/// How long after its end an authority is told of.
+const EXPIRY_SLACK_SECONDS: i64 = 300;
+
+/// Without authorities that have expired, whoever told of them: as upstream, or the two would write in turns.
+fn unexpired(mut data: Map<String, Value>, now: Timestamp) -> Map<String, Value> {
+    for name in ["client-ca-file", "requestheader-client-ca-file"] {
+        let each = each_certificate(data.get(name).and_then(Value::as_str).unwrap_or_default());
+        let is_good =
+            |pem: &&String| not_after(pem).is_none_or(|end| now.seconds_since(end) < EXPIRY_SLACK_SECONDS);
+        let good: Vec<&str> = each.iter().filter(is_good).map(String::as_str).collect();
+        if good.len() == each.len() {
+            continue;
+        }
+        if !good.is_empty() {
+            data.insert(name.into(), good.concat().into());
+        } else if name == "client-ca-file" {
+            data.remove(name);
+        } else {
+            // Headers are nobody's word.
+            data.retain(|name, _| !name.starts_with("requestheader-"));
+        }
+    }
+    data
 }
 
 /// What a certificate is, in however long lines.
@@ -624,6 +657,35 @@ mod tests {
         // Who tells nothing takes nothing away.
         assert_eq!(joined(&Map::new(), Some(&theirs)), object(&theirs));
         assert_eq!(joined(&object(&ours), None), object(&ours));
+    }
+
+    #[test]
+    fn authorities_that_have_expired_are_not_told_of() {
+        let day = Duration::from_secs(24 * 60 * 60);
+        let now = SystemTime::UNIX_EPOCH + day * 20_000;
+        let authority = |made: SystemTime| FrontProxy::make(made).unwrap().authority;
+        let (good, expired) = (authority(now), authority(now - day * 3650));
+        let end = not_after(&expired).unwrap();
+        let later =
+            |seconds: i64| Timestamp::from_unix(end.seconds_since(Timestamp::from_unix(0, 0)) + seconds, 0);
+        let now = Timestamp::from_unix(20_000 * 24 * 60 * 60, 0);
+        let data = |authorities: &str| {
+            let data = json!({
+                "client-ca-file": authorities,
+                "requestheader-client-ca-file": authorities,
+                "requestheader-allowed-names": "[]",
+            });
+            data.as_object().unwrap().clone()
+        };
+        let both = data(&format!("{expired}{good}"));
+        assert_eq!(unexpired(both.clone(), now), data(&good));
+        assert_eq!(unexpired(data(&expired), now), Map::new());
+        assert_eq!(unexpired(data(&good), now), data(&good));
+        assert_eq!(unexpired(both.clone(), later(299)), both);
+        assert_eq!(unexpired(both, later(300)), data(&good));
+        // What is no certificate is left to whoever wrote it.
+        let odd = data("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n");
+        assert_eq!(unexpired(odd.clone(), now), odd);
     }
 
     #[test]

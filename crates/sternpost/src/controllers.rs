@@ -61,6 +61,8 @@ impl ControllerArgs {
 /// What is to be ended with the server.
 #[derive(Debug)]
 pub struct Running {
+    /// Who holds the Lease by which others know this server, if it has one.
+    pub holder: Option<String>,
     /// What gives back a Lease, and says when it has.
     leases: Vec<oneshot::Sender<oneshot::Sender<()>>>,
     /// Ends the thread when it is dropped.
@@ -129,6 +131,7 @@ pub fn start(
     let has_election = api.verbs.cache.others_write() && options.switches.has_shared();
     let election = has_election.then(|| (holder(api, &hostname()), lease()));
     let own_lease = options.switches.is_on(SERVER_LEASE).then(|| (identity(api), lease()));
+    let holder = own_lease.as_ref().map(|(identity, _)| identity.holder.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (verbs, tasks) = (api.verbs.clone(), tasks.clone());
     let work = move || {
@@ -156,7 +159,7 @@ pub fn start(
     };
     let thread =
         std::thread::Builder::new().name("controllers".into()).stack_size(STACK_BYTES).spawn(work)?;
-    Ok(Running { leases, stop, thread })
+    Ok(Running { holder, leases, stop, thread })
 }
 
 /// The Lease of a server that listens there, on a machine that may have others.

@@ -28,8 +28,17 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Before a plugin is asked again that is waited for.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Lets everything on the disk be sealed anew.
-pub type Reseal = Arc<dyn Fn() + Send + Sync>;
+/// Told of what is otherwise from now on.
+pub type Told = Arc<dyn Fn(Keys) + Send + Sync>;
+
+/// What has happened to the keys that values are encrypted with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// Values are sealed with others: what is stored should be sealed anew. Perhaps more can be opened.
+    Changed,
+    /// Some are there again that were not: perhaps more can be opened.
+    Returned,
+}
 
 /// Objects as they are on the disk. By default nothing is encrypted, and what is encrypted is refused.
 #[derive(Debug, Default)]
@@ -88,41 +97,39 @@ impl AtRest {
         }
     }
 
-    /// Uses what a changed file says from now on, and lets everything be sealed by it. Blocks while plugins are asked: one
-    /// that is not well leaves everything as it is.
-    pub fn reload(
-        &self,
-        path: &Path,
-        clock: &Clock,
-        runtime: &Handle,
-        reseal: &Reseal,
-    ) -> anyhow::Result<()> {
+    /// Uses what a changed file says from now on, and tells of it. Blocks while plugins are asked: one that is not well
+    /// leaves everything as it is.
+    pub fn reload(&self, path: &Path, clock: &Clock, runtime: &Handle, told: &Told) -> anyhow::Result<()> {
         let new = configuration(path, clock, runtime)?;
         for plugin in new.plugins() {
             let _ = plugin.check();
         }
         new.health().map_err(Unhealthy)?;
         self.0.store(Arc::new(new));
-        reseal();
+        told(Keys::Changed);
         Ok(())
     }
 }
 
-/// Asks plugins when they are due, for as long as the server runs. Where one has another key, what it has encrypted is sealed
-/// anew.
-pub fn follow_plugins(at_rest: &Arc<AtRest>, clock: &Clock, reseal: &Reseal, tasks: &Tasks) {
-    let (at_rest, clock, reseal) = (at_rest.clone(), clock.clone(), reseal.clone());
+/// Asks plugins when they are due, for as long as the server runs, and tells of those that have another key, or are well again.
+pub fn follow_plugins(at_rest: &Arc<AtRest>, clock: &Clock, told: &Told, tasks: &Tasks) {
+    let (at_rest, clock, told) = (at_rest.clone(), clock.clone(), told.clone());
     tasks.forever("kms-providers", move || {
-        let (at_rest, clock, reseal) = (at_rest.clone(), clock.clone(), reseal.clone());
+        let (at_rest, clock, told) = (at_rest.clone(), clock.clone(), told.clone());
         async move {
             loop {
                 clock.sleep(LOOK).await;
                 let current = at_rest.0.load_full();
                 let now = clock.now();
-                let due = current.plugins().iter().filter(|plugin| plugin.due() <= now).cloned().collect();
+                let due = current.plugins().iter().filter(|plugin| plugin.due() <= now).cloned();
+                let due: Vec<Arc<Plugin>> = due.collect();
+                let away: Vec<Arc<Plugin>> = due.iter().filter(|plugin| !plugin.is_well()).cloned().collect();
                 let changed = ask(due).await;
                 if changed.iter().any(|plugin| current.seals_by(plugin)) {
-                    reseal();
+                    told(Keys::Changed);
+                }
+                if away.iter().any(|plugin| plugin.is_well()) {
+                    told(Keys::Returned);
                 }
             }
         }
@@ -170,15 +177,6 @@ impl Encrypting for AtRest {
         stored: &[u8],
     ) -> Result<sternpost_encryption::Opened, String> {
         Encrypting::open(&**self.0.load(), resource, context, stored)
-    }
-
-    /// Asks the plugins: what they said before may be from before they went.
-    fn is_complete(&self) -> bool {
-        let current = self.0.load();
-        for plugin in current.plugins() {
-            let _ = plugin.check();
-        }
-        current.health().is_ok()
     }
 }
 

@@ -19,7 +19,12 @@ use sternpost_tasks::Tasks;
 use sternpost_verbs::{Verbs, index::Selectable};
 use tokio::task::JoinSet;
 
-use crate::{encryption::AtRest, service_accounts::parse_seconds, service_ranges::ServiceArgs};
+use crate::{
+    encryption::{AtRest, Told},
+    service_accounts::parse_seconds,
+    service_ranges::ServiceArgs,
+    storage::unfinished,
+};
 pub use access::AccessArgs;
 pub use endpoints::Advertised;
 use metrics::EtcdMetrics;
@@ -281,6 +286,25 @@ impl Cluster {
     pub fn compacted(&self, clock: &Clock) -> Result<Vec<Compactor>, Stopped> {
         let start = |etcd: &Etcd| Compactor::start(&etcd.etcd, clock.clone(), self.compaction_interval);
         self.all().map(start).collect()
+    }
+
+    /// Refuses what is only a part of something.
+    pub async fn want_whole(&self) -> anyhow::Result<()> {
+        for etcd in self.all() {
+            if unfinished::find(&*etcd.etcd).await?.is_some() {
+                return Err(unfinished::refused("what is below --etcd-prefix"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads values again from now on that could not be decrypted, whenever what is returned is told that there are other keys.
+    pub fn reopening(&self, tasks: &Tasks) -> Told {
+        let stores: Vec<Arc<KubeStore>> = self.all().map(|etcd| etcd.store.clone()).collect();
+        for store in stores.clone() {
+            tasks.forever("etcd-reopen", move || store.clone().reopening());
+        }
+        Arc::new(move |_| stores.iter().for_each(|store| store.reopen()))
     }
 
     /// What is known of each etcd before it has answered, that of `--etcd-servers` first, and what asks them.

@@ -28,7 +28,7 @@ use sternpost_verbs::{
 
 use crate::{
     cli::{AuthorizationMode, ObjectSizeLimit},
-    encryption::{AtRest, Reseal},
+    encryption::{AtRest, Keys, Told},
     error::Hinted,
     etcd::{Cluster, Reached},
     services::{Routing, Services},
@@ -43,7 +43,8 @@ pub struct Objects {
     pub verbs: Arc<Verbs>,
     /// Of the store, and of those that chosen resources have.
     pub checks: Vec<StoreCheck>,
-    pub reseal: Reseal,
+    /// What is told when values are encrypted with other keys.
+    pub told: Told,
     pub store: Arc<dyn Store>,
 }
 
@@ -100,14 +101,19 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
     } = settings;
     let selectable = || Box::new(Selectable::built_in());
     let mut is_read_only = false;
-    let mut reseal: Reseal = Arc::new(|| ());
+    let mut told: Told = Arc::new(|_| ());
     let (store, checks, cache, feeders): (Arc<dyn Store>, Vec<StoreCheck>, _, Vec<Feeder>) = match place {
         Place::Directory { dir, at_rest } => {
             let options = Options { clock: clock.clone(), sealing: at_rest, ..Options::default() };
             let open = move || LogStore::open(&dir, options);
             let store = tokio::task::spawn_blocking(open).await.context("the store did not open")?;
             let store = Arc::new(store.map_err(with_hint)?);
-            reseal = Arc::new(store.resealing());
+            let reseal = store.resealing();
+            told = Arc::new(move |keys| {
+                if keys == Keys::Changed {
+                    reseal();
+                }
+            });
             let (cache, feeder) = Cache::start(store.clone(), selectable()).await?;
             let checks = StoreCheck::one(store.refusing(), store.clone());
             (store, checks, cache, vec![feeder])
@@ -121,6 +127,8 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
         Place::Cluster(cluster) => {
             is_read_only = cluster.is_read_only;
             let (cache, feeders) = cluster.cache().await?;
+            cluster.want_whole().await?;
+            told = cluster.reopening(tasks);
             let (alive, ready) = cluster.check_timeouts();
             let check = |reached: Reached| {
                 let asked = reached.clone();
@@ -160,7 +168,7 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
         ObjectSizeLimit::None => ObjectSize::Unlimited,
     });
     let verbs = Arc::new(verbs.with_admission(admission).with_callouts(webhooks).with_authorizer(authorizer));
-    Ok(Objects { verbs, checks, reseal, store })
+    Ok(Objects { verbs, checks, told, store })
 }
 
 /// Makes what is there before any client comes; the server will listen on the port.

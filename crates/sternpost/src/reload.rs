@@ -27,7 +27,7 @@ use crate::{
     authentication,
     cli::ServeArgs,
     credentials,
-    encryption::{AtRest, Reseal, Unhealthy},
+    encryption::{AtRest, Told, Unhealthy},
 };
 
 /// How often files are looked at.
@@ -54,7 +54,7 @@ impl Tls {
 pub struct Encrypted {
     pub at_rest: Arc<AtRest>,
     pub clock: Clock,
-    pub reseal: Reseal,
+    pub told: Told,
     /// As it was before it was read.
     pub file: Watched,
 }
@@ -197,13 +197,13 @@ impl Watcher {
     }
 
     fn look_at_encryption(&mut self) {
-        let Some(Encrypted { at_rest, clock, reseal, file }) = &mut self.encrypted else { return };
+        let Some(Encrypted { at_rest, clock, told, file }) = &mut self.encrypted else { return };
         let is_due = self.ask_again.is_some_and(|due| machine::left(due).is_zero());
         let has_changed = file.has_changed();
         if (has_changed || is_due)
             && let Some(path) = file.paths.first()
         {
-            let applied = at_rest.reload(path, clock, &self.runtime, reseal);
+            let applied = at_rest.reload(path, clock, &self.runtime, told);
             let may_be_starting = applied.as_ref().is_err_and(anyhow::Error::is::<Unhealthy>);
             self.ask_again = may_be_starting.then(|| machine::within(ASK_AGAIN));
             logged(path, applied);

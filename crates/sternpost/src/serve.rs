@@ -49,7 +49,11 @@ use crate::{
     data_dir::{self, DataDir},
     encryption, envtest,
     error::{self, Hinted},
-    etcd::{self, Cluster, fit::Joining, metrics::EtcdMetrics},
+    etcd::{
+        self, Cluster,
+        fit::{Joining, Settling},
+        metrics::EtcdMetrics,
+    },
     file_modes, flow, health,
     issuer_keys::KeyFetcher,
     kubeconfig::{
@@ -287,7 +291,7 @@ pub async fn serve(
         }
         objects::open(place, settings, &tasks).await
     };
-    let Objects { verbs, checks, reseal, store } = tokio::select! {
+    let Objects { verbs, checks, told, store } = tokio::select! {
         objects = opening => objects?,
         never = waiting => match never? {},
         // It may have to wait for others.
@@ -295,7 +299,7 @@ pub async fn serve(
     };
     let at_rest = at_rest.filter(|at_rest| reloads || at_rest.has_plugins());
     if let Some(at_rest) = &at_rest {
-        encryption::follow_plugins(at_rest, &clock, &reseal, &tasks);
+        encryption::follow_plugins(at_rest, &clock, &told, &tasks);
     }
 
     if let Some(clients) = &tls.clients {
@@ -324,6 +328,7 @@ pub async fn serve(
         begun = begun => begun?,
         () = &mut stop => return Ok(()),
     }
+    let trust = accounts.trust();
     authenticator.set_service_accounts(accounts);
 
     let reachable = reachable(address);
@@ -400,15 +405,29 @@ pub async fn serve(
         file.write(&is_ready)?;
     }
     ready(&is_ready);
+    let settling = writing.and(controllers.holder.clone()).map(|holder| {
+        let lease = controllers::lease_of_port(address.port());
+        Settling { verbs: api.verbs.clone(), trust, lease, holder }
+    });
+    let settled = async {
+        match settling {
+            Some(settling) => settling.misfit().await,
+            None => future::pending().await,
+        }
+    };
+    let mut misfit = None;
     let stop = async {
-        stop.await;
+        tokio::select! {
+            () = stop => {}
+            error = settled => misfit = Some(error),
+        }
         drop(ready_file);
     };
 
     let encrypted = at_rest.filter(|_| reloads).map(|at_rest| reload::Encrypted {
         at_rest,
         clock,
-        reseal,
+        told,
         file: encryption_file,
     });
     let reloading = reload::start(args, tls, config.clone(), api.clone(), aggregation, encrypted);
@@ -426,7 +445,7 @@ pub async fn serve(
     store.close().await;
     drop(audit_log);
     tracing::info!("stopped");
-    Ok(())
+    misfit.map_or(Ok(()), Err)
 }
 
 fn token_rule(args: &ServeArgs) -> TokenRule {

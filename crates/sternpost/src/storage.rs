@@ -2,7 +2,8 @@
 //!
 //! [`Contents`] is all that a store holds at one revision, in the form in which it is kept there. [`directory`],
 //! [`cluster`] and [`mod@file`] read and make them, [`convert`] turns one form into the other, [`put`] does what `restore` and
-//! `migrate` have in common, [`report`] is a command of its own.
+//! `migrate` have in common, [`unfinished`] is how they know what one that was interrupted has left, [`report`] is a command of
+//! its own.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -20,6 +21,7 @@ pub mod directory;
 pub mod file;
 pub mod put;
 pub mod report;
+pub mod unfinished;
 
 /// All that a store holds at one revision.
 #[derive(Debug, Clone)]

@@ -7,13 +7,13 @@
 //! Invariants:
 //! - a key that is no object of a kind that is served is neither read nor written;
 //! - a value that cannot be read is left as it is: it is no object here, but its key is known
-//!   ([`unreadable`](sternpost_store::Store::unreadable)), is not free, and is deleted only by its revision. Watches wait
-//!   for whoever is needed to open one;
+//!   ([`unreadable`](sternpost_store::Store::unreadable)), is not free, and is deleted only by its revision. One that could
+//!   not be decrypted is read again when somebody says that it may be now ([`KubeStore::reopening`]);
 //! - no key is written that kube-apiserver would not write: claims of node ports, which are keys of their own here, are
 //!   bits of its one value.
 //!
 //! Different from the contract: ranges are in the order of kube-apiserver's keys, and only all keys, or those behind one
-//! that was there, can be asked for. The crate does no I/O.
+//! that was there, can be asked for; watches tell that there was something before, and not what. The crate does no I/O.
 
 mod own;
 mod store;
@@ -37,11 +37,6 @@ pub trait Encrypting: Debug + Send + Sync {
 
     /// The value that was written, and whether it would be written otherwise now.
     fn open(&self, resource: (&str, &str), context: &[u8], stored: &[u8]) -> Result<Opened, String>;
-
-    /// Whether all whom it takes to open values are there: if not, what was not opened may be opened later.
-    fn is_complete(&self) -> bool {
-        true
-    }
 }
 
 impl Encrypting for Encryption {

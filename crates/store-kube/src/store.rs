@@ -1,6 +1,11 @@
 //! The store, and the watches of it.
 
-use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    ops::RangeInclusive,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use sternpost_cache::Share;
@@ -17,6 +22,9 @@ use crate::{
 };
 
 const PORTS_KEY: Bytes = Bytes::from_static(NODE_PORTS.as_bytes());
+
+/// Before a store that does not answer is asked again for a value.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// How often another server may be faster with the node ports before a write is given up.
 const ATTEMPTS: usize = 16;
@@ -48,6 +56,32 @@ impl KubeStore {
     pub fn new(inner: Arc<dyn Store>, options: Options) -> Self {
         let Options { prefix, encryption, node_ports, read_only, share } = options;
         Self { inner, view: Arc::new(View::new(prefix, encryption, share)), node_ports, read_only }
+    }
+
+    /// Says that values which could not be decrypted may be now.
+    pub fn reopen(&self) {
+        self.view.reopen();
+    }
+
+    /// Reads values again that could not be decrypted, whenever they may be now. Those that can be read then come with
+    /// the watch ([`Watcher::regained`]). Runs for as long as the store is used.
+    pub async fn reopening(self: Arc<Self>) {
+        loop {
+            for key in self.view.sealed().await {
+                let found = loop {
+                    match self.inner.get(key.clone(), None).await {
+                        Ok(answer) => break answer.entry,
+                        Err(error) => {
+                            tracing::debug!(%error, "a value is not read again yet");
+                            machine::sleep(AGAIN).await;
+                        }
+                    }
+                };
+                if let Some(Ok(entry)) = found.and_then(|theirs| self.view.object(&theirs)) {
+                    self.view.regain(entry);
+                }
+            }
+        }
     }
 
     /// All values that could not be read when they were last seen.
@@ -296,8 +330,7 @@ impl Store for KubeStore {
             let GetAnswer { entry: theirs, revision, .. } = self.inner.get(theirs, at).await?;
             let entry = theirs.as_ref().map(|theirs| self.view.entry(&key, theirs)).transpose();
             let entry = entry.map_err(|error| ReadError::Unreadable(error.into()))?.flatten();
-            let found = theirs.filter(|_| entry.is_some() && claimed_port(&key).is_none());
-            let stale = found.is_some_and(|theirs| self.view.is_stale(&key, &theirs));
+            let (entry, stale) = entry.map_or((None, false), |(entry, stale)| (Some(entry), stale));
             Ok(GetAnswer { entry, revision, stale })
         })
     }
@@ -354,7 +387,7 @@ impl Store for KubeStore {
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
         Box::pin(async move {
             let inner = self.inner.watch(self.range_of(&range)?, after).await?;
-            Ok(Box::new(KubeWatch { inner, view: self.view.clone(), early: None, seen: Vec::new() }) as Watch)
+            Ok(Box::new(KubeWatch { inner, view: self.view.clone(), seen: Vec::new() }) as Watch)
         })
     }
 
@@ -379,44 +412,23 @@ impl Store for KubeStore {
 struct KubeWatch {
     inner: Watch,
     view: Arc<View>,
-    /// What has come and cannot be opened yet.
-    early: Option<Delivery>,
     /// Changes after which the readability of keys is not what it was. It counts when whoever reads has seen them: an object
     /// is not to be missing in between.
     seen: Vec<(Bytes, Revision)>,
 }
 
-/// How soon it is tried again to open what nobody was there for.
-const OPEN_AGAIN: Duration = Duration::from_secs(1);
-
 impl KubeWatch {
-    /// What was delivered; `None` if it has to wait.
-    fn opened(&mut self, theirs: Delivery) -> Option<Delivery> {
-        let delivery = self.delivery(&theirs);
-        if let Delivery::Changes(changes) = &theirs
-            && self.view.is_too_early(changes.events())
-        {
-            // Without its value an object would seem to be deleted.
-            tracing::warn!("what etcd has told is not looked at before it can be decrypted");
-            self.early = Some(theirs);
-            return None;
-        }
-        if let Delivery::Changes(changes) = &theirs
-            && !self.view.is_all_readable()
-        {
-            let keys = changes.events().iter().map(|event| Bytes::copy_from_slice(event.key()));
-            self.seen.extend(keys.map(|key| (key, changes.revision())));
-        }
-        Some(delivery)
-    }
-
-    fn delivery(&self, theirs: &Delivery) -> Delivery {
+    fn delivery(&mut self, theirs: &Delivery) -> Delivery {
         let changes = match theirs {
             Delivery::Changes(changes) => changes,
             Delivery::Progress(revision) => return Delivery::Progress(*revision),
         };
         let revision = changes.revision();
         let mut events: Vec<_> = changes.events().iter().flat_map(|event| self.view.events(event)).collect();
+        if !self.view.is_all_readable() {
+            let keys = changes.events().iter().map(|event| Bytes::copy_from_slice(event.key()));
+            self.seen.extend(keys.map(|key| (key, revision)));
+        }
         events.sort_by(|left, right| left.key().cmp(right.key()));
         let batch = Arc::new(Batch { revision, time: 0, events });
         match Changes::of(&batch, &KeyRange::all()) {
@@ -433,25 +445,31 @@ impl Watcher for KubeWatch {
             for (key, revision) in self.seen.drain(..) {
                 self.view.forget(&key, revision);
             }
-            loop {
-                let theirs = match self.early.take() {
-                    Some(early) => early,
-                    None => self.inner.next().await?,
-                };
-                if let Some(delivery) = self.opened(theirs) {
-                    return Ok(delivery);
-                }
-                machine::sleep(OPEN_AGAIN).await;
-            }
+            let theirs = self.inner.next().await?;
+            Ok(self.delivery(&theirs))
         })
     }
 
     fn ready(&mut self) -> Option<Delivery> {
-        if self.early.is_some() {
-            return None;
-        }
         let theirs = self.inner.ready()?;
-        self.opened(theirs)
+        Some(self.delivery(&theirs))
+    }
+
+    fn regained(&mut self) -> Vec<Entry> {
+        let found = self.view.regained();
+        if found.is_empty() {
+            return Vec::new();
+        }
+        let changed: HashMap<Bytes, Revision> = self.seen.iter().cloned().collect();
+        let mut regained = Vec::new();
+        for (theirs, entry) in found {
+            // What has changed since then is told by that change.
+            if changed.get(&theirs).is_none_or(|revision| *revision <= entry.modified) {
+                self.seen.extend(entry.modified.plus(1).map(|behind| (theirs, behind)));
+                regained.push(entry);
+            }
+        }
+        regained
     }
 
     fn request_progress(&mut self) {

@@ -3,13 +3,13 @@
 use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
 
 use bytes::Bytes;
-use sternpost_cache::{Share, resource_of};
+use sternpost_cache::Share;
 use sternpost_layout::{NODE_PORTS, Ports};
 use sternpost_store::Entry;
 
 use crate::{
     Encrypting,
-    view::{Unreadable, View, claimed_port},
+    view::{Unreadable, View, claimed_port, resource_at},
 };
 
 /// Between the keys and values of this server and those of kube-apiserver. Knows the kinds of custom objects from the
@@ -92,8 +92,7 @@ impl Translation {
     /// Group and resource of what kube-apiserver has at a key; `None` if that is no object, or of a kind that is not
     /// served.
     pub fn resource(&self, theirs: &[u8]) -> Option<(String, String)> {
-        let key = self.0.layout.our_key(theirs)?;
-        resource_of(&key).map(|(group, resource)| (group.to_owned(), resource.to_owned()))
+        resource_at(&self.0.layout, theirs)
     }
 
     /// The value of kube-apiserver's without its encryption.

@@ -4,7 +4,10 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     ops::Bound,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -12,6 +15,7 @@ use serde::Deserialize;
 use sternpost_cache::{ResourceId, Share, object_key, read, resource_of};
 use sternpost_layout::{Customs, Layout, NODE_PORTS, PORT_CLAIMS, Ports, ReadError};
 use sternpost_store::{self as store, Entry, Event, KeyRange, Page, Revision};
+use tokio::sync::Notify;
 
 use crate::{Encrypting, own::OwnWrites};
 
@@ -44,6 +48,7 @@ impl From<Unreadable> for store::Unreadable {
             place: key.into(),
             modified,
             reason: format!("{what} revision={modified}: {reason}"),
+            sealed: cause == Cause::Encrypted,
         }
     }
 }
@@ -95,9 +100,14 @@ impl Default for Resources {
 impl Resources {
     /// Group and plural; `None` for what is no object.
     pub fn of(&self, theirs: &[u8]) -> Option<(String, String)> {
-        let key = self.0.our_key(theirs)?;
-        resource_of(&key).map(|(group, resource)| (group.to_owned(), resource.to_owned()))
+        resource_at(&self.0, theirs)
     }
+}
+
+/// Group and plural of what is at a key of theirs; `None` for what is no object.
+pub(crate) fn resource_at(layout: &Layout, theirs: &[u8]) -> Option<(String, String)> {
+    let key = layout.our_key(theirs)?;
+    resource_of(&key).map(|(group, resource)| (group.to_owned(), resource.to_owned()))
 }
 
 #[derive(Deserialize)]
@@ -126,6 +136,12 @@ pub(crate) struct View {
     share: Share,
     /// By what they would be here. Kept by those who read in order: by pages, and by the watch that goes on behind.
     unreadable: Mutex<BTreeMap<Bytes, Unreadable>>,
+    /// Whether there are any: asked with each read.
+    is_any_unreadable: AtomicBool,
+    /// Some of these may be decrypted now.
+    reopen: Notify,
+    /// Those that were, by their keys. They are on their way to whoever has all that can be read.
+    regained: Mutex<BTreeMap<Bytes, Entry>>,
     foreign: Mutex<Foreign>,
     pub own: OwnWrites,
 }
@@ -154,6 +170,9 @@ impl View {
             encryption,
             share,
             unreadable: Mutex::default(),
+            is_any_unreadable: AtomicBool::new(false),
+            reopen: Notify::new(),
+            regained: Mutex::default(),
             foreign: Mutex::default(),
             own: OwnWrites::default(),
         }
@@ -194,11 +213,11 @@ impl View {
 
     /// The values of a range of ours that could not be read when they were last seen.
     pub fn unreadable(&self, range: &KeyRange) -> Vec<Unreadable> {
-        let known = self.known();
         // Most often there is none at all.
-        if known.is_empty() || range.is_empty() {
+        if self.is_all_readable() || range.is_empty() {
             return Vec::new();
         }
+        let known = self.known();
         let end = range.end().map_or(Bound::Unbounded, Bound::Excluded);
         let range = (Bound::Included(range.start()), end);
         known.range::<Bytes, _>(range).map(|(_, found)| found.clone()).collect()
@@ -208,59 +227,83 @@ impl View {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes what is known.
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<Bytes, Unreadable>)) {
+        let mut known = self.known();
+        change(&mut known);
+        self.is_any_unreadable.store(!known.is_empty(), Ordering::Release);
+    }
+
     /// The object at a key of theirs; `None` for what is none, or of a kind that is not served.
     pub fn object(&self, theirs: &Entry) -> Option<Result<Entry, Unreadable>> {
+        self.opened_object(theirs).map(|object| object.map(|(entry, _)| entry))
+    }
+
+    /// The same, and whether it would be written otherwise now.
+    fn opened_object(&self, theirs: &Entry) -> Option<Result<(Entry, bool), Unreadable>> {
         let key = self.layout.our_key(theirs.key())?;
-        Some(self.stored(&key, theirs).map(|stored| {
+        Some(self.stored(&key, theirs).map(|(stored, stale)| {
             self.learn(&key, &stored);
-            Entry::new(&key, &stored, theirs.created, theirs.modified)
+            (Entry::new(&key, &stored, theirs.created, theirs.modified), stale)
         }))
     }
 
-    fn stored(&self, key: &[u8], theirs: &Entry) -> Result<Bytes, Unreadable> {
+    fn stored(&self, key: &[u8], theirs: &Entry) -> Result<(Bytes, bool), Unreadable> {
         match self.own.take(theirs.key(), theirs.value()) {
             Some(stored) => {
-                debug_assert_eq!(
-                    self.decoded(key, theirs).ok().as_ref(),
-                    Some(&stored),
-                    "{:?}",
-                    theirs.key()
-                );
-                Ok(stored)
+                let decoded = || self.decoded(key, theirs).ok().map(|(stored, _)| stored);
+                debug_assert_eq!(decoded().as_ref(), Some(&stored), "{:?}", theirs.key());
+                Ok((stored, false))
             }
             None => self.decoded(key, theirs),
         }
     }
 
-    fn decoded(&self, key: &[u8], theirs: &Entry) -> Result<Bytes, Unreadable> {
+    fn decoded(&self, key: &[u8], theirs: &Entry) -> Result<(Bytes, bool), Unreadable> {
         let resource = resource_of(key).unwrap_or_default();
         self.read(key, theirs, |place, value| {
             let opened = self.encryption.open(resource, place.as_bytes(), value);
             let opened = opened.map_err(|reason| (Cause::Encrypted, reason))?;
             let stored = self.layout.stored(key, opened.value.as_deref().unwrap_or(value));
-            stored.map_err(|error| (Cause::of(&error), error.to_string()))
+            let stored = stored.map_err(|error| (Cause::of(&error), error.to_string()))?;
+            Ok((stored, opened.stale))
         })
     }
 
-    /// Whether an object that can be read would be written otherwise now.
-    pub fn is_stale(&self, key: &[u8], theirs: &Entry) -> bool {
-        let place = self.place(theirs.key());
-        let resource = resource_of(key).unwrap_or_default();
-        self.encryption.open(resource, place.as_bytes(), theirs.value()).is_ok_and(|opened| opened.stale)
+    /// Says that values which could not be decrypted may be now.
+    pub fn reopen(&self) {
+        self.reopen.notify_one();
     }
 
-    /// Whether any of these changes, which were looked at, has a value that may be opened later, when all are there who
-    /// can.
-    pub fn is_too_early(&self, theirs: &[Event]) -> bool {
-        let is_sealed = {
-            let known = self.known();
-            let cause = |event: &Event| {
-                let ours = self.layout.our_key(event.key());
-                known.get(ours.as_deref().unwrap_or(event.key())).map(|error| error.cause)
-            };
-            !known.is_empty() && theirs.iter().any(|event| cause(event) == Some(Cause::Encrypted))
-        };
-        is_sealed && !self.encryption.is_complete()
+    /// Waits until some may be, and tells the keys of theirs of all that could not.
+    pub async fn sealed(&self) -> Vec<Bytes> {
+        self.reopen.notified().await;
+        let known = self.known();
+        known
+            .values()
+            .filter(|found| found.cause == Cause::Encrypted)
+            .map(|found| found.theirs.clone())
+            .collect()
+    }
+
+    /// Something that could not be read can be.
+    pub fn regain(&self, entry: Entry) {
+        let key = Bytes::copy_from_slice(entry.key());
+        self.regained.lock().unwrap_or_else(PoisonError::into_inner).insert(key, entry);
+    }
+
+    /// Hands over what was regained and is still known as unreadable in that revision, with its key of theirs.
+    pub fn regained(&self) -> Vec<(Bytes, Entry)> {
+        let found = std::mem::take(&mut *self.regained.lock().unwrap_or_else(PoisonError::into_inner));
+        if found.is_empty() {
+            return Vec::new();
+        }
+        let known = self.known();
+        let current = found.into_iter().filter_map(|(ours, entry)| {
+            let unreadable = known.get(&ours).filter(|known| known.modified == entry.modified)?;
+            Some((unreadable.theirs.clone(), entry))
+        });
+        current.collect()
     }
 
     fn read<T>(
@@ -293,7 +336,7 @@ impl View {
         let is_of_page =
             |key: &[u8]| range.contains(key) && rest.as_ref().is_none_or(|rest| !rest.contains(key));
         let found: BTreeSet<Bytes> = unreadable.iter().map(|error| error.ours.clone()).collect();
-        self.known().retain(|ours, known| !is_of_page(&known.theirs) || found.contains(ours));
+        self.change(|known| known.retain(|ours, known| !is_of_page(&known.theirs) || found.contains(ours)));
         unreadable.into_iter().for_each(|error| self.remember(error));
         entries
     }
@@ -301,31 +344,36 @@ impl View {
     /// Told of once.
     fn remember(&self, error: Unreadable) {
         let text = error.to_string();
-        let is_news = {
-            let mut known = self.known();
-            let is_news = known.get(&error.ours) != Some(&error);
+        let is_sealed = error.cause == Cause::Encrypted;
+        let mut is_news = false;
+        self.change(|known| {
+            is_news = known.get(&error.ours) != Some(&error);
             known.insert(error.ours.clone(), error);
-            is_news
-        };
+        });
         if is_news {
             tracing::warn!("{text}; clients get an error in its place");
+        }
+        if is_sealed {
+            // Whoever was needed for it may have come meanwhile, and will not say so again.
+            self.reopen();
         }
     }
 
     /// Whether nothing is known that cannot be read.
     pub fn is_all_readable(&self) -> bool {
-        self.known().is_empty()
+        !self.is_any_unreadable.load(Ordering::Acquire)
     }
 
     /// What is gone, or can be read again, as of a revision.
     pub fn forget(&self, theirs: &[u8], revision: Revision) {
         let ours = self.layout.our_key(theirs);
         let ours = ours.as_deref().unwrap_or(theirs);
-        let mut known = self.known();
-        // It may have become unreadable again since.
-        if known.get(ours).is_some_and(|found| found.modified < revision) {
-            known.remove(ours);
-        }
+        self.change(|known| {
+            // It may have become unreadable again since.
+            if known.get(ours).is_some_and(|found| found.modified < revision) {
+                known.remove(ours);
+            }
+        });
     }
 
     /// The bytes of a value of ours.
@@ -393,9 +441,13 @@ impl View {
         Ok(object.into_iter().collect())
     }
 
-    /// What there is at a key of ours, at the key of theirs that has it.
-    pub fn entry(&self, ours: &[u8], theirs: &Entry) -> Result<Option<Entry>, Unreadable> {
-        Ok(self.entries(theirs)?.into_iter().find(|entry| entry.key() == ours))
+    /// What there is at a key of ours, at the key of theirs that has it, and whether it would be written otherwise now.
+    pub fn entry(&self, ours: &[u8], theirs: &Entry) -> Result<Option<(Entry, bool)>, Unreadable> {
+        if claimed_port(ours).is_none() {
+            return self.opened_object(theirs).transpose();
+        }
+        let claim = self.entries(theirs)?.into_iter().find(|entry| entry.key() == ours);
+        Ok(claim.map(|claim| (claim, false)))
     }
 
     pub fn ports(&self, theirs: &Entry) -> Result<Ports, Unreadable> {
@@ -408,29 +460,50 @@ impl View {
     /// What a change of theirs is here. Who was unreadable before and is not now is still known as such: see
     /// [`View::forget`].
     pub fn events(&self, theirs: &Event) -> Vec<Event> {
-        // Several, and most of them unchanged, only of ports, which have no value.
-        let is_one_object = theirs.key() != NODE_PORTS.as_bytes();
-        let before = match theirs.previous().map(|previous| (self.entries(previous), previous)) {
-            Some((Ok(before), _)) => before,
-            // It could be read when it was seen last, and not any more: a reader who has it must not keep it.
-            Some((Err(error), previous)) if is_one_object && !self.known().contains_key(&error.ours) => {
-                vec![Entry::new(error.ours, b"", previous.created, previous.modified)]
+        if self.is_elsewhere(theirs.key()) {
+            return Vec::new();
+        }
+        if theirs.key() == NODE_PORTS.as_bytes() {
+            return self.port_events(theirs);
+        }
+        let entry = match theirs.entry().map(|entry| self.entries(entry)) {
+            // To a reader who has what was there before, it is deleted.
+            Some(Err(error)) => {
+                self.remember(error);
+                None
             }
-            _ => Vec::new(),
+            Some(Ok(entries)) => entries.into_iter().next(),
+            None => None,
         };
-        let after = match theirs.entry().map(|entry| self.entries(entry)) {
+        // That there was something is enough: it is neither decrypted nor decoded.
+        let previous = theirs.previous().and_then(|previous| {
+            let ours = self.layout.our_key(previous.key())?;
+            Some(Entry::new(ours, b"", previous.created, previous.modified))
+        });
+        let event = match (entry, previous) {
+            (Some(entry), previous) => Some(Event::Put { entry, previous }),
+            (None, Some(previous)) => Some(Event::Delete { previous }),
+            (None, None) => None,
+        };
+        event.into_iter().collect()
+    }
+
+    /// Claims that came and went; most stay, and have no value that could change.
+    fn port_events(&self, theirs: &Event) -> Vec<Event> {
+        let claims = |entry: Option<&Entry>| entry.map(|entry| self.entries(entry));
+        let before = claims(theirs.previous()).and_then(Result::ok).unwrap_or_default();
+        let after = match claims(theirs.entry()) {
             Some(Err(error)) => {
                 self.remember(error);
                 Vec::new()
             }
             after => after.and_then(Result::ok).unwrap_or_default(),
         };
-        let mut events = Vec::new();
         let mut before: BTreeMap<&[u8], &Entry> = before.iter().map(|entry| (entry.key(), entry)).collect();
+        let mut events = Vec::new();
         for entry in after {
-            let previous = before.remove(entry.key()).cloned();
-            if is_one_object || previous.is_none() {
-                events.push(Event::Put { entry, previous });
+            if before.remove(entry.key()).is_none() {
+                events.push(Event::Put { entry, previous: None });
             }
         }
         events.extend(before.into_values().map(|previous| Event::Delete { previous: previous.clone() }));

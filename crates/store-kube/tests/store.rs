@@ -3,15 +3,24 @@
 // Helpers outside `#[test]` functions fail the test the same way.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::{Value, json};
-use sternpost_cache::{DividedStore, Overrides, ResourceId, Share, encode, encode_in, value_of};
-use sternpost_clock::Clock;
+use sternpost_cache::{
+    Cache, DividedStore, Indexer, Overrides, Pairs, ResourceId, Share, encode, encode_in, value_of,
+};
+use sternpost_clock::{Clock, machine};
 use sternpost_encryption::{
-    Encryption,
+    Encryption, Opened,
     kms::{Service, Settings},
 };
 use sternpost_layout::{NODE_PORTS, Ports};
@@ -19,7 +28,7 @@ use sternpost_store::{
     CommitError, Compare, Delivery, KeyRange, ReadError, Revision, Store, Transaction, Watch, Write,
     memory::{self, MemoryStore},
 };
-use sternpost_store_kube::{KubeStore, Options, PORT_CLAIMS};
+use sternpost_store_kube::{Encrypting, KubeStore, Options, PORT_CLAIMS};
 use sternpost_testkit::etcd::recorded;
 
 const RECORDED: &str = include_str!("../../layout/tests/recorded/kube-apiserver-1.36.4.tsv");
@@ -327,6 +336,192 @@ async fn values_are_encrypted_for_their_place() {
     store().commit(claim(30_002)).await.unwrap();
     assert!(bytes(&etcd, NODE_PORTS).await.unwrap().starts_with(b"k8s\0"));
     assert_eq!(store().ports().await.unwrap().unwrap().taken, BTreeSet::from([30_001, 30_002]));
+}
+
+/// Encryption whose key may be away.
+#[derive(Debug, Default)]
+struct Lock {
+    is_away: AtomicBool,
+}
+
+const SEALED: &[u8] = b"k8s:enc:";
+
+impl Encrypting for Lock {
+    fn seal(&self, _: (&str, &str), _: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        Ok(Some([SEALED, value].concat()))
+    }
+
+    fn open(&self, _: (&str, &str), _: &[u8], stored: &[u8]) -> Result<Opened, String> {
+        match stored.strip_prefix(SEALED) {
+            Some(_) if self.is_away.load(Ordering::Relaxed) => Err("the key is away".to_owned()),
+            value => Ok(Opened { value: value.map(<[u8]>::to_vec), stale: false }),
+        }
+    }
+}
+
+impl Lock {
+    fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::Relaxed);
+    }
+}
+
+fn locked(etcd: &Arc<MemoryStore>, lock: &Arc<Lock>) -> Arc<KubeStore> {
+    Arc::new(KubeStore::new(etcd.clone(), Options { encryption: lock.clone(), ..options() }))
+}
+
+#[derive(Debug)]
+struct NoFields;
+
+impl Indexer for NoFields {
+    fn fields(&self, _: &ResourceId, _: &[u8]) -> Pairs {
+        Pairs::default()
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_decrypted_stays_as_it_was_and_is_read_again() {
+    let etcd = etcd();
+    let lock = Arc::new(Lock::default());
+    let store = locked(&etcd, &lock);
+    // Another server, which always has the key.
+    let other = locked(&etcd, &Arc::default());
+    let (key, range) = ("/configmaps/a/b", KeyRange::single("/configmaps/a/b"));
+    let first = other.commit(Transaction::create(key, config_map("1"))).await.unwrap().revision;
+    let (cache, feeder) = Cache::start(store.clone(), Box::new(NoFields)).await.unwrap();
+    tokio::spawn(feeder.run());
+    tokio::spawn(store.clone().reopening());
+    let maps = cache.resource(&ResourceId::new("", "configmaps"));
+    let shown = || maps.snapshot().get("a", "b").map(|found| (found.revision, found.value()["data"].clone()));
+
+    lock.set_away(true);
+    let second = other.commit(Transaction::update(key, first, config_map("2"))).await.unwrap().revision;
+    // All else goes on.
+    let foreign = put(&etcd, "masterleases/192.0.2.7", "x").await;
+    assert!(cache.main_line().reaches(foreign, PATIENCE).await);
+    let unreadable = Store::unreadable(&*store, &range);
+    assert_eq!(
+        unreadable.iter().map(|found| (found.modified, found.sealed)).collect::<Vec<_>>(),
+        [(second, true)]
+    );
+    assert_eq!(shown(), Some((first, json!({"k": "1"}))), "it is not gone");
+    assert!(maps.events_after(first).is_err(), "watches end");
+    // In vain: it is neither gone nor read, whatever else happens.
+    store.reopen();
+    let foreign = put(&etcd, "masterleases/192.0.2.7", "y").await;
+    assert!(cache.main_line().reaches(foreign, PATIENCE).await);
+    assert_eq!(shown().map(|(revision, _)| revision), Some(first));
+
+    let moment = cache.moment();
+    lock.set_away(false);
+    store.reopen();
+    let regained = async {
+        while !Store::unreadable(&*store, &range).is_empty() {
+            // What was regained is in place with the next revision.
+            let foreign = put(&etcd, "masterleases/192.0.2.7", "z").await;
+            assert!(cache.main_line().reaches(foreign, PATIENCE).await);
+            tokio::task::yield_now().await;
+        }
+    };
+    machine::timeout(PATIENCE, regained).await.unwrap();
+    assert_eq!(shown(), Some((second, json!({"k": "2"}))), "in its own revision");
+    assert!(maps.events_after(second).is_err(), "nobody was told of it in its order");
+    assert!(cache.changed_after(moment).unwrap().iter().any(|changed| Arc::ptr_eq(changed, &maps)));
+
+    // One that is deleted while it cannot be read is gone; what it was last, nobody can be told.
+    lock.set_away(true);
+    let third = other.commit(Transaction::update(key, second, config_map("3"))).await.unwrap().revision;
+    let deleted = other.commit(Transaction::delete(key, third)).await.unwrap().revision;
+    assert!(cache.main_line().reaches(deleted, PATIENCE).await);
+    assert_eq!(shown(), None);
+    assert!(maps.events_after(third).is_err());
+    assert_eq!(maps.events_after(deleted).unwrap().len(), 0);
+    let foreign = put(&etcd, "masterleases/192.0.2.7", "x").await;
+    assert!(cache.main_line().reaches(foreign, PATIENCE).await);
+    assert_eq!(Store::unreadable(&*store, &range), []);
+
+    // One that is written again so that it can be read is told of from then on.
+    lock.set_away(false);
+    let fourth = other.commit(Transaction::create(key, config_map("4"))).await.unwrap().revision;
+    assert!(cache.main_line().reaches(fourth, PATIENCE).await);
+    lock.set_away(true);
+    let fifth = other.commit(Transaction::update(key, fourth, config_map("5"))).await.unwrap().revision;
+    assert!(cache.main_line().reaches(fifth, PATIENCE).await);
+    let plain = on(&etcd);
+    let sixth = plain.commit(Transaction::update(key, fifth, config_map("6"))).await.unwrap().revision;
+    assert!(cache.main_line().reaches(sixth, PATIENCE).await);
+    assert_eq!(shown(), Some((sixth, json!({"k": "6"}))));
+    assert!(maps.events_after(fifth).is_err());
+    let last = plain.commit(Transaction::delete(key, sixth)).await.unwrap().revision;
+    assert!(cache.main_line().reaches(last, PATIENCE).await);
+    assert_eq!(maps.events_after(sixth).unwrap().len(), 1);
+}
+
+/// How often values were opened.
+#[derive(Debug, Default)]
+struct Counting(AtomicUsize);
+
+impl Encrypting for Counting {
+    fn seal(&self, _: (&str, &str), _: &[u8], _: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        Ok(None)
+    }
+
+    fn open(&self, _: (&str, &str), _: &[u8], _: &[u8]) -> Result<Opened, String> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(Opened { value: None, stale: true })
+    }
+}
+
+#[tokio::test]
+async fn a_value_is_opened_once_and_what_was_before_not_at_all() {
+    let etcd = etcd();
+    let counting = Arc::new(Counting::default());
+    let opened = || counting.0.swap(0, Ordering::Relaxed);
+    let store = KubeStore::new(etcd.clone(), Options { encryption: counting.clone(), ..options() });
+    let mut watch = store.watch(KeyRange::all(), Revision::FIRST).await.unwrap();
+    let key = "/configmaps/a/b";
+    let other = on(&etcd);
+    let made = other.commit(Transaction::create(key, config_map("1"))).await.unwrap().revision;
+    let changed = other.commit(Transaction::update(key, made, config_map("2"))).await.unwrap().revision;
+    other.commit(Transaction::delete(key, changed)).await.unwrap();
+    for (is_there, expected) in [(true, 1), (true, 1), (false, 0)] {
+        assert_eq!(next(&mut watch).await, [(key.to_owned(), is_there)]);
+        assert_eq!(opened(), expected);
+    }
+    other.commit(Transaction::create(key, config_map("3"))).await.unwrap();
+    assert!(store.get(Bytes::from(key), None).await.unwrap().stale);
+    assert_eq!(opened(), 1);
+}
+
+/// However slow the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn what_has_changed_since_is_not_regained() {
+    let etcd = etcd();
+    let lock = Arc::new(Lock::default());
+    let store = locked(&etcd, &lock);
+    let mut watch = store.watch(KeyRange::all(), Revision::FIRST).await.unwrap();
+    tokio::spawn(store.clone().reopening());
+    lock.set_away(true);
+    let other = locked(&etcd, &Arc::default());
+    let mut last =
+        other.commit(Transaction::create("/configmaps/a/b", config_map("0"))).await.unwrap().revision;
+    assert_eq!(next(&mut watch).await, [], "it was never there");
+    for text in ["1", "2"] {
+        lock.set_away(false);
+        store.reopen();
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        last = other
+            .commit(Transaction::update("/configmaps/a/b", last, config_map(text)))
+            .await
+            .unwrap()
+            .revision;
+        assert_eq!(next(&mut watch).await, [("/configmaps/a/b".to_owned(), true)]);
+        assert_eq!(watch.regained(), []);
+        assert_eq!(Store::unreadable(&*store, &KeyRange::all()).len(), usize::from(text == "1"));
+    }
 }
 
 #[tokio::test]

@@ -88,7 +88,8 @@ pub trait Store: Debug + Send + Sync {
     }
 
     /// The values of the range that cannot be read, as of what was last read of it in order: neither pages nor
-    /// watches show them. One that becomes unreadable is deleted to watches, and told of here before.
+    /// watches show them. One that becomes unreadable is deleted to watches, and told of here before, with the revision of
+    /// that deletion.
     fn unreadable(&self, range: &KeyRange) -> Vec<Unreadable> {
         let _ = range;
         Vec::new()

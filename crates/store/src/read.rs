@@ -137,6 +137,8 @@ pub struct Unreadable {
     pub place: String,
     pub modified: Revision,
     pub reason: String,
+    /// Whether it is only encrypted: it may be read later as it is, so whoever has what was there before keeps that.
+    pub sealed: bool,
 }
 
 /// The store serves nothing any more.

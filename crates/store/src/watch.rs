@@ -26,6 +26,13 @@ pub trait Watcher: Debug + Send {
         None
     }
 
+    /// Values that could not be read when they passed by, and can be now: those that are there as of everything
+    /// that was delivered. They are handed over once, and are [unreadable](crate::Store::unreadable) until the next
+    /// call of [`next`](Watcher::next).
+    fn regained(&mut self) -> Vec<Entry> {
+        Vec::new()
+    }
+
     /// Asks for a [`Delivery::Progress`] behind everything that has happened so far.
     fn request_progress(&mut self);
 }

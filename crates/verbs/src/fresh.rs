@@ -79,7 +79,7 @@ impl Verbs {
         for _ in 0..ATTEMPTS {
             let old = self.snapshot(target.served).get(target.namespace, target.name).cloned();
             let seen = old.as_ref().map(|old| old.revision);
-            if seen.is_none() {
+            if seen.is_none() || self.store.has_unreadable() {
                 self.check_readable(target)?;
             }
             if seen.is_none() && !is_latest {

@@ -6,6 +6,7 @@
 
 use serde_json::json;
 use sternpost_cache::{ResourceId, object_key};
+use sternpost_golang::strconv::go_quote;
 use sternpost_meta::{
     authorize::{Attributes, ResourceAttributes, What},
     field::{BadValue, Errors, Path},
@@ -150,7 +151,9 @@ impl Verbs {
         let attributes = Attributes { user: writer.user, verb: VERB, what };
         let decision = self.authorizer.authorize(&attributes);
         if !decision.is_allowed() {
-            return Err(Failure::Refused(attributes.forbidden(decision.reason())));
+            let why = format!("not permitted to do {}, reason: {}", go_quote(VERB), decision.reason());
+            let status = Status::forbidden_because(target.resource_name(), target.name, &why);
+            return Err(Failure::Refused(status));
         }
         self.check_writes(target, writer.dry_run)?;
         if let Some(catching_up) = self.catching_up(&target.served.id) {

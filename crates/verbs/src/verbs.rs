@@ -288,10 +288,12 @@ impl Verbs {
 
     /// The object as the cache has it, which is as it is now unless others write to the store.
     pub fn get(&self, target: Target<'_>) -> Result<Arc<Object>, Status> {
-        self.snapshot(target.served)
-            .get(target.namespace, target.name)
-            .cloned()
-            .ok_or_else(|| self.check_readable(target).err().unwrap_or_else(|| target.not_found()))
+        let found = self.snapshot(target.served).get(target.namespace, target.name).cloned();
+        // One that is there may be what was there before, if what is there now cannot be read.
+        if found.is_none() || self.store.has_unreadable() {
+            self.check_readable(target)?;
+        }
+        found.ok_or_else(|| target.not_found())
     }
 
     pub(crate) fn snapshot(&self, served: &Served) -> Arc<Snapshot> {

@@ -3,15 +3,17 @@
 //! What servers of a cluster have to agree on is in their flags. Of some of these the cluster's objects tell:
 //! the ranges of services, the keys that tokens were signed with, what is encrypted and how. Servers of this kind also
 //! say in their Leases whose tokens they accept ([`TRUST`]), and which resources they have in an etcd of their own
-//! ([`OVERRIDES`]).
+//! ([`OVERRIDES`]). Two that begin at the same moment have no Leases yet: each looks again when it has its own
+//! ([`Settling`]).
 
-use std::{fs, io, ops::RangeInclusive};
+use std::{fs, io, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use sternpost_auth::service_account::{ServiceAccounts, Trust};
 use sternpost_cache::{Cache, ResourceId};
+use sternpost_clock::machine;
 use sternpost_controllers::server_lease::{OVERRIDES, TRUST, is_renewed};
 use sternpost_golang::time::Timestamp;
 use sternpost_registry::{
@@ -67,15 +69,7 @@ impl Joining<'_> {
         values(&cluster.unreadable(), &mut problems);
         endpoints(cache, self.advertised, &mut problems);
         identity(cache, self.remembered()?.as_deref(), &mut problems);
-        if problems.is_empty() {
-            return Ok(());
-        }
-        let message = format!("this server does not fit the cluster in etcd:\n  {}", problems.join("\n  "));
-        let hint =
-            "it has to have the flags that the cluster's other servers have; with --etcd-read-only it joins \
-                    without writing"
-                .into();
-        Err(Hinted { message, hint }.into())
+        if problems.is_empty() { Ok(()) } else { Err(misfit(&problems)) }
     }
 
     fn remembered(&self) -> anyhow::Result<Option<String>> {
@@ -96,6 +90,88 @@ impl Joining<'_> {
         write_private(&dir.file(CLUSTER), &format!("{cluster}\n"))
     }
 }
+
+fn misfit(problems: &[String]) -> anyhow::Error {
+    let message = format!("this server does not fit the cluster in etcd:\n  {}", problems.join("\n  "));
+    let hint =
+        "it has to have the flags that the cluster's other servers have; with --etcd-read-only it joins \
+                without writing"
+            .into();
+    Hinted { message, hint }.into()
+}
+
+/// A server whose Lease is not there yet, or was not compared with those of others.
+pub struct Settling {
+    pub verbs: Arc<Verbs>,
+    pub trust: Trust,
+    /// The name of its Lease, and who holds that: the one of an earlier process may still be there.
+    pub lease: String,
+    pub holder: String,
+}
+
+/// Before it is tried again to see what others have written.
+const AGAIN: Duration = Duration::from_secs(1);
+
+impl Settling {
+    /// Resolves only if this server has to end: if another one that goes not with it made its Lease before. Revisions
+    /// are in one order, and the later one sees the Lease of the earlier: of two, one ends.
+    pub async fn misfit(self) -> anyhow::Error {
+        let Self { verbs, trust, lease, holder } = self;
+        let id = leases();
+        let leases = verbs.cache.resource(&id);
+        let waiter = leases.waiter();
+        let made = loop {
+            let snapshot = leases.snapshot();
+            let own = snapshot.get("kube-system", &lease);
+            if let Some(own) = own.filter(|own| own.value().field("spec").text("holderIdentity") == holder) {
+                break own.created();
+            }
+            waiter.changed(snapshot.revision).await;
+        };
+        while let Some(catching_up) = verbs.catching_up(&id)
+            && catching_up.await.is_err()
+        {
+            machine::sleep(AGAIN).await;
+        }
+        let now = Timestamp::from_unix(verbs.clock.unix_seconds(), 0);
+        let snapshot = leases.snapshot();
+        let earlier = snapshot.iter(Some("kube-system"), None).filter(|lease| lease.created() < made);
+        let earlier = earlier.map(|lease| lease.value()).filter(|lease| is_renewed(lease, now));
+        let problems: Vec<String> = earlier.filter_map(|lease| strangers(&lease, &trust)).collect();
+        if problems.is_empty() {
+            return std::future::pending().await;
+        }
+        misfit(&problems)
+    }
+}
+
+fn leases() -> ResourceId {
+    ResourceId::new("coordination.k8s.io", "leases")
+}
+
+/// What keeps a server of this kind, by its Lease, and one with these keys from accepting the tokens of each other.
+fn strangers(lease: &Value, ours: &Trust) -> Option<String> {
+    let metadata = lease.field("metadata");
+    let theirs = trust_of(lease)?;
+    (!theirs.is_mutual(ours)).then(|| {
+        format!(
+            "{SIGNING_KEY}, --service-account-key-file and --service-account-issuer do not go with those of {}: it \
+             signs as {} with key {}, this server as {} with key {}",
+            metadata.text("name"),
+            theirs.issuers.join(","),
+            theirs.signs_with,
+            ours.issuers.join(","),
+            ours.signs_with,
+        )
+    })
+}
+
+/// What a server of this kind says in its Lease.
+fn trust_of(lease: &Value) -> Option<Trust> {
+    serde_json::from_str(lease.field("metadata").field("annotations").text(TRUST)).ok()
+}
+
+const SIGNING_KEY: &str = "--service-account-signing-key-file";
 
 /// Where the key comes from that tokens are signed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,39 +230,30 @@ fn tokens(
     now: Timestamp,
     problems: &mut Vec<String>,
 ) {
-    const FLAG: &str = "--service-account-signing-key-file";
     if signing_key == SigningKeyFrom::Memory {
-        problems.push(format!("{FLAG} is not set, nor is --data-dir: tokens would end with this process"));
+        problems
+            .push(format!("{SIGNING_KEY} is not set, nor is --data-dir: tokens would end with this process"));
         return;
     }
     let ours = accounts.trust();
-    let leases = cache.resource(&ResourceId::new("coordination.k8s.io", "leases")).snapshot();
+    let leases = cache.resource(&leases()).snapshot();
     let leases: Vec<Value> = leases.iter(Some("kube-system"), None).map(|lease| lease.value()).collect();
     for lease in leases.iter().filter(|lease| is_renewed(lease, now)) {
-        let metadata = lease.field("metadata");
-        let name = metadata.text("name");
+        let name = lease.field("metadata").text("name");
         if name == own {
             continue;
         }
-        let trust = serde_json::from_str::<Trust>(metadata.field("annotations").text(TRUST));
-        if trust.is_ok() {
-            overrides(cache, name, metadata.field("annotations").text(OVERRIDES), problems);
+        problems.extend(strangers(lease, &ours));
+        let is_ours = trust_of(lease).is_some();
+        if is_ours {
+            let annotations = lease.field("metadata").field("annotations");
+            overrides(cache, name, annotations.text(OVERRIDES), problems);
         }
-        match trust {
-            Ok(theirs) if !theirs.is_mutual(&ours) => problems.push(format!(
-                "{FLAG}, --service-account-key-file and --service-account-issuer do not go with those of {name}: it \
-                 signs as {} with key {}, this server as {} with key {}",
-                theirs.issuers.join(","),
-                theirs.signs_with,
-                ours.issuers.join(","),
-                ours.signs_with,
-            )),
-            Ok(_) => {}
-            // A kube-apiserver: which key it has is not told, but it is none that was made here.
-            Err(_) if signing_key == SigningKeyFrom::DataDir => {
-                problems.push(format!("{FLAG} is not set, and {name} does not accept tokens of the key made here"));
-            }
-            Err(_) => {}
+        // A kube-apiserver: which key it has is not told, but it is none that was made here.
+        if !is_ours && signing_key == SigningKeyFrom::DataDir {
+            problems.push(format!(
+                "{SIGNING_KEY} is not set, and {name} does not accept tokens of the key made here"
+            ));
         }
     }
     let secrets = cache.resource(&ResourceId::new("", "secrets")).snapshot();
@@ -269,5 +336,80 @@ fn identity(cache: &Cache, remembered: Option<&str>, problems: &mut Vec<String>)
         Some(found) => problems.push(format!("--data-dir is of cluster {remembered}, and this is {found}")),
         None => problems
             .push(format!("--data-dir is of cluster {remembered}, and there is none below --etcd-prefix")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
+    use serde_json::json;
+    use sternpost_cache::{encode, object_key};
+    use sternpost_clock::Clock;
+    use sternpost_store::{
+        Store, Transaction,
+        memory::{self, MemoryStore},
+    };
+    use sternpost_verbs::{index::Selectable, served::ServedResources};
+
+    use super::*;
+
+    fn trust(key: &str) -> Trust {
+        Trust { issuers: vec!["i".into()], signs_with: key.into(), accepts: vec![key.into()] }
+    }
+
+    /// A server that made its Lease, in the order of `made`, as the one called `own` sees it.
+    async fn settles(made: &[(&str, &str, &str)]) -> Option<String> {
+        let store = Arc::new(MemoryStore::new(memory::Options::default()));
+        let (cache, _feeder) = Cache::start(store.clone(), Box::new(Selectable::built_in())).await.unwrap();
+        let verbs = Verbs::new(ServedResources::built_in(), cache, store.clone(), Clock::system());
+        let verbs = Arc::new(verbs);
+        let settling =
+            Settling { verbs: verbs.clone(), trust: trust("k1"), lease: "own".into(), holder: "now".into() };
+        let mut settling = pin!(settling.misfit());
+        let mut look = || settling.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        for (name, holder, key) in made {
+            assert!(look().is_pending(), "before {name}");
+            let now = Timestamp::from_unix(verbs.clock.unix_seconds(), 0).to_micro_time();
+            let mut annotations = json!({});
+            if !key.is_empty() {
+                annotations = json!({TRUST: serde_json::to_string(&trust(key)).unwrap()});
+            }
+            let lease = json!({
+                "metadata": {
+                    "name": name, "namespace": "kube-system", "annotations": annotations,
+                    "labels": {"apiserver.kubernetes.io/identity": "kube-apiserver"},
+                },
+                "spec": {"holderIdentity": holder, "renewTime": now},
+            });
+            let key = object_key(&leases(), "kube-system", name);
+            let _ = store.commit(Transaction::write([sternpost_store::Write::delete(key.clone())])).await;
+            store.commit(Transaction::create(key, encode(&lease))).await.unwrap();
+        }
+        match look() {
+            Poll::Ready(error) => Some(error.to_string()),
+            Poll::Pending => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn of_two_servers_that_begin_together_the_later_one_ends() {
+        let ends = settles(&[("other", "x", "k2"), ("own", "now", "k1")]).await.unwrap();
+        assert!(ends.contains("do not go with those of other: it signs as i with key k2"), "{ends}");
+        // The other one ends, or they go together, or it says nothing.
+        for made in [
+            &[("own", "now", "k1"), ("other", "x", "k2")][..],
+            &[("other", "x", "k1"), ("own", "now", "k1")],
+            &[("other", "x", ""), ("own", "now", "k1")],
+            // The process before is not compared, and neither is its place in the order.
+            &[("own", "before", "k1"), ("other", "x", "k2")],
+        ] {
+            assert_eq!(settles(made).await, None, "{made:?}");
+        }
+        let ends = settles(&[("own", "before", "k1"), ("other", "x", "k2"), ("own", "now", "k1")]).await;
+        assert!(ends.is_some());
     }
 }

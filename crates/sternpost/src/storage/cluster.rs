@@ -8,10 +8,12 @@ use sternpost_clock::machine;
 use sternpost_store::{
     Bytes, CommitError, Compare, Entry, KeyRange, ReadError, Revision, Store, Transaction, Write,
 };
-use sternpost_store_etcd::EtcdStore;
 use sternpost_store_kube::MASTERS;
 
-use super::{Contents, Form, Sum};
+use super::{
+    Contents, Form, Sum,
+    unfinished::{self, Mark, Unfinished},
+};
 use crate::{error::Hinted, etcd::AccessArgs};
 
 /// Keys by which servers that run know each other. They go with their servers, and are of no use to others.
@@ -30,7 +32,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// An etcd, and the prefix below which everything is.
 pub struct Cluster {
-    store: EtcdStore,
+    store: Box<dyn Store>,
     prefix: String,
 }
 
@@ -39,12 +41,14 @@ pub struct Found {
     pub contents: Contents,
     /// Servers that were running at that revision, by their keys.
     pub servers: Vec<String>,
+    /// Whether it is only a part of something.
+    is_unfinished: bool,
 }
 
 impl Cluster {
     /// Begins to connect, on the runtime that this is called on.
     pub fn connect(access: &AccessArgs) -> anyhow::Result<Self> {
-        Ok(Self { store: access.connect(None)?, prefix: access.prefix() })
+        Ok(Self { store: Box::new(access.connect(None)?), prefix: access.prefix() })
     }
 
     pub fn prefix(&self) -> &str {
@@ -56,8 +60,16 @@ impl Cluster {
         format!("`{}` in etcd", self.prefix)
     }
 
-    /// Everything at one revision.
+    /// Everything at one revision. Refuses what is only a part of something.
     pub async fn read(&self) -> anyhow::Result<Found> {
+        let found = self.read_any().await?;
+        if found.is_unfinished {
+            return Err(unfinished::refused(&self.place()));
+        }
+        Ok(found)
+    }
+
+    async fn read_any(&self) -> anyhow::Result<Found> {
         for _ in 1..ATTEMPTS {
             match self.read_once().await {
                 // History was forgotten that it was read from.
@@ -69,13 +81,15 @@ impl Cluster {
     }
 
     async fn read_once(&self) -> Result<Found, ReadError> {
-        let (mut entries, mut servers) = (vec![], vec![]);
+        let (mut entries, mut servers, mut is_unfinished) = (vec![], vec![], false);
         let (mut range, mut at) = (KeyRange::all(), None);
         loop {
             let page = self.store.range(range.clone(), at, usize::MAX).await?;
             for entry in &page.entries {
                 if [MASTERS, PEERS].iter().any(|server| entry.key().starts_with(server.as_bytes())) {
                     servers.push(String::from_utf8_lossy(entry.key()).into_owned());
+                } else if entry.key() == unfinished::KEY {
+                    is_unfinished = true;
                 } else {
                     entries.push(entry.clone());
                 }
@@ -89,7 +103,7 @@ impl Cluster {
                     let form = Form::Etcd { prefix: self.prefix.clone() };
                     let revision = at.unwrap_or(page.revision);
                     let contents = Contents { form, entries, revision, reserved: revision, files: vec![] };
-                    return Ok(Found { contents, servers });
+                    return Ok(Found { contents, servers, is_unfinished });
                 }
             }
         }
@@ -100,10 +114,24 @@ impl Cluster {
     }
 
     /// Refuses to write where there is something, or where etcd would give out a revision that may have been given out, up
-    /// to `given_out`.
-    pub async fn want_empty(&self, given_out: Revision) -> anyhow::Result<()> {
+    /// to `given_out`. What was left when the same source was put there before is nothing.
+    pub async fn want_empty(&self, given_out: Revision, source: &Sum) -> anyhow::Result<()> {
         let page = self.store.range(KeyRange::all(), None, 1).await.context("cannot read etcd")?;
-        if let Some(first) = page.entries.first() {
+        let mark = unfinished::find(&*self.store).await?;
+        if mark.as_ref().is_some_and(|mark| mark.unfinished.source != source.sha256) {
+            return Err(Hinted {
+                message: format!(
+                    "{} holds a part of something else: a `sternpost migrate` or `restore` to it was interrupted",
+                    self.place()
+                ),
+                hint: format!(
+                    "run that one again, or, if nobody uses what is there, empty it: `etcdctl del --prefix {}`",
+                    self.prefix
+                ),
+            }
+            .into());
+        }
+        if let Some(first) = page.entries.first().filter(|_| mark.is_none()) {
             let key = format!("{}{}", self.prefix, String::from_utf8_lossy(first.key()));
             return Err(Hinted {
                 message: format!("{} is not empty: there is `{key}`", self.place()),
@@ -128,23 +156,33 @@ impl Cluster {
         .into())
     }
 
-    /// Writes keys and values, in key order, where there are none; then reads them again and compares. If that does not
-    /// succeed, what was written is taken out.
+    /// Writes keys and values, in key order, where there are none but those that were written of the same source before;
+    /// then reads them again and compares. If that does not succeed, what was written is taken out. If it is
+    /// interrupted, the mark stays.
     pub async fn fill(
         &self,
         pairs: &[(Bytes, Bytes)],
+        source: &Sum,
         event_ttl: NonZeroU32,
         bar: &ProgressBar,
     ) -> anyhow::Result<Sum> {
+        let mut mark = self.mark(pairs, source).await?;
         let mut written = vec![];
-        let filled = self.write(pairs, event_ttl, &mut written, bar).await;
-        let filled = match filled {
+        let filled = match self.write(pairs, source, event_ttl, &mut mark, &mut written, bar).await {
             Ok(()) => self.compare(pairs).await,
+            Err(error) => Err(error),
+        };
+        let filled = match filled {
+            Ok(sum) => self.unmark(mark).await.map(|()| sum),
             Err(error) => Err(error),
         };
         let Err(error) = filled else { return filled };
         let left = match self.remove(&written).await {
-            Ok(Left::Nothing) => return Err(error),
+            Ok(Left::Nothing) => {
+                // If it stays, the next one finds nothing behind it.
+                let _ = self.unmark(mark).await;
+                return Err(error);
+            }
             Ok(Left::Ours(count)) => format!("{count} keys are left that were written"),
             Ok(Left::Others(key)) => {
                 let hint = "take out by hand what was written; do not empty the prefix".into();
@@ -160,16 +198,107 @@ impl Cluster {
         .into())
     }
 
-    /// What was written is noted, each batch with its revision.
+    /// Makes the mark, or takes over that of one that was interrupted, whose keys are taken out. Gives its revision.
+    async fn mark(&self, pairs: &[(Bytes, Bytes)], source: &Sum) -> anyhow::Result<Revision> {
+        if let Some(mark) = unfinished::find(&*self.store).await? {
+            return self.take_over(pairs, mark).await;
+        }
+        let made = [(unfinished::KEY, Unfinished { source: source.sha256.clone(), keys: 0 }.value())];
+        let [(key, value)] = made.clone();
+        self.commit(&Transaction::create(key, value), &made).await.context("cannot write to etcd")
+    }
+
+    async fn take_over(&self, pairs: &[(Bytes, Bytes)], mut mark: Mark) -> anyhow::Result<Revision> {
+        let may_be_there: HashSet<&[u8]> =
+            pairs.iter().take(mark.unfinished.keys).map(|(key, _)| &key[..]).collect();
+        for _ in 0..ATTEMPTS {
+            let Found { contents, servers, .. } = self.read_any().await?;
+            let is_left = |entry: &Entry| {
+                may_be_there.contains(entry.key())
+                    && entry.created == entry.modified
+                    && entry.created > mark.created
+            };
+            let foreign = contents.entries.iter().find(|entry| !is_left(entry));
+            let foreign = foreign.map(|entry| String::from_utf8_lossy(entry.key()).into_owned());
+            if let Some(key) = foreign.or_else(|| servers.into_iter().next()) {
+                let message = format!(
+                    "somebody else has written `{}{key}` since a `sternpost migrate` or `restore` was interrupted",
+                    self.prefix
+                );
+                let hint = "nothing is taken out: what is there has to be looked at by hand".into();
+                return Err(Hinted { message, hint }.into());
+            }
+            match self.take_out(&contents.entries, &mark).await {
+                Ok(revision) => return Ok(revision),
+                // Something expired, or may be gone.
+                Err(
+                    CommitError::Conflict { .. }
+                    | CommitError::Uncertain { .. }
+                    | CommitError::Unavailable { .. },
+                ) => {}
+                Err(error) => return Err(error.into()),
+            }
+            machine::sleep(PAUSE).await;
+            let now = unfinished::find(&*self.store).await?;
+            let ours = now.filter(|now| now.unfinished.source == mark.unfinished.source);
+            mark = ours.context("somebody else writes there")?;
+        }
+        Err(anyhow!("it keeps changing"))
+    }
+
+    /// Takes out what one that was interrupted has left, and begins anew with its mark, whose revision is given.
+    async fn take_out(&self, left: &[Entry], mark: &Mark) -> Result<Revision, CommitError> {
+        let unchanged = |key: Bytes, revision| Compare::Modified { key, revision };
+        let is_ours = || unchanged(unfinished::KEY, mark.modified);
+        for batch in left.chunks(MAX_BATCH) {
+            let keys = batch.iter().map(|entry| (Bytes::copy_from_slice(entry.key()), entry.modified));
+            let mut transaction = Transaction { compares: vec![is_ours()], ..Transaction::default() };
+            for (key, revision) in keys {
+                transaction.writes.push(Write::delete(key.clone()));
+                transaction.compares.push(unchanged(key, revision));
+            }
+            self.store.commit(transaction).await?;
+        }
+        let anew = Unfinished { keys: 0, ..mark.unfinished.clone() };
+        let writes = vec![Write::put(unfinished::KEY, anew.value())];
+        Ok(self.store.commit(Transaction { compares: vec![is_ours()], writes }).await?.revision)
+    }
+
+    /// All of it is there, or nothing.
+    async fn unmark(&self, mark: Revision) -> anyhow::Result<()> {
+        let mut problem = None;
+        for _ in 0..ATTEMPTS {
+            match self.store.commit(Transaction::delete(unfinished::KEY, mark)).await {
+                Ok(_) => return Ok(()),
+                Err(CommitError::Conflict { current, .. }) => {
+                    // An attempt before may have done it.
+                    let is_gone = problem.is_some() && current.iter().all(Option::is_none);
+                    return if is_gone { Ok(()) } else { Err(anyhow!("somebody else writes there")) };
+                }
+                Err(error @ (CommitError::Uncertain { .. } | CommitError::Unavailable { .. })) => {
+                    problem = Some(error);
+                    machine::sleep(PAUSE).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(problem.map_or_else(|| anyhow!("it was not tried"), Into::into))
+    }
+
+    /// What was written is noted, each batch with its revision, and counted in the mark.
     async fn write<'p>(
         &self,
         pairs: &'p [(Bytes, Bytes)],
+        source: &Sum,
         event_ttl: NonZeroU32,
+        mark: &mut Revision,
         written: &mut Vec<(&'p [(Bytes, Bytes)], Revision)>,
         bar: &ProgressBar,
     ) -> anyhow::Result<()> {
+        let mut keys = 0;
         for batch in batches(pairs) {
             let mut transaction = Transaction::default();
+            keys += batch.len();
             for (key, value) in batch {
                 transaction.compares.push(Compare::Absent { key: key.clone() });
                 transaction.writes.push(match key.starts_with(EVENTS.as_bytes()) {
@@ -177,11 +306,16 @@ impl Cluster {
                     false => Write::put(key.clone(), value.clone()),
                 });
             }
+            // Behind those of the batch.
+            transaction.compares.push(Compare::Modified { key: unfinished::KEY, revision: *mark });
+            let counted = Unfinished { source: source.sha256.clone(), keys };
+            transaction.writes.push(Write::put(unfinished::KEY, counted.value()));
             let revision = self.commit(&transaction, batch).await.with_context(|| {
                 let first = batch.first().map(|(key, _)| String::from_utf8_lossy(key)).unwrap_or_default();
                 format!("cannot write `{}{first}`", self.prefix)
             })?;
             written.push((batch, revision));
+            *mark = revision;
             bar.inc(batch.len() as u64);
         }
         Ok(())
@@ -189,7 +323,7 @@ impl Cluster {
 
     async fn compare(&self, pairs: &[(Bytes, Bytes)]) -> anyhow::Result<Sum> {
         let expected = Sum::of(pairs.iter().map(|(key, value)| (&key[..], &value[..])));
-        let found = self.read().await?.contents.entries;
+        let found = self.read_any().await?.contents.entries;
         expected.expect(&Sum::of_entries(&found), &self.place())?;
         Ok(expected)
     }
@@ -217,7 +351,7 @@ impl Cluster {
                 }
             }
         }
-        let left = self.read().await?.contents.entries;
+        let left = self.read_any().await?.contents.entries;
         let ours: HashSet<&[u8]> =
             written.iter().flat_map(|(batch, _)| batch.iter()).map(|(key, _)| &key[..]).collect();
         Ok(match left.iter().find(|entry| !ours.contains(entry.key())) {
@@ -285,7 +419,182 @@ fn batches(pairs: &[(Bytes, Bytes)]) -> impl Iterator<Item = &[(Bytes, Bytes)]> 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use sternpost_store::{
+        BoxFuture, Committed, GetAnswer, Page, Stopped, Watch,
+        memory::{self, MemoryStore},
+    };
+    use tokio::sync::Notify;
+
     use super::*;
+
+    /// A store whose caller dies at a transaction: it is never answered.
+    #[derive(Debug)]
+    struct Deadly {
+        store: Arc<MemoryStore>,
+        /// So many are answered.
+        left: AtomicUsize,
+        dies: Dies,
+        died: Arc<Notify>,
+    }
+
+    /// Whether the last transaction is made.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Dies {
+        Before,
+        After,
+    }
+
+    impl Store for Deadly {
+        fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, CommitError>> {
+            Box::pin(async move {
+                let is_last = self.left.fetch_sub(1, Ordering::Relaxed) == 0;
+                if is_last && self.dies == Dies::Before {
+                    self.died.notify_one();
+                    std::future::pending::<()>().await;
+                }
+                let committed = self.store.commit(transaction).await;
+                if is_last {
+                    self.died.notify_one();
+                    std::future::pending::<()>().await;
+                }
+                committed
+            })
+        }
+
+        fn current_revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
+            self.store.current_revision()
+        }
+
+        fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
+            self.store.get(key, at)
+        }
+
+        fn range(
+            &self,
+            range: KeyRange,
+            at: Option<Revision>,
+            limit: usize,
+        ) -> BoxFuture<'_, Result<Page, ReadError>> {
+            self.store.range(range, at, limit)
+        }
+
+        fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
+            self.store.watch(range, after)
+        }
+
+        fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+            self.store.compact(to)
+        }
+
+        fn stopped(&self) -> BoxFuture<'static, Stopped> {
+            self.store.stopped()
+        }
+
+        fn close(&self) -> BoxFuture<'_, ()> {
+            self.store.close()
+        }
+    }
+
+    fn pairs() -> Vec<(Bytes, Bytes)> {
+        let pair = |number| (Bytes::from(format!("configmaps/a/{number:03}")), Bytes::from("v"));
+        (0..150).map(pair).collect()
+    }
+
+    fn source(name: &str) -> Sum {
+        Sum::of([(name.as_bytes(), &b""[..])].into_iter())
+    }
+
+    /// Puts everything there, as a process that dies at a transaction; whether it lived.
+    async fn fill(store: &Arc<MemoryStore>, answered: usize, dies: Dies) -> Option<anyhow::Result<Sum>> {
+        let died = Arc::new(Notify::new());
+        let left = AtomicUsize::new(answered);
+        let deadly = Deadly { store: store.clone(), left, dies, died: died.clone() };
+        let cluster = Cluster { store: Box::new(deadly), prefix: "/registry/".into() };
+        let work = async {
+            cluster.want_empty(Revision::FIRST, &source("one")).await?;
+            cluster.fill(&pairs(), &source("one"), NonZeroU32::MIN, &ProgressBar::hidden()).await
+        };
+        tokio::select! {
+            biased;
+            filled = work => Some(filled),
+            () = died.notified() => None,
+        }
+    }
+
+    fn empty() -> Arc<MemoryStore> {
+        Arc::new(MemoryStore::new(memory::Options::default()))
+    }
+
+    fn on(store: &Arc<MemoryStore>) -> Cluster {
+        let left = AtomicUsize::new(usize::MAX);
+        let deadly = Deadly { store: store.clone(), left, dies: Dies::Before, died: Arc::default() };
+        Cluster { store: Box::new(deadly), prefix: "/registry/".into() }
+    }
+
+    async fn put(store: &MemoryStore, key: &'static str) {
+        store.commit(Transaction::write([Write::put(key, "x")])).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn one_that_dies_at_any_moment_is_made_good_by_the_next() {
+        let expected = Sum::of(pairs().iter().map(|(key, value)| (&key[..], &value[..])));
+        let moments = (0..9).flat_map(|answered| [(answered, Dies::Before), (answered, Dies::After)]);
+        let mut died = 0;
+        for (first, dies) in moments.clone() {
+            for (second, again) in moments.clone() {
+                let store = empty();
+                put(&store, "x").await;
+                store.commit(Transaction::write([Write::delete("x")])).await.unwrap();
+                for (answered, dies) in [(first, dies), (second, again)] {
+                    match fill(&store, answered, dies).await {
+                        Some(filled) => {
+                            // One that was done and did not say so is not begun again.
+                            let is_done = filled.is_ok() || format!("{filled:?}").contains("is not empty");
+                            assert!(is_done, "{first} {second}: {filled:?}");
+                        }
+                        None => died += 1,
+                    }
+                }
+                let whole = match fill(&store, usize::MAX, Dies::Before).await.unwrap() {
+                    Ok(sum) => sum,
+                    Err(_) => Sum::of_entries(&on(&store).read().await.unwrap().contents.entries),
+                };
+                assert_eq!(whole, expected, "{first} {second}");
+                let all = store.range(KeyRange::all(), None, usize::MAX).await.unwrap().entries;
+                assert_eq!(Sum::of_entries(&all), expected, "{first} {second}");
+            }
+        }
+        assert!(died > 100, "{died}");
+    }
+
+    #[tokio::test]
+    async fn what_is_only_a_part_is_not_read_and_only_its_own_keys_are_taken_out() {
+        for foreign in
+            ["configmaps/a/140", "leases/kube-system/x", "masterleases/192.0.2.7", "configmaps/a/001"]
+        {
+            let store = empty();
+            put(&store, "x").await;
+            store.commit(Transaction::write([Write::delete("x")])).await.unwrap();
+            assert!(fill(&store, 3, Dies::Before).await.is_none());
+            let error = on(&store).read().await.map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("holds a part of something: "), "{error}");
+            let error = on(&store).want_empty(Revision::FIRST, &source("two")).await.unwrap_err().to_string();
+            assert!(error.contains("holds a part of something else: "), "{error}");
+            put(&store, foreign).await;
+            let before = store.current_revision().await.unwrap();
+            let error = fill(&store, usize::MAX, Dies::Before).await.unwrap().unwrap_err();
+            assert!(
+                format!("{error:#}").contains(&format!("has written `/registry/{foreign}` since")),
+                "{error:#}"
+            );
+            assert_eq!(store.current_revision().await.unwrap(), before);
+        }
+    }
 
     #[test]
     fn batches_are_as_large_as_etcd_takes() {

@@ -100,7 +100,8 @@ impl PutArgs {
             }
             Target::Etcd(cluster) => {
                 want_prefix(&contents.form, cluster.prefix())?;
-                runtime.block_on(cluster.want_empty(above))?;
+                let source = Sum::of_entries(&contents.entries);
+                runtime.block_on(cluster.want_empty(above, &source))?;
                 let pairs = match &contents.form {
                     Form::Directory => {
                         let bar = bar("keys converted");
@@ -118,7 +119,7 @@ impl PutArgs {
                     }
                 };
                 let bar = terminal::progress(self.quiet, "keys written", pairs.len());
-                let filled = runtime.block_on(cluster.fill(&pairs, self.event_ttl, &bar));
+                let filled = runtime.block_on(cluster.fill(&pairs, &source, self.event_ttl, &bar));
                 bar.finish_and_clear();
                 Ok(Put { sum: filled?, above: runtime.block_on(cluster.revision())? })
             }

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, process::Command, time::Duration};
 
 use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use sternpost_clock::machine;
 use sternpost_store::{Store, Transaction, Write};
@@ -13,7 +14,7 @@ use sternpost_testkit::{
     etcd::{self, Etcd, recorded},
     peer::{self, KubeApiserver, Shared},
     process::{self, Log, Process, serve},
-    server::{AT_LAST, Server},
+    server::{AT_LAST, Client, Server},
 };
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -306,6 +307,47 @@ fn check_unreadable(asked: &str, (code, body): (u16, &Value), (expected, reason)
     assert!(reason == "*" || found == reason, "{asked}: {body}");
 }
 
+/// Who may delete, and not what cannot be read, is told so.
+async fn check_unsafe_deletion_is_a_permission_of_its_own(server: &Client) {
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "delete"]});
+    server
+        .post(&format!("{roles}/roles"), &json!({"metadata": {"name": "r"}, "rules": [rule]}))
+        .await
+        .expect(201);
+    let binding = json!({
+        "metadata": {"name": "r"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}],
+    });
+    server.post(&format!("{roles}/rolebindings"), &binding).await.expect(201);
+    let delete = async |name: &str, body: &'static str| {
+        let mut request = server.request(&format!("{MAPS}/{name}"));
+        *request.method_mut() = http::Method::DELETE;
+        request.headers_mut().insert("impersonate-user", "bob".parse().unwrap());
+        request.headers_mut().insert("content-type", "application/json".parse().unwrap());
+        *request.body_mut() = Full::new(Bytes::from_static(body.as_bytes()));
+        let (parts, body) = server.apart().await.send_request(request).await.unwrap().into_parts();
+        let body: Value = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
+        (parts.status.as_u16(), body)
+    };
+    // The binding is in effect a little later than it is written.
+    let began = machine::now();
+    while delete("b", "").await.0 == 403 {
+        assert!(machine::elapsed(began) < AT_LAST);
+        machine::sleep(Duration::from_millis(20)).await;
+    }
+    for name in ["b", "absent"] {
+        let (code, body) = delete(name, UNSAFE).await;
+        let message = format!(
+            r#"configmaps "{name}" is forbidden: not permitted to do "unsafe-delete-ignore-read-errors", reason: "#
+        );
+        let told = (code, body["reason"].as_str(), body["message"].as_str());
+        assert_eq!(told, (403, Some("Forbidden"), Some(message.as_str())), "{body}");
+        assert_eq!(body["details"], json!({"name": name, "kind": "configmaps"}));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_that_cannot_be_read_are_neither_there_nor_gone() {
     let Some(program) = etcd::program() else { return };
@@ -343,6 +385,7 @@ async fn objects_that_cannot_be_read_are_neither_there_nor_gone() {
     server.get("/api/v1/namespaces").await.expect(200);
     let dry = json!({"metadata": {"name": "b"}});
     server.post(&format!("{MAPS}?dryRun=All"), &dry).await.expect(409);
+    check_unsafe_deletion_is_a_permission_of_its_own(&server).await;
 
     for (method, path, body, code, reason) in UNREADABLE {
         let asked = format!("{method} {path} {body}");
@@ -445,6 +488,7 @@ async fn kube_apiserver_has_the_same_answers_for_what_cannot_be_read() {
     // With the cache that it began with, and when that begins anew.
     let answer = peer.get(MAPS).await;
     assert!([429, 500].contains(&answer.code), "{answer:?}");
+    check_unsafe_deletion_is_a_permission_of_its_own(&peer).await;
     for (method, path, body, code, reason) in UNREADABLE {
         let answer = peer.send(method, &format!("{MAPS}{path}"), "application/json", *body).await;
         check_unreadable(&format!("{method} {path} {body}"), (answer.code, &answer.body), (*code, reason));

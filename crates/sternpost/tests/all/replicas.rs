@@ -9,6 +9,7 @@ use sternpost_store::{Delivery, KeyRange, Store, Transaction, Write};
 use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
 use sternpost_testkit::{
     etcd::{self, Etcd},
+    process::{Process, serve},
     scratch::Scratch,
     server::{AT_LAST, Server},
 };
@@ -280,6 +281,103 @@ async fn a_changed_encryption_configuration_is_used_and_what_is_stale_is_written
     server.stop();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn values_whose_key_comes_with_a_changed_file_are_read_then() {
+    let Some(program) = etcd::program() else { return };
+    let cluster = Cluster::start(&program, "replicas-regain");
+    let key = |name: &str, byte: char| {
+        let secret = std::iter::repeat_n(byte, 42).collect::<String>();
+        format!("  - aescbc: {{keys: [{{name: {name}, secret: {secret}A=}}]}}\n")
+    };
+    let (one, both) = (encrypted_by(&key("one", 'a')), encrypted_by(&(key("two", 'b') + &key("one", 'a'))));
+    let file = |name: &str| cluster.files.0.join(name);
+    std::fs::write(file("old"), &one).unwrap();
+    std::fs::write(file("new"), &both).unwrap();
+    let old = format!("--encryption-provider-config={}", file("old").display());
+    let new = format!("--encryption-provider-config={}", file("new").display());
+    let first = cluster.server("first", &[&old, "--encryption-provider-config-automatic-reload"]).await;
+    first.post(SECRETS, &secret("x")).await.expect(201);
+    let second = cluster.server("second", &[&new]).await;
+    // The new key is used before all have it.
+    let newer = replace(&second, "x").await;
+    second.post(SECRETS, &secret("y")).await.expect(201);
+    for name in ["x", "y"] {
+        first.get(&format!("{SECRETS}/{name}")).await.expect(500);
+        first.put(&format!("{SECRETS}/{name}"), &secret(name)).await.expect(500);
+    }
+    std::fs::write(file("old"), &both).unwrap();
+    first.until(&format!("{SECRETS}/x"), |_, it| it["metadata"]["resourceVersion"] == newer).await;
+    first.until(SECRETS, |code, it| code == 200 && it["items"].as_array().unwrap().len() == 2).await;
+    assert_eq!(replace(&first, "x").await, newer, "it is as it would be written");
+    for server in [first, second] {
+        server.stop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_starts_takes_no_address_for_a_service_of_another() {
+    let Some(program) = etcd::program() else { return };
+    let cluster = Cluster::start(&program, "replicas-addresses");
+    let store = cluster.store();
+    let flags = ["--controllers=-*"];
+    let first = cluster.server("first", &flags).await;
+    let services = "/api/v1/namespaces/default/services";
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let service = first.post(services, &service).await.expect(201);
+    let address = service["spec"]["clusterIP"].as_str().unwrap();
+    let own = first.get(&format!("{services}/kubernetes")).await.expect(200);
+    let own = own["spec"]["clusterIP"].as_str().unwrap();
+    // As somebody sees it who reads while the service is deleted.
+    for address in [address, own] {
+        let key = format!("ipaddresses/{address}");
+        assert!(store.get(Bytes::from(key.clone()), None).await.unwrap().entry.is_some(), "{key}");
+        store.commit(Transaction::write([Write::delete(key)])).await.unwrap();
+    }
+    let second = cluster.server("second", &flags).await;
+    let addresses = "/apis/networking.k8s.io/v1/ipaddresses";
+    second.get(&format!("{addresses}/{own}")).await.expect(200);
+    second.get(&format!("{addresses}/{address}")).await.expect(404);
+    for server in [first, second] {
+        server.stop();
+    }
+}
+
+/// Both begin with an etcd that is empty, and neither accepts the tokens of the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_servers_with_other_keys_that_begin_one_cluster_one_ends() {
+    let Some(program) = etcd::program() else { return };
+    let cluster = Cluster::start(&program, "replicas-strangers");
+    let start = |name: &str| {
+        let folder = cluster.files.0.join(name);
+        let mut command = serve();
+        command.arg(format!("--etcd-servers={}", cluster.etcd.url()));
+        command
+            .arg("--data-dir")
+            .arg(&folder)
+            .arg("--kubeconfig")
+            .arg(cluster.files.0.join(format!("{name}.yaml")));
+        Process::spawn(command)
+    };
+    let mut servers = [start("one"), start("other")];
+    let began = machine::now();
+    let ended = loop {
+        if let Some(ended) = servers.iter_mut().position(|server| server.has_ended().is_some()) {
+            break ended;
+        }
+        assert!(machine::elapsed(began) < AT_LAST, "both go on");
+        machine::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    let (code, log) = servers[ended].end();
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("error: this server does not fit the cluster in etcd:"), "{log}");
+    assert!(log.contains("do not go with those of apiserver-"), "{log}");
+    let mut other = servers.into_iter().enumerate().find(|(at, _)| *at != ended).unwrap().1;
+    other.ready().unwrap();
+    assert!(other.has_ended().is_none());
+    other.terminate();
+    assert_eq!(other.end().0, Some(0));
+}
+
 // The plugin for tests needs it.
 #[cfg(target_os = "linux")]
 mod plugins {
@@ -307,7 +405,7 @@ mod plugins {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn values_by_a_kms_plugin_are_read_by_all_and_waited_for() {
+    async fn values_by_a_kms_plugin_are_read_by_all_and_again_when_it_is_back() {
         let Some(program) = etcd::program() else { return };
         let cluster = Cluster::start(&program, "replicas-kms");
         let store = cluster.store();
@@ -332,12 +430,29 @@ mod plugins {
         let newer = replace(&third, "x").await;
         assert_ne!(newer, version);
         assert_ne!(raw(&store, "x").await, before);
-        // Who cannot open it says that it is behind, and not that it is gone.
-        assert_ne!(second.get(&format!("{SECRETS}/x")).await.code, 404);
+        third.post(SECRETS, &secret("y")).await.expect(201);
+        // Who cannot open it says so, and not that it is gone.
+        let refused = second.get(&format!("{SECRETS}/x")).await;
+        assert!(refused.message().contains("Key: /registry/secrets/default/x, "), "{}", refused.message());
+        refused.expect(500);
+        second.get(&format!("{SECRETS}/y")).await.expect(500);
+        second.get(SECRETS).await.expect(500);
+        let event = watch.next().await.unwrap();
+        assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)), "{event}");
+        // Everything else is as new as ever.
+        let maps = "/api/v1/namespaces/default/configmaps";
+        let map = third.post(maps, &json!({"metadata": {"name": "m"}})).await.expect(201);
+        assert_eq!(second.get(&format!("{maps}/m")).await.expect(200), map);
+        second.post(maps, &json!({"metadata": {"name": "n"}})).await.expect(201);
+
+        // With its plugin again, it reads what it could not.
         other.state().fault = Fault::None;
-        let (kind, ..) = watch.told().await.unwrap();
-        assert_eq!(kind, "MODIFIED");
         second.until(&format!("{SECRETS}/x"), |_, it| it["metadata"]["resourceVersion"] == newer).await;
+        second.until(&format!("{SECRETS}/y"), |_, it| it["data"]["text"] == "aGlkZGVu").await;
+        let names = second.get(SECRETS).await.expect(200);
+        let names: Vec<&Value> =
+            names["items"].as_array().unwrap().iter().map(|it| &it["metadata"]["name"]).collect();
+        assert_eq!(names, ["x", "y"]);
         for server in [first, second, third] {
             server.stop();
         }

@@ -16,7 +16,7 @@ use std::{
 
 use serde_json::{Value, json};
 use sternpost_clock::machine;
-use sternpost_store::{Store, Transaction, Write};
+use sternpost_store::{Delivery, Entry, Store, Transaction, Write};
 use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Options};
 use sternpost_store_log::Image;
 use sternpost_testkit::{
@@ -478,7 +478,7 @@ async fn a_cluster_is_backed_up_and_put_back() {
     }
     let all = || async {
         let page = cluster.range(sternpost_store::KeyRange::all(), None, usize::MAX).await.unwrap();
-        let pair = |entry: &sternpost_store::Entry| (entry.key().to_vec(), entry.value().to_vec());
+        let pair = |entry: &Entry| (entry.key().to_vec(), entry.value().to_vec());
         page.entries.iter().map(pair).collect::<Vec<_>>()
     };
     let before = all().await;
@@ -573,6 +573,67 @@ async fn what_etcd_does_not_take_leaves_nothing_behind() {
     assert!(said.contains("etcdserver: request is too large"), "{said}");
     let cluster = store(&etcd, "/registry/");
     assert_eq!(cluster.range(sternpost_store::KeyRange::all(), None, 1).await.unwrap().entries, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_interrupted_migration_left_is_not_served_and_taken_out_by_the_next() {
+    let Some(program) = etcd::program() else { return };
+    let etcd = Etcd::start(&program, &[]);
+    let root = tempfile::tempdir().unwrap();
+    let (data, other) = (root.path().join("data"), root.path().join("other"));
+    let server = Server::start_on("interrupted", text(&data), &FLAGS).await;
+    fill(&server).await;
+    let before = listed(&server, &FILLED).await;
+    server.terminate().await;
+    Server::start_on("interrupted-other", text(&other), &FLAGS).await.terminate().await;
+    let servers = format!("--etcd-servers={}", etcd.url());
+    bump(&etcd, 10_000).await;
+    let cluster = store(&etcd, "/registry/");
+    let began = cluster.current_revision().await.unwrap();
+    let migrate = |data: &Path, act: &dyn Fn(&[&str]) -> String| {
+        act(&["migrate", "--to", "etcd", "--data-dir", text(data), &servers])
+    };
+    let succeed = |args: &[&str]| done(args)["sha256"].as_str().unwrap().to_owned();
+    migrate(&data, &succeed);
+    let all = sternpost_store::KeyRange::all;
+    let whole = cluster.range(all(), None, 10_000).await.unwrap().entries;
+    assert!(whole.iter().all(|entry| !entry.key().starts_with(b"sternpost.dev")), "nothing else is left");
+
+    // As if it had ended after five keys.
+    let mut history = cluster.watch(all(), began).await.unwrap();
+    let Delivery::Changes(first) = history.next().await.unwrap() else { panic!("no change") };
+    let mark = first.events()[0].entry().unwrap();
+    assert_eq!(mark.key(), b"sternpost.dev/unfinished");
+    let mut mark: Value = serde_json::from_slice(mark.value()).unwrap();
+    mark["keys"] = json!(5);
+    for entries in whole.chunks(100) {
+        let keys = entries.iter().map(|entry| Write::delete(entry.key().to_vec()));
+        cluster.commit(Transaction::write(keys)).await.unwrap();
+    }
+    cluster.commit(Transaction::create("sternpost.dev/unfinished", mark.to_string())).await.unwrap();
+    let left = whole.iter().take(5).map(|entry| Write::put(entry.key().to_vec(), entry.value().to_vec()));
+    cluster.commit(Transaction::write(left)).await.unwrap();
+
+    let listen = "--listen=127.0.0.1:0";
+    for args in [
+        &["serve", listen, &servers, "--etcd-read-only"][..],
+        &["serve", listen, &servers, "--data-dir", text(&root.path().join("new"))],
+        &["backup", "--output-file", text(&root.path().join("backup")), &servers],
+    ] {
+        let (code, _, said) = sternpost(args);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("holds a part of something: a `sternpost migrate` or `restore`"), "{said}");
+        assert!(said.contains("hint: run that again as it was"), "{said}");
+    }
+    let said = migrate(&other, &|args| refused(args));
+    assert!(said.contains("holds a part of something else"), "{said}");
+    migrate(&data, &succeed);
+    let again = cluster.range(all(), None, 10_000).await.unwrap().entries;
+    let keys = |entries: &[Entry]| entries.iter().map(|entry| entry.key().to_vec()).collect::<Vec<_>>();
+    assert_eq!(keys(&again), keys(&whole));
+    let server = Server::start_on("interrupted-again", text(&data), &[&servers, FLAGS[0]]).await;
+    assert_eq!(without_versions(&listed(&server, &FILLED).await), without_versions(&before));
+    server.terminate().await;
 }
 
 /// A kube-apiserver goes on with what a server of ours had, and that one with what it has written.
