@@ -620,6 +620,16 @@ async fn take_up(
 async fn begin_again(cache: &Cache, line: &Arc<Line>, store: &dyn Store) -> Result<(), ReadError> {
     let at = store.current_revision().await?;
     let mut objects = load(store, at, &*cache.indexer).await?;
+    // What may be read later stays as it was until then.
+    for found in store.unreadable(&KeyRange::all()).iter().filter(|found| found.sealed) {
+        let Some((group, resource, place)) = key::split(&found.key) else { continue };
+        let id = ResourceId::new(group, resource);
+        let snapshot = cache.resource(&id).snapshot();
+        if let Some(kept) = found.key.get(place..).and_then(|place| snapshot.at(place)) {
+            let set = objects.entry(id).or_insert_with(Objects::new_sync);
+            set.insert_mut(ByPlace(Arc::new(kept.outdated())));
+        }
+    }
     line.oldest.store(at.get(), Ordering::Release);
     let on_line = || {
         let mut all = cache.resources();
@@ -639,8 +649,8 @@ async fn begin_again(cache: &Cache, line: &Arc<Line>, store: &dyn Store) -> Resu
     Ok(())
 }
 
-/// The oldest state that is left, or that the store would have replayed; everything since is replayed on it. On a store that others compact it may be
-/// forgotten while it is read, and then the next is taken.
+/// The oldest state that is left, or that the store would have replayed; everything since is replayed on it. On a store
+/// that others compact it may be forgotten while it is read, and then the next is taken.
 async fn load_oldest(
     store: &dyn Store,
     indexer: &dyn Indexer,

@@ -475,7 +475,12 @@ impl Snapshot {
     }
 
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Object>> {
-        self.objects.get([namespace, name].join("/").as_bytes()).map(|found| &found.0)
+        self.at([namespace, name].join("/").as_bytes())
+    }
+
+    /// By `NAMESPACE/NAME`.
+    pub(crate) fn at(&self, place: &[u8]) -> Option<&Arc<Object>> {
+        self.objects.get(place).map(|found| &found.0)
     }
 
     pub fn len(&self) -> usize {

@@ -116,6 +116,8 @@ impl ServerLease {
         }
         if self.verbs.cache.is_divided() {
             annotations.set(OVERRIDES, self.verbs.cache.overrides().to_string());
+        } else {
+            annotations.remove(OVERRIDES);
         }
         let spec = lease.object_mut("spec");
         spec.set("holderIdentity", self.identity.holder.as_str());

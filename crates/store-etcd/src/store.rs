@@ -40,6 +40,9 @@ pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
 /// Before something is tried again.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
+/// What may be asked for at once on any connection.
+const FEWEST: usize = 500;
+
 /// etcd hands out what happened before a watch began by 1,000 revisions each tenth of a second.
 const REPLAYED: u64 = 5_000;
 
@@ -81,7 +84,7 @@ pub(crate) struct Shared {
     /// The newest revision that any answer was made at.
     pub newest: AtomicU64,
     /// The most entries that are asked for at once: as many as a page may have, for etcd walks through all that follow
-    /// to answer one, and fewer once that many were too large for an answer.
+    /// to answer one, and fewer while that many are too large for an answer or take too long.
     page: AtomicUsize,
     stopped: watch::Sender<Option<Stopped>>,
 }
@@ -375,8 +378,17 @@ impl Shared {
                     self.page.fetch_min(limit, Ordering::Relaxed);
                     continue;
                 }
-                answer => self.understood(at, answer).await?,
+                answer => {
+                    if matches!(answer, Err(CallError::Broken(_))) {
+                        // So many may take longer than a call may: whoever tries again asks for fewer.
+                        self.page.fetch_min((limit / 4).max(FEWEST), Ordering::Relaxed);
+                    }
+                    self.understood(at, answer).await?
+                }
             };
+            if answer.kvs.len() == self.page.load(Ordering::Relaxed) {
+                self.page.store((limit + limit / 4).min(MAX_PAGE), Ordering::Relaxed);
+            }
             let entries = answer.kvs.iter().map(|found| self.prefix.entry(found)).collect::<Result<_, _>>();
             return Ok(Page {
                 entries: entries.map_err(unreadable)?,

@@ -81,6 +81,8 @@ impl KubeStore {
                     self.view.regain(entry);
                 }
             }
+            // More may come all the time.
+            machine::sleep(AGAIN).await;
         }
     }
 

@@ -249,17 +249,6 @@ impl View {
     }
 
     fn stored(&self, key: &[u8], theirs: &Entry) -> Result<(Bytes, bool), Unreadable> {
-        match self.own.take(theirs.key(), theirs.value()) {
-            Some(stored) => {
-                let decoded = || self.decoded(key, theirs).ok().map(|(stored, _)| stored);
-                debug_assert_eq!(decoded().as_ref(), Some(&stored), "{:?}", theirs.key());
-                Ok((stored, false))
-            }
-            None => self.decoded(key, theirs),
-        }
-    }
-
-    fn decoded(&self, key: &[u8], theirs: &Entry) -> Result<(Bytes, bool), Unreadable> {
         let resource = resource_of(key).unwrap_or_default();
         self.read(key, theirs, |place, value| {
             let opened = self.encryption.open(resource, place.as_bytes(), value);
@@ -466,14 +455,15 @@ impl View {
         if theirs.key() == NODE_PORTS.as_bytes() {
             return self.port_events(theirs);
         }
-        let entry = match theirs.entry().map(|entry| self.entries(entry)) {
+        let own = theirs.entry().and_then(|entry| self.own(entry));
+        let entry = match theirs.entry().filter(|_| own.is_none()).map(|entry| self.entries(entry)) {
             // To a reader who has what was there before, it is deleted.
             Some(Err(error)) => {
                 self.remember(error);
                 None
             }
             Some(Ok(entries)) => entries.into_iter().next(),
-            None => None,
+            None => own,
         };
         // That there was something is enough: it is neither decrypted nor decoded.
         let previous = theirs.previous().and_then(|previous| {
@@ -486,6 +476,15 @@ impl View {
             (None, None) => None,
         };
         event.into_iter().collect()
+    }
+
+    /// What this server has written itself.
+    fn own(&self, theirs: &Entry) -> Option<Entry> {
+        let stored = self.own.take(theirs.key(), theirs.value())?;
+        let key = self.layout.our_key(theirs.key())?;
+        let read = || self.stored(&key, theirs).ok().map(|(stored, _)| stored);
+        debug_assert!(read().is_none_or(|read| read == stored), "{:?} is read otherwise", theirs.key());
+        Some(Entry::new(&key, &stored, theirs.created, theirs.modified))
     }
 
     /// Claims that came and went; most stay, and have no value that could change.

@@ -29,7 +29,10 @@ use sternpost_store::{
     memory::{self, MemoryStore},
 };
 use sternpost_store_kube::{Encrypting, KubeStore, Options, PORT_CLAIMS};
-use sternpost_testkit::etcd::recorded;
+use sternpost_testkit::{
+    etcd::recorded,
+    shared_store::{SharedStore, Writers},
+};
 
 const RECORDED: &str = include_str!("../../layout/tests/recorded/kube-apiserver-1.36.4.tsv");
 
@@ -454,6 +457,35 @@ async fn what_cannot_be_decrypted_stays_as_it_was_and_is_read_again() {
     let last = plain.commit(Transaction::delete(key, sixth)).await.unwrap().revision;
     assert!(cache.main_line().reaches(last, PATIENCE).await);
     assert_eq!(maps.events_after(sixth).unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_decrypted_stays_when_everything_is_read_anew() {
+    let etcd = etcd();
+    let (lock, shared) = (Arc::new(Lock::default()), SharedStore::of(etcd.clone(), Writers::Several));
+    let options = Options { encryption: lock.clone(), ..options() };
+    let store = Arc::new(KubeStore::new(shared.clone(), options));
+    let other = locked(&etcd, &Arc::default());
+    let keys = ["/configmaps/a/changed", "/configmaps/a/same"];
+    let mut made = Vec::new();
+    for key in keys {
+        made.push(other.commit(Transaction::create(key, config_map("1"))).await.unwrap().revision);
+    }
+    let (cache, feeder) = Cache::start(store.clone(), Box::new(NoFields)).await.unwrap();
+    tokio::spawn(feeder.run());
+    let maps = cache.resource(&ResourceId::new("", "configmaps"));
+    let shown = || ["changed", "same"].map(|name| maps.snapshot().get("a", name).map(|found| found.revision));
+
+    lock.set_away(true);
+    shared.hold_deliveries();
+    other.commit(Transaction::update(keys[0], made[0], config_map("2"))).await.unwrap();
+    shared.forget().await;
+    let now = etcd.current_revision().await.unwrap();
+    shared.deliver();
+    assert!(cache.main_line().reaches(now, PATIENCE).await);
+    assert!(maps.events_after(made[1]).is_err(), "everything was read anew");
+    assert_eq!(shown(), [Some(made[0]), Some(made[1])], "as they were");
+    assert_eq!(Store::unreadable(&*store, &KeyRange::all()).len(), 2);
 }
 
 /// How often values were opened.

@@ -211,7 +211,8 @@ impl Verbs {
         let behind = token.as_ref().map(|token| token.behind.as_str());
 
         let wanted = self.wanted_revision(target, query, token.as_ref()).await?;
-        self.check_listed(target, selection)?;
+        // What cannot be read is known before it is taken out: so it is asked for behind the state.
+        let check = || self.check_listed(target, selection);
 
         // An older state is looked through.
         if let Some(revision) = wanted {
@@ -219,6 +220,7 @@ impl Verbs {
                 Some(token) => expired_token(token),
                 None => Status::expired("The resourceVersion for the provided list is too old."),
             })?;
+            check()?;
             // A list that goes on ends with the period that it began in.
             let period = token.as_ref().map_or(Some(period), |token| token.period);
             let left = match &token {
@@ -238,10 +240,12 @@ impl Verbs {
         // What the index knows are the labels that are stored.
         if !labels.is_empty() && !selection.asks_webhook() && is_large(&cache) {
             let (snapshot, found) = cache.labelled(&labels, target.scope(), behind);
+            check()?;
             let state = State { revision: seen.max(snapshot.revision), period: Some(period), left: None };
             return Ok(going_on(page(found.iter(), selection, query.limit, state), &cache, &snapshot));
         }
         let snapshot = cache.snapshot();
+        check()?;
         let left = behind.is_none().then(|| snapshot.count(target.scope()));
         let state = State { revision: seen.max(snapshot.revision), period: Some(period), left };
         let listed = self.page(target, (&cache, &snapshot), behind, selection, query.limit, state).await?;

@@ -137,7 +137,8 @@ impl Settling {
         let snapshot = leases.snapshot();
         let earlier = snapshot.iter(Some("kube-system"), None).filter(|lease| lease.created() < made);
         let earlier = earlier.map(|lease| lease.value()).filter(|lease| is_renewed(lease, now));
-        let problems: Vec<String> = earlier.filter_map(|lease| strangers(&lease, &trust)).collect();
+        let problems: Vec<String> =
+            earlier.flat_map(|lease| disagreements(&verbs.cache, &lease, &trust)).collect();
         if problems.is_empty() {
             return std::future::pending().await;
         }
@@ -147,6 +148,11 @@ impl Settling {
 
 fn leases() -> ResourceId {
     ResourceId::new("coordination.k8s.io", "leases")
+}
+
+/// What a server of this kind, by its Lease, and this one do not agree on.
+fn disagreements(cache: &Cache, lease: &Value, ours: &Trust) -> impl Iterator<Item = String> + use<> {
+    [strangers(lease, ours), overrides(cache, lease)].into_iter().flatten()
 }
 
 /// What keeps a server of this kind, by its Lease, and one with these keys from accepting the tokens of each other.
@@ -243,14 +249,9 @@ fn tokens(
         if name == own {
             continue;
         }
-        problems.extend(strangers(lease, &ours));
-        let is_ours = trust_of(lease).is_some();
-        if is_ours {
-            let annotations = lease.field("metadata").field("annotations");
-            overrides(cache, name, annotations.text(OVERRIDES), problems);
-        }
+        problems.extend(disagreements(cache, lease, &ours));
         // A kube-apiserver: which key it has is not told, but it is none that was made here.
-        if !is_ours && signing_key == SigningKeyFrom::DataDir {
+        if trust_of(lease).is_none() && signing_key == SigningKeyFrom::DataDir {
             problems.push(format!(
                 "{SIGNING_KEY} is not set, and {name} does not accept tokens of the key made here"
             ));
@@ -268,13 +269,15 @@ fn tokens(
 }
 
 /// What one server has in another etcd, and the other in this, each would look for in vain.
-fn overrides(cache: &Cache, name: &str, theirs: &str, problems: &mut Vec<String>) {
-    let ours = cache.overrides().to_string();
-    if ours != theirs {
-        let text = |overrides: &str| if overrides.is_empty() { "nothing" } else { overrides }.to_owned();
-        let (ours, theirs) = (text(&ours), text(theirs));
-        problems.push(format!("--etcd-servers-overrides moves {ours}, and that of {name} {theirs}"));
-    }
+fn overrides(cache: &Cache, lease: &Value) -> Option<String> {
+    trust_of(lease)?;
+    let metadata = lease.field("metadata");
+    let (ours, theirs) = (cache.overrides().to_string(), metadata.field("annotations").text(OVERRIDES));
+    let text = |overrides: &str| if overrides.is_empty() { "nothing" } else { overrides }.to_owned();
+    (ours != theirs).then(|| {
+        let (ours, theirs, name) = (text(&ours), text(theirs), metadata.text("name"));
+        format!("--etcd-servers-overrides moves {ours}, and that of {name} {theirs}")
+    })
 }
 
 /// What a Secret holds for a service account.
