@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use sternpost_cache::{Object, ResourceId};
+use sternpost_cache::{Event, EventKind, Object, ResourceId};
 use sternpost_clock::{DueQueue, machine};
 use sternpost_golang::time::Timestamp;
 use sternpost_meta::{quantity::Quantity, status::Status};
@@ -82,13 +82,19 @@ impl Quotas {
     async fn look(&mut self) {
         let news = self.streams.look().await;
         let mut own: BTreeSet<String> = BTreeSet::new();
+        let mut charged: BTreeSet<String> = BTreeSet::new();
         for news in &news {
             let (served, namespaces): (&Served, Vec<&str>) = match news {
                 News::All(served, snapshot) if served.id == self.served.id => {
                     (served, snapshot.iter(None, None).map(|object| object.namespace()).collect())
                 }
                 News::Changes(served, events) => {
-                    (served, events.iter().map(|event| event.object.namespace()).collect())
+                    let (causes, others): (Vec<_>, Vec<_>) =
+                        events.iter().partition(|event| self.is_cause(&served.id, event));
+                    if served.id == self.served.id {
+                        charged.extend(others.iter().map(|event| event.object.namespace().to_owned()));
+                    }
+                    (served, causes.iter().map(|event| event.object.namespace()).collect())
                 }
                 // Whoever counts the resource has to look at all of it.
                 News::All(served, _) => {
@@ -117,9 +123,28 @@ impl Quotas {
                 }
             }
         }
+        for namespace in charged.union(&own) {
+            self.track(namespace);
+        }
         for namespace in own {
-            self.track(&namespace);
             self.touch(&namespace);
+        }
+    }
+
+    /// Whether something is to be counted anew for what happened. Where others charge quotas as well, what they are
+    /// charged for may not be there to be counted yet: there, as upstream, nothing is counted for what is new, nor for a
+    /// charge.
+    fn is_cause(&self, id: &ResourceId, event: &Event) -> bool {
+        let is_quota = *id == self.served.id;
+        match event.kind {
+            _ if !self.verbs.cache.others_write() => true,
+            EventKind::Added => is_quota,
+            EventKind::Modified if is_quota => {
+                let quota = event.object.value();
+                let hard = |of: &str| quota::amounts(quota.field(of).field("hard"));
+                hard("spec") != hard("status")
+            }
+            EventKind::Modified | EventKind::Deleted => true,
         }
     }
 

@@ -26,8 +26,9 @@ const PORTS_KEY: Bytes = Bytes::from_static(NODE_PORTS.as_bytes());
 /// Before a store that does not answer is asked again for a value.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How often another server may be faster with the node ports before a write is given up.
-const ATTEMPTS: usize = 16;
+/// How often others may be faster with the node ports before a write is given up: each time one of them got on, so it is
+/// more than may write at a time.
+const ATTEMPTS: usize = 1000;
 
 #[derive(Debug)]
 pub struct Options {
