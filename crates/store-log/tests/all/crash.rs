@@ -46,8 +46,8 @@ fn random_crashes_while_snapshots_are_written() {
     }
 }
 
-/// What was handed over and not answered, in the groups that share a commit.
-type Unanswered = Vec<Vec<Transaction>>;
+/// What was handed over and not answered. All of it was in one commit: with the first that fails the store ends.
+type Unanswered = Vec<Transaction>;
 
 async fn lives(seed: u64, snapshot_after: u64) {
     let mut rng = Rng::new(seed);
@@ -61,7 +61,7 @@ async fn lives(seed: u64, snapshot_after: u64) {
     for _ in 0..LIVES {
         let store = open(&disk, options());
         recover(&store, &mut model, &unanswered).await;
-        let least = model.current().plus(unanswered.iter().map(Vec::len).sum::<usize>() as u64).unwrap();
+        let least = model.current().plus(unanswered.len() as u64).unwrap();
 
         let fault = [Fault::PowerCut, Fault::PowerCut, Fault::Full][(rng.draw() % 3) as usize];
         if !rng.one_in(5) {
@@ -82,7 +82,7 @@ async fn lives(seed: u64, snapshot_after: u64) {
     recover(&store, &mut model, &unanswered).await;
 }
 
-/// Finds out which of the unanswered groups survived: the first ones, wholly.
+/// Finds out whether what was not answered survived: all of it or nothing.
 async fn recover(store: &dyn Store, model: &mut Model, unanswered: &Unanswered) {
     let compacted = oldest(store).await;
     assert!(compacted >= model.compacted);
@@ -91,10 +91,10 @@ async fn recover(store: &dyn Store, model: &mut Model, unanswered: &Unanswered) 
     let mut revisions: Vec<Revision> = events.iter().map(|(revision, _)| *revision).collect();
     revisions.dedup();
 
-    let survivors = (0..=unanswered.len()).find_map(|groups| {
+    let survivors = [&[], unanswered.as_slice()].into_iter().find_map(|transactions| {
         let mut candidate = model.clone();
         let mut revisions = revisions.iter();
-        for transaction in unanswered[..groups].iter().flatten() {
+        for transaction in transactions {
             if matches!(candidate.expect(transaction), Expected::Changed) {
                 candidate.apply(transaction, *revisions.next()?);
             }
@@ -131,16 +131,14 @@ async fn live(
             })
             .collect();
         let answers = hand_over(store, disk, &first, &group).await;
-        let groups = vec![vec![first], group];
         let mut open = Unanswered::new();
-        for (group, answers) in groups.into_iter().zip(answers) {
-            // All of a group are answered the same way.
-            let uncertain = answers.iter().any(|answer| matches!(answer, Err(CommitError::Uncertain { .. })));
-            for (transaction, answer) in group.iter().zip(answers) {
-                check(model, transaction, answer, uncertain, least);
-            }
+        // Those behind the first share a commit, or the end of a snapshot comes between them and they share two.
+        for (transaction, answer) in std::iter::once(first).chain(group).zip(answers) {
+            let uncertain = matches!(answer, Err(CommitError::Uncertain { .. }));
+            assert!(open.is_empty() || uncertain || stopped(&answer), "{answer:?} after the store has ended");
+            check(model, &transaction, answer, least);
             if uncertain {
-                open.push(group);
+                open.push(transaction);
             }
         }
         if disk.is_full() {
@@ -155,11 +153,11 @@ async fn live(
             let late = Transaction::write([Write::put("late", "1")]);
             let mut again = store.commit(late.clone()).await;
             // Something else than a commit may have come upon the fault, and this is the first to learn of it.
-            if snapshots && matches!(again, Err(CommitError::Uncertain { .. })) {
-                open.push(vec![late.clone()]);
+            if snapshots && open.is_empty() && matches!(again, Err(CommitError::Uncertain { .. })) {
+                open.push(late.clone());
                 again = store.commit(late).await;
             }
-            assert!(matches!(again, Err(CommitError::Stopped(Stopped::Failed { .. }))), "{again:?}");
+            assert!(stopped(&again), "{again:?}");
             assert!(matches!(store.stopped().await, Stopped::Failed { .. }));
             return open;
         }
@@ -178,12 +176,10 @@ fn check(
     model: &mut Model,
     transaction: &Transaction,
     answer: Result<Committed, CommitError>,
-    uncertain: bool,
     least: Revision,
 ) {
     match answer {
         Ok(committed) => {
-            assert!(!uncertain);
             model.expect(transaction).check(&committed, model.current());
             if committed.changed {
                 assert!(committed.revision > least, "{committed:?} is not above {least}");
@@ -191,26 +187,29 @@ fn check(
             }
         }
         Err(CommitError::Conflict { current, revision }) => {
-            assert!(!uncertain);
             assert_eq!((model.expect(transaction), revision), (Expected::Conflict(current), model.current()));
         }
         Err(CommitError::Uncertain { .. } | CommitError::Stopped(Stopped::Failed { .. })) => {}
         // The disk is full.
-        Err(CommitError::Unavailable { .. }) => assert!(!uncertain),
+        Err(CommitError::Unavailable { .. }) => {}
         Err(other) => panic!("{other}"),
     }
 }
 
+fn stopped(answer: &Result<Committed, CommitError>) -> bool {
+    matches!(answer, Err(CommitError::Stopped(Stopped::Failed { .. })))
+}
+
 /// Commits one transaction and, while it waits for the disk, all others, so that
-/// these share the next commit.
+/// these share the next commit. The answers are in their order.
 async fn hand_over(
     store: &dyn Store,
     disk: &Disk,
     first: &Transaction,
     group: &[Transaction],
-) -> [Vec<Result<Committed, CommitError>>; 2] {
+) -> Vec<Result<Committed, CommitError>> {
     if group.is_empty() {
-        return [vec![store.commit(first.clone()).await], Vec::new()];
+        return vec![store.commit(first.clone()).await];
     }
     disk.hold();
     let mut first = store.commit(first.clone());
@@ -225,16 +224,15 @@ async fn hand_over(
         rest.push((future, early));
     }
     disk.release();
-    let first = match early {
+    let mut answers = vec![match early {
         Some(answer) => answer,
         None => first.await,
-    };
-    let mut answers = Vec::new();
+    }];
     for (future, early) in rest {
         answers.push(match early {
             Some(answer) => answer,
             None => future.await,
         });
     }
-    [vec![first], answers]
+    answers
 }
