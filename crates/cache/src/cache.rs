@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::{
     key::{self, ResourceId},
-    line::{Behind, Line, Overrides},
+    line::{Behind, Divided, Line, Overrides},
     newest::{Asker, Newest},
     object::{Indexer, Object},
     resource::{ByPlace, Change, Objects, ResourceCache},
@@ -46,10 +46,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub struct Cache {
     /// Persistent: with every definition another one comes, whatever the number of those that are there.
     resources: ArcSwap<HashTrieMapSync<ResourceId, Arc<ResourceCache>>>,
-    /// Of all resources that have no store of their own.
-    main: Arc<Line>,
-    /// Of the others, by the number of their store less one.
-    others: Vec<Arc<Line>>,
+    /// The main one is that of all resources that have no store of their own.
+    lines: Divided<Arc<Line>>,
     overrides: Overrides,
     indexer: Box<dyn Indexer>,
     recent: Mutex<Recent>,
@@ -101,6 +99,10 @@ pub struct Progress(Vec<watch::Receiver<u64>>);
 impl Progress {
     /// Waits until the cache is further than when [`seen`](Self::seen) was called last; false if it has ended.
     pub async fn changed(&mut self) -> bool {
+        // So it is for nearly all servers, and often.
+        if let [line] = self.0.as_mut_slice() {
+            return line.changed().await.is_ok();
+        }
         let mut lines: Vec<_> = self.0.iter_mut().map(|line| Box::pin(line.changed())).collect();
         poll_fn(|context| {
             let mut ready = lines.iter_mut().filter_map(|line| match line.as_mut().poll(context) {
@@ -120,7 +122,7 @@ impl Progress {
 
 impl std::fmt::Debug for Cache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cache").field("main", &self.main).finish_non_exhaustive()
+        f.debug_struct("Cache").field("lines", &self.lines).finish_non_exhaustive()
     }
 }
 
@@ -151,41 +153,37 @@ impl Cache {
         store: Arc<dyn Store>,
         indexer: Box<dyn Indexer>,
     ) -> Result<(Arc<Cache>, Feeder), StartError> {
-        let (cache, feeder, _) =
-            Self::start_divided(store, Vec::new(), Overrides::default(), indexer).await?;
-        Ok((cache, feeder))
+        let (cache, mut feeders) =
+            Self::start_divided(Divided::new(store, Vec::new()), Overrides::default(), indexer).await?;
+        Ok((cache, feeders.remove(0)))
     }
 
-    /// As [`Cache::start`], of several stores, each with resources of its own: of the first, and of those that the
+    /// As [`Cache::start`], of several stores, each with resources of its own: the main one, and those that the
     /// overrides call by the numbers from one on. No store shows what another has. Each has its feeder.
     pub async fn start_divided(
-        store: Arc<dyn Store>,
-        others: Vec<Arc<dyn Store>>,
+        stores: Divided<Arc<dyn Store>>,
         overrides: Overrides,
         indexer: Box<dyn Indexer>,
-    ) -> Result<(Arc<Cache>, Feeder, Vec<Feeder>), StartError> {
+    ) -> Result<(Arc<Cache>, Vec<Feeder>), StartError> {
         let encodings = Arc::new(Encodings::default());
         let mut resources = HashTrieMapSync::new_sync();
-        let main = load_oldest(&*store, &*indexer, &encodings, &mut resources).await?;
-        let mut lines = Vec::with_capacity(others.len());
-        for store in &others {
+        let mut lines = Vec::new();
+        for store in stores.iter() {
             lines.push(Line::new(load_oldest(&**store, &*indexer, &encodings, &mut resources).await?));
         }
         let cache = Arc::new(Cache {
             resources: ArcSwap::from_pointee(resources),
-            main: Line::new(main),
-            others: lines,
+            lines: Divided::new(lines.remove(0), lines),
             overrides,
             indexer,
             recent: Mutex::default(),
             encodings,
         });
-        let feeder = cache.fed(store, &cache.main).await?;
-        let mut feeders = Vec::with_capacity(others.len());
-        for (store, line) in others.into_iter().zip(&cache.others) {
-            feeders.push(cache.fed(store, line).await?);
+        let mut feeders = Vec::new();
+        for (store, line) in stores.iter().zip(cache.lines.iter()) {
+            feeders.push(cache.fed(store.clone(), line).await?);
         }
-        Ok((cache, feeder, feeders))
+        Ok((cache, feeders))
     }
 
     /// Follows a store from where it was loaded, up to what it has now.
@@ -258,15 +256,15 @@ impl Cache {
     /// The line that revisions of a resource are on.
     pub fn line(&self, id: &ResourceId) -> &Arc<Line> {
         // So it is for nearly all servers.
-        if self.others.is_empty() {
-            return &self.main;
+        if self.lines.is_one() {
+            return &self.lines.main;
         }
-        self.numbered(self.overrides.number_of(&id.group, &id.resource))
+        self.lines.numbered(self.overrides.number_of(&id.group, &id.resource))
     }
 
     /// That of all resources that have no store of their own.
     pub fn main_line(&self) -> &Arc<Line> {
-        &self.main
+        &self.lines.main
     }
 
     /// The main line, and those that have any of the resources that are in stores of their own.
@@ -276,11 +274,7 @@ impl Cache {
         numbers.push(0);
         numbers.sort_unstable();
         numbers.dedup();
-        numbers.into_iter().map(|number| self.numbered(number)).collect()
-    }
-
-    fn numbered(&self, number: usize) -> &Arc<Line> {
-        number.checked_sub(1).and_then(|at| self.others.get(at)).unwrap_or(&self.main)
+        numbers.into_iter().map(|number| self.lines.numbered(number)).collect()
     }
 
     /// Which resources are in stores of their own.
@@ -290,17 +284,17 @@ impl Cache {
 
     /// Whether there are several lines.
     pub fn is_divided(&self) -> bool {
-        !self.others.is_empty()
+        !self.lines.is_one()
     }
 
     /// Whether others write to the store as well: they may have been answered what is not here yet.
     pub fn others_write(&self) -> bool {
-        self.main.newest.get().is_some()
+        self.lines.main.newest.get().is_some()
     }
 
     /// As [`Line::catches_up`], of all lines.
     pub async fn catches_up(&self, patience: Duration) -> Result<(), Behind> {
-        for line in std::iter::once(&self.main).chain(&self.others) {
+        for line in self.lines.iter() {
             line.catches_up(patience).await?;
         }
         Ok(())
@@ -308,8 +302,7 @@ impl Cache {
 
     /// Wakes whenever anything changed.
     pub fn progress(&self) -> Progress {
-        let lines = std::iter::once(&self.main).chain(&self.others);
-        Progress(lines.map(|line| line.revision.subscribe()).collect())
+        Progress(self.lines.iter().map(|line| line.revision.subscribe()).collect())
     }
 
     /// How many changes there were.

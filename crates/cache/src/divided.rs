@@ -10,32 +10,25 @@ use sternpost_store::{
     Stopped, Store, Transaction, Unreadable, Watch, Write,
 };
 
-use crate::{key::resource_of, line::Overrides};
+use crate::{
+    key::resource_of,
+    line::{Divided, Overrides},
+};
 
 /// See the [module](self).
 #[derive(Debug)]
 pub struct DividedStore {
-    main: Arc<dyn Store>,
-    /// By their number less one.
-    others: Vec<Arc<dyn Store>>,
+    stores: Divided<Arc<dyn Store>>,
     overrides: Overrides,
 }
 
 impl DividedStore {
-    pub fn new(main: Arc<dyn Store>, others: Vec<Arc<dyn Store>>, overrides: Overrides) -> Self {
-        Self { main, others, overrides }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Arc<dyn Store>> {
-        std::iter::once(&self.main).chain(&self.others)
+    pub fn new(stores: Divided<Arc<dyn Store>>, overrides: Overrides) -> Self {
+        Self { stores, overrides }
     }
 
     fn number_of(&self, key: &[u8]) -> usize {
         resource_of(key).map_or(0, |(group, resource)| self.overrides.number_of(group, resource))
-    }
-
-    fn numbered(&self, number: usize) -> &Arc<dyn Store> {
-        number.checked_sub(1).and_then(|at| self.others.get(at)).unwrap_or(&self.main)
     }
 
     /// The store that a transaction is about.
@@ -45,7 +38,7 @@ impl DividedStore {
             compares.chain(transaction.writes.iter().map(Write::key)).map(|key| self.number_of(key));
         let first = numbers.next().unwrap_or_default();
         match numbers.find(|number| *number != first) {
-            None => Ok(self.numbered(first)),
+            None => Ok(self.stores.numbered(first)),
             Some(_) => {
                 let reason = "it is about objects in two stores, which cannot be written together".to_owned();
                 Err(CommitError::Refused { reason })
@@ -65,7 +58,7 @@ impl Store for DividedStore {
     }
 
     fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<GetAnswer, ReadError>> {
-        self.numbered(self.number_of(&key)).get(key, at)
+        self.stores.numbered(self.number_of(&key)).get(key, at)
     }
 
     fn range(&self, _: KeyRange, _: Option<Revision>, _: usize) -> BoxFuture<'_, Result<Page, ReadError>> {
@@ -80,15 +73,15 @@ impl Store for DividedStore {
     }
 
     fn expires(&self) -> bool {
-        self.all().all(|store| store.expires())
+        self.stores.iter().all(|store| store.expires())
     }
 
     fn has_unreadable(&self) -> bool {
-        self.all().any(|store| store.has_unreadable())
+        self.stores.iter().any(|store| store.has_unreadable())
     }
 
     fn unreadable(&self, range: &KeyRange) -> Vec<Unreadable> {
-        self.all().flat_map(|store| store.unreadable(range)).collect()
+        self.stores.iter().flat_map(|store| store.unreadable(range)).collect()
     }
 
     fn watch(&self, _: KeyRange, _: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
@@ -101,7 +94,7 @@ impl Store for DividedStore {
 
     /// One is enough: what it had is not there any more.
     fn stopped(&self) -> BoxFuture<'static, Stopped> {
-        let mut all: Vec<_> = self.all().map(|store| store.stopped()).collect();
+        let mut all: Vec<_> = self.stores.iter().map(|store| store.stopped()).collect();
         Box::pin(std::future::poll_fn(move |context| {
             let mut ended = all.iter_mut().map(|store| store.as_mut().poll(context));
             ended.find(std::task::Poll::is_ready).unwrap_or(std::task::Poll::Pending)
@@ -110,7 +103,7 @@ impl Store for DividedStore {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            for store in self.all() {
+            for store in self.stores.iter() {
                 store.close().await;
             }
         })

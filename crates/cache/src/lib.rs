@@ -40,7 +40,7 @@ pub use encoding::{encode, encode_in, fields_size, read, read_as, value_of, vers
 pub use event::{Event, EventKind};
 pub use key::{ResourceId, object_key, resource_of};
 pub use labels::{Labelled, MAX_INDEXED_LABELS};
-pub use line::{Behind, Line, Overrides, Share};
+pub use line::{Behind, Divided, Line, Overrides, Share};
 pub use object::{Indexer, Object};
 pub use pairs::Pairs;
 pub use resource::{Expired, MAX_WINDOW_EVENTS, Reading, ResourceCache, Snapshot};

@@ -102,6 +102,37 @@ impl Line {
     }
 }
 
+/// Something of each store: that with the number zero, and the others from one on.
+#[derive(Debug, Clone)]
+pub struct Divided<T> {
+    pub main: T,
+    others: Vec<T>,
+}
+
+impl<T> Divided<T> {
+    pub fn new(main: T, others: Vec<T>) -> Self {
+        Self { main, others }
+    }
+
+    /// Whether there is one store alone, as nearly all servers have it.
+    pub fn is_one(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    /// What has that number.
+    pub fn numbered(&self, number: usize) -> &T {
+        number.checked_sub(1).and_then(|at| self.others.get(at)).unwrap_or(&self.main)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        std::iter::once(&self.main).chain(&self.others)
+    }
+
+    pub fn map<U>(&self, mut each: impl FnMut(&T) -> U) -> Divided<U> {
+        Divided { main: each(&self.main), others: self.others.iter().map(each).collect() }
+    }
+}
+
 /// Which resources are in stores of their own, by the number of the store: from one, for all others are in that with the
 /// number zero. Clones are the same.
 #[derive(Debug, Clone, Default)]

@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use sternpost_cache::{
-    Cache, EventKind, Indexer, Labelled, MAX_INDEXED_LABELS, MAX_WINDOW_EVENTS, Moment, Overrides, Pairs,
-    Reading, ResourceCache, ResourceId, encode, object_key, value_of,
+    Cache, Divided, EventKind, Indexer, Labelled, MAX_INDEXED_LABELS, MAX_WINDOW_EVENTS, Moment, Overrides,
+    Pairs, Reading, ResourceCache, ResourceId, encode, object_key, value_of,
 };
 use sternpost_store::{Revision, Store, Transaction, Write, memory::MemoryStore};
 use sternpost_testkit::{
@@ -130,10 +130,9 @@ async fn divided() -> (Fixture, Fixture, [Arc<SharedStore>; 2]) {
     let stores = [(); 2].map(|()| SharedStore::of(memory(), Writers::Several));
     let secrets = ResourceId::new("", "secrets");
     let overrides = Overrides::new([(secrets.clone(), 1)]);
-    let [main, other] = stores.clone();
-    let started = Cache::start_divided(main, vec![other], overrides, Box::new(Data)).await;
-    let (cache, feeder, feeders) = started.unwrap();
-    tokio::spawn(feeder.run());
+    let [main, other] = stores.clone().map(|store| store as Arc<dyn Store>);
+    let started = Cache::start_divided(Divided::new(main, vec![other]), overrides, Box::new(Data)).await;
+    let (cache, feeders) = started.unwrap();
     feeders.into_iter().for_each(|feeder| drop(tokio::spawn(feeder.run())));
     let on = |store: &Arc<SharedStore>, id| Fixture { store: store.clone(), cache: cache.clone(), id };
     (on(&stores[0], ResourceId::new("", "configmaps")), on(&stores[1], secrets), stores)

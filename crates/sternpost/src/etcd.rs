@@ -8,7 +8,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use clap::{Args, ValueEnum};
-use sternpost_cache::{Cache, DividedStore, Feeder, Overrides, Share, StartError};
+use sternpost_cache::{Cache, Divided, DividedStore, Feeder, Overrides, Share, StartError};
 use sternpost_clock::{Clock, machine};
 use sternpost_controllers::Unserved;
 use sternpost_golang::duration;
@@ -145,18 +145,14 @@ impl EtcdArgs {
         };
         let main = open(&self.access.etcd_servers, 0)?;
         let others = others.iter().zip(1..).map(|(servers, number)| open(servers, number));
-        let others = others.collect::<anyhow::Result<Vec<Etcd>>>()?;
-        let store: Arc<dyn Store> = match others.is_empty() {
-            true => main.store.clone(),
-            false => {
-                let others = others.iter().map(|other| other.store.clone() as Arc<dyn Store>).collect();
-                Arc::new(DividedStore::new(main.store.clone(), others, overrides.clone()))
-            }
+        let etcds = Divided::new(main, others.collect::<anyhow::Result<_>>()?);
+        let store: Arc<dyn Store> = match etcds.is_one() {
+            true => etcds.main.store.clone(),
+            false => Arc::new(DividedStore::new(stores(&etcds), overrides.clone())),
         };
         Ok(Cluster {
             store,
-            main,
-            others,
+            etcds,
             overrides,
             masters,
             checked,
@@ -176,14 +172,16 @@ struct Etcd {
     etcd: Arc<EtcdStore>,
 }
 
+fn stores(etcds: &Divided<Etcd>) -> Divided<Arc<dyn Store>> {
+    etcds.map(|etcd| etcd.store.clone() as Arc<dyn Store>)
+}
+
 /// The objects of a cluster. Clones are the same.
 #[derive(Clone)]
 pub struct Cluster {
     /// All of them, in one etcd or several.
     pub store: Arc<dyn Store>,
-    main: Etcd,
-    /// Those of resources that have one of their own, by their number less one.
-    others: Vec<Etcd>,
+    etcds: Divided<Etcd>,
     overrides: Overrides,
     /// The number of the one in which servers keep their addresses.
     masters: usize,
@@ -242,55 +240,43 @@ impl Cluster {
 
     async fn read_all(&self) -> Result<(Arc<Cache>, Vec<Feeder>), StartError> {
         // Before anything is read: it would be read in vain, and again each time.
-        for other in &self.others {
-            other.etcd.current_revision().await?;
+        for etcd in self.etcds.iter() {
+            etcd.etcd.current_revision().await?;
         }
-        let others = self.others.iter().map(|other| other.store.clone() as Arc<dyn Store>).collect();
-        let (store, overrides) = (self.main.store.clone(), self.overrides.clone());
         let selectable = Box::new(Selectable::built_in());
-        let (cache, feeder, mut feeders) = Cache::start_divided(store, others, overrides, selectable).await?;
-        feeders.insert(0, feeder);
-        Ok((cache, feeders))
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Etcd> {
-        std::iter::once(&self.main).chain(&self.others)
-    }
-
-    fn numbered(&self, number: usize) -> &Etcd {
-        number.checked_sub(1).and_then(|at| self.others.get(at)).unwrap_or(&self.main)
+        Cache::start_divided(stores(&self.etcds), self.overrides.clone(), selectable).await
     }
 
     /// The etcd in which servers keep their addresses.
     pub fn masters(&self) -> Arc<EtcdStore> {
-        self.numbered(self.masters).etcd.clone()
+        self.etcds.numbered(self.masters).etcd.clone()
     }
 
     /// The node ports of the cluster; `None` if nobody has had any yet.
     pub async fn ports(&self) -> Result<Option<Ports>, CommitError> {
         let (group, resource) = PORT_CLAIMS;
-        self.numbered(self.overrides.number_of(group, resource)).store.ports().await
+        self.etcds.numbered(self.overrides.number_of(group, resource)).store.ports().await
     }
 
     /// All values that could not be read when they were last seen.
     pub fn unreadable(&self) -> Vec<Unreadable> {
-        self.all().flat_map(|etcd| etcd.store.unreadable()).collect()
+        self.etcds.iter().flat_map(|etcd| etcd.store.unreadable()).collect()
     }
 
     /// What namespaces hold that this server does not serve.
     pub fn unserved(&self) -> Arc<dyn Unserved> {
-        Arc::new(OfOthers(self.all().map(|etcd| etcd.store.clone()).collect()))
+        Arc::new(OfOthers(self.etcds.iter().map(|etcd| etcd.store.clone()).collect()))
     }
 
     /// Takes turns with the other servers to have each etcd forget, until what is returned is dropped.
     pub fn compacted(&self, clock: &Clock) -> Result<Vec<Compactor>, Stopped> {
         let start = |etcd: &Etcd| Compactor::start(&etcd.etcd, clock.clone(), self.compaction_interval);
-        self.all().map(start).collect()
+        self.etcds.iter().map(start).collect()
     }
 
     /// Refuses what is only a part of something.
     pub async fn want_whole(&self) -> anyhow::Result<()> {
-        for etcd in self.all() {
+        for etcd in self.etcds.iter() {
             if unfinished::find(&*etcd.etcd).await?.is_some() {
                 return Err(unfinished::refused("what is below --etcd-prefix"));
             }
@@ -300,7 +286,7 @@ impl Cluster {
 
     /// Reads values again from now on that could not be decrypted, whenever what is returned is told that there are other keys.
     pub fn reopening(&self, tasks: &Tasks) -> Told {
-        let stores: Vec<Arc<KubeStore>> = self.all().map(|etcd| etcd.store.clone()).collect();
+        let stores: Vec<Arc<KubeStore>> = self.etcds.iter().map(|etcd| etcd.store.clone()).collect();
         for store in stores.clone() {
             tasks.forever("etcd-reopen", move || store.clone().reopening());
         }
@@ -332,8 +318,8 @@ impl Cluster {
     }
 
     fn to_check(&self, first: impl Fn() -> Result<Duration, String>) -> Vec<(Arc<EtcdStore>, Reached)> {
-        let checked = self.checked.iter().map(|number| self.numbered(*number));
-        let all = std::iter::once(&self.main).chain(checked);
+        let checked = self.checked.iter().map(|number| self.etcds.numbered(*number));
+        let all = std::iter::once(&self.etcds.main).chain(checked);
         all.map(|etcd| (etcd.etcd.clone(), Reached(Arc::new(ArcSwap::from_pointee(first()))))).collect()
     }
 
@@ -348,7 +334,7 @@ impl Cluster {
 
     /// Counts for `/metrics` from now on.
     pub fn counted(&self, verbs: &Arc<Verbs>, tasks: &Tasks) {
-        let etcds = self.all().map(|etcd| etcd.etcd.clone()).collect();
+        let etcds = self.etcds.iter().map(|etcd| etcd.etcd.clone()).collect();
         self.metrics.poll(verbs, etcds, self.polls, tasks);
     }
 }

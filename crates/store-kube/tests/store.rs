@@ -16,7 +16,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use sternpost_cache::{
-    Cache, DividedStore, Indexer, Overrides, Pairs, ResourceId, Share, encode, encode_in, value_of,
+    Cache, Divided, DividedStore, Indexer, Overrides, Pairs, ResourceId, Share, encode, encode_in, value_of,
 };
 use sternpost_clock::{Clock, machine};
 use sternpost_encryption::{
@@ -605,8 +605,8 @@ fn divided(etcds: &[Arc<MemoryStore>; 2]) -> (DividedStore, [Arc<KubeStore>; 2])
     let stores = [0, 1].map(|number| {
         Arc::new(KubeStore::new(etcds[number].clone(), Options { share: share(number), ..options() }))
     });
-    let [main, other] = stores.clone();
-    (DividedStore::new(main, vec![other], overrides), stores)
+    let [main, other] = stores.clone().map(|store| store as Arc<dyn Store>);
+    (DividedStore::new(Divided::new(main, vec![other]), overrides), stores)
 }
 
 #[tokio::test]

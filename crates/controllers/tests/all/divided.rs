@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use sternpost_cache::{Cache, DividedStore, Overrides, ResourceId};
+use sternpost_cache::{Cache, Divided, DividedStore, Overrides, ResourceId};
 use sternpost_clock::manual::ManualClock;
 use sternpost_controllers::Options;
 use sternpost_store::{Store, memory::MemoryStore};
@@ -23,17 +23,12 @@ async fn server(stores: &[Arc<MemoryStore>; 2], number: u64) -> (Running, [Arc<S
     let [main, other] = shared.clone().map(|store| store as Arc<dyn Store>);
     let overrides = [MAPS, "pods"].map(|plural| (ResourceId::new("", plural), 1));
     let overrides = Overrides::new(overrides);
-    let started = Cache::start_divided(
-        main.clone(),
-        vec![other.clone()],
-        overrides.clone(),
-        Box::new(Selectable::built_in()),
-    );
-    let (cache, feeder, feeders) = started.await.unwrap();
-    tokio::spawn(feeder.run());
+    let divided = Divided::new(main, vec![other]);
+    let started = Cache::start_divided(divided.clone(), overrides.clone(), Box::new(Selectable::built_in()));
+    let (cache, feeders) = started.await.unwrap();
     feeders.into_iter().for_each(|feeder| drop(tokio::spawn(feeder.run())));
     let clock = ManualClock::at(BEGUN).counting_from(number).passing();
-    let store = Arc::new(DividedStore::new(main, vec![other], overrides));
+    let store = Arc::new(DividedStore::new(divided, overrides));
     let verbs = Verbs::new(ServedResources::built_in(), cache, store, clock.clock());
     (Running::idle_with(verbs, clock).await, shared)
 }
