@@ -352,6 +352,7 @@ impl Cache {
             }
         }
         let last = group.last().map_or(0, |changes| changes.revision().get()).max(reached);
+        let is_any_regained = !regained.is_empty();
         for entry in regained {
             let (Some((group, resource, place)), Some(revision)) =
                 (key::split(entry.key()), Revision::new(last))
@@ -373,6 +374,9 @@ impl Cache {
             }
         }
         line.progressed(last);
+        if is_any_regained {
+            line.regained();
+        }
         if self.encodings.sweep(machine::now()) {
             self.resources.load().values().for_each(|resource| resource.sweep());
         }
@@ -389,7 +393,7 @@ impl Cache {
 struct Readability {
     /// Values that cannot be read any more.
     lost: Vec<Unreadable>,
-    /// Values that can be read again, as of the last revision, which is greater than the one before.
+    /// Values that can be read again, as of the last revision; which may be the one before, if nothing changed since.
     regained: Vec<Entry>,
     /// All changes up to this revision are there, behind the last transaction as well.
     reached: u64,
@@ -475,13 +479,14 @@ impl Feeder {
                 let regained = self.regained();
                 self.cache.apply(&self.line, &group, Readability { lost, regained, reached });
             }
-            // Whoever follows what changes looks at what is behind the revision that they saw.
-            Ok(Delivery::Progress(revision)) if revision > self.line.revision() => {
-                let (regained, reached) = (self.regained(), revision.get());
-                let readability = Readability { regained, reached, ..Readability::default() };
-                self.cache.apply(&self.line, &[], readability);
+            Ok(Delivery::Progress(revision)) => {
+                let (regained, known) = (self.regained(), self.line.revision());
+                if revision > known || !regained.is_empty() {
+                    let reached = revision.max(known).get();
+                    let readability = Readability { regained, reached, ..Readability::default() };
+                    self.cache.apply(&self.line, &[], readability);
+                }
             }
-            Ok(Delivery::Progress(_)) => {}
             Err(ended) => {
                 let (cache, line, store) = (self.cache.clone(), self.line.clone(), self.store.clone());
                 let mut taking_up = pin!(take_up(&cache, &line, &*store, ended));

@@ -9,12 +9,10 @@ use std::{
     sync::Arc,
 };
 
-use sternpost_store::Revision;
-
 use crate::{
     event::{Event, EventKind},
     object::Object,
-    resource::{ByPlace, Places, Snapshot},
+    resource::{ByPlace, Places, Seen, Snapshot},
 };
 
 /// Keys of one resource that have an index. The one not used for longest makes
@@ -33,7 +31,7 @@ pub(crate) struct LabelIndex {
     /// The one used last is last.
     keys: Vec<KeyIndex>,
     /// The state that all keys show.
-    pub revision: Revision,
+    pub seen: Seen,
 }
 
 #[derive(Debug)]
@@ -43,8 +41,9 @@ struct KeyIndex {
 }
 
 impl LabelIndex {
-    pub fn new(revision: Revision) -> Self {
-        Self { keys: Vec::new(), revision }
+    /// Of the first state of a resource.
+    pub fn new(seen: Seen) -> Self {
+        Self { keys: Vec::new(), seen }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -65,7 +64,7 @@ impl LabelIndex {
                 index.insert(&event.object);
             }
         }
-        self.revision = event.revision;
+        self.seen.revision = event.revision;
     }
 
     /// The objects that have one of the labels' values, in order; for the label

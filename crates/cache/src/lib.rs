@@ -6,7 +6,8 @@
 //! for each watcher, an index of the labels that lists select by, and [`Run`]s whose
 //! encoded bytes all lists share.
 //!
-//! Invariants: a snapshot holds exactly the objects of its revision; events are
+//! Invariants: a snapshot holds exactly the objects of its revision, but for those that
+//! cannot be read, and [`Seen`] tells two of one revision apart; events are
 //! in order, and the window has every event after [`ResourceCache::oldest`]; an
 //! object's bytes are those the store holds, shared and never copied, with the
 //! resource version spliced in on the way out. A watcher reads from the window:
@@ -43,6 +44,6 @@ pub use labels::{Labelled, MAX_INDEXED_LABELS};
 pub use line::{Behind, Divided, Line, Overrides, Share};
 pub use object::{Indexer, Object};
 pub use pairs::Pairs;
-pub use resource::{Expired, MAX_WINDOW_EVENTS, Reading, ResourceCache, Snapshot};
+pub use resource::{Expired, MAX_WINDOW_EVENTS, Reading, ResourceCache, Seen, Snapshot};
 pub use runs::{Asked, Coding, Encoded, Encodings, Form, MAX_ENCODED_BYTES, RUN_BYTES, Run, Section};
 pub use waiters::Waiter;

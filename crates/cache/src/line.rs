@@ -100,6 +100,11 @@ impl Line {
             is_newer
         });
     }
+
+    /// Wakes whoever follows the line: there is something that could not be read before.
+    pub(crate) fn regained(&self) {
+        self.revision.send_modify(|_| {});
+    }
 }
 
 /// Something of each store: that with the number zero, and the others from one on.

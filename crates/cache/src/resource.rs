@@ -51,12 +51,28 @@ pub(crate) enum Change {
         /// Whether it may be read later as it is: what was there before stays until then, outdated.
         sealed: bool,
     },
-    /// It is there for longer and could not be read. Nobody was told of it in its order, so watches end. The revision is
-    /// greater than that of any state before.
+    /// It is there for longer and could not be read. Nobody was told of it in its order, so watches end. The revision may
+    /// be that of the state before: see [`Seen`].
     Regained {
         object: Object,
         revision: Revision,
     },
+}
+
+/// How much of a resource somebody has seen: all up to a revision, and what could be read again so far. A value that can be
+/// read again changes what there is without a new revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seen {
+    pub revision: Revision,
+    /// How often values could be read again.
+    pub(crate) regained: u64,
+}
+
+/// Of whoever has all that could ever be read again, or never goes by that.
+impl From<Revision> for Seen {
+    fn from(revision: Revision) -> Self {
+        Self { revision, regained: u64::MAX }
+    }
 }
 
 /// States that lists go on with, kept for each resource. A list whose state is gone makes it again.
@@ -81,6 +97,8 @@ pub struct ResourceCache {
     snapshot: ArcSwap<Snapshot>,
     /// That of the snapshot, for those who look at many resources to find the few that changed.
     revision: AtomicU64,
+    /// The same.
+    regained: AtomicU64,
     /// What lists that have begun go on with, by the revision they call it by.
     kept: Mutex<VecDeque<(Revision, Arc<Snapshot>)>>,
     window: RwLock<Window>,
@@ -97,6 +115,8 @@ pub struct Snapshot {
     counts: Counts,
     /// Of the last change of this resource.
     pub revision: Revision,
+    /// How often values could be read again.
+    regained: u64,
 }
 
 #[derive(Debug)]
@@ -104,6 +124,8 @@ struct Window {
     events: VecDeque<Arc<Event>>,
     /// Every event after this revision is there.
     oldest: Revision,
+    /// Of whoever has seen less of what could be read again, the place is gone.
+    regained: u64,
 }
 
 /// The revision asked for is no longer in the window.
@@ -121,16 +143,18 @@ impl ResourceCache {
         revision: Revision,
         encodings: Arc<Encodings>,
     ) -> Self {
+        let seen = Seen { revision, regained: 0 };
         Self {
             id,
             snapshot: ArcSwap::from_pointee(Snapshot::new(objects, revision)),
             revision: AtomicU64::new(revision.get()),
+            regained: AtomicU64::new(0),
             kept: Mutex::default(),
-            window: RwLock::new(Window { events: VecDeque::new(), oldest: revision }),
-            labels: Mutex::new(LabelIndex::new(revision)),
-            runs: Mutex::new(Runs::new(revision, encodings.clone())),
+            window: RwLock::new(Window { events: VecDeque::new(), oldest: revision, regained: 0 }),
+            labels: Mutex::new(LabelIndex::new(seen)),
+            runs: Mutex::new(Runs::new(seen, encodings.clone())),
             encodings,
-            waiters: Waiters::new(revision),
+            waiters: Waiters::new(seen),
         }
     }
 
@@ -138,9 +162,15 @@ impl ResourceCache {
         self.snapshot.load_full()
     }
 
-    /// Whether anything of it changed after `revision`, as a snapshot that is taken then shows.
-    pub fn is_newer_than(&self, revision: Revision) -> bool {
-        self.revision.load(atomic::Ordering::Acquire) > revision.get()
+    /// For whoever goes on at a revision that is not of a snapshot.
+    pub fn seen_at(&self, revision: Revision) -> Seen {
+        Seen { revision, regained: self.snapshot.load().regained }
+    }
+
+    /// Whether anything of it changed after that, as a snapshot that is taken then shows.
+    pub fn is_newer_than(&self, seen: Seen) -> bool {
+        self.revision.load(atomic::Ordering::Acquire) > seen.revision.get()
+            || self.regained.load(atomic::Ordering::Acquire) > seen.regained
     }
 
     /// The objects as they were at `revision`, by undoing what came after.
@@ -156,7 +186,7 @@ impl ResourceCache {
         if let Some((_, kept)) = self.kept().iter().find(|(kept, _)| *kept == revision) {
             return Ok(kept.clone());
         }
-        let Snapshot { mut objects, mut counts, .. } = (*now).clone();
+        let Snapshot { mut objects, mut counts, regained, .. } = (*now).clone();
         for event in self.events_after(revision)?.iter().rev().filter(|event| event.revision <= now.revision)
         {
             match &event.previous {
@@ -173,7 +203,7 @@ impl ResourceCache {
                 }
             }
         }
-        Ok(Arc::new(Snapshot { objects, counts, revision }))
+        Ok(Arc::new(Snapshot { objects, counts, revision, regained }))
     }
 
     /// Keeps a state for the next page of a list, which calls it by `revision`.
@@ -203,7 +233,7 @@ impl ResourceCache {
         let mut index = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock: the index is never newer than a snapshot taken from here on.
         let snapshot = self.snapshot();
-        let missed = self.read_events(index.revision, |event| {
+        let missed = self.read_events(index.seen, |event| {
             if event.revision > snapshot.revision {
                 return Reading::Stop;
             }
@@ -213,7 +243,7 @@ impl ResourceCache {
         if missed.is_err() {
             index.clear();
         }
-        index.revision = snapshot.revision;
+        index.seen = snapshot.seen();
         let found = index.select(&snapshot, labels, namespace, behind);
         (snapshot, found)
     }
@@ -233,19 +263,19 @@ impl ResourceCache {
             return at_once();
         }
         let stretch = Stretch::of(&Places::new(namespace, behind));
-        let (runs, revision) = {
+        let (runs, seen) = {
             let mut runs = self.runs();
             if !runs.ask() {
                 return at_once();
             }
             self.bring_up_to_date(&mut runs);
-            (runs.within(&stretch), runs.revision)
+            (runs.within(&stretch), runs.seen)
         };
-        let encodings = (revision == snapshot.revision).then(|| self.encodings.clone());
+        let encodings = (seen == snapshot.seen()).then(|| self.encodings.clone());
         let (sections, new) = Composer::new(snapshot, limit, encodings).compose(&stretch, &runs);
         if !new.is_empty() {
             let mut runs = self.runs();
-            if runs.revision == revision {
+            if runs.seen == seen {
                 runs.add(new);
             }
         }
@@ -255,7 +285,7 @@ impl ResourceCache {
     fn bring_up_to_date(&self, runs: &mut Runs) {
         // Under the lock, as for labels.
         let snapshot = self.snapshot();
-        let missed = self.read_events(runs.revision, |event| {
+        let missed = self.read_events(runs.seen, |event| {
             if event.revision > snapshot.revision || runs.is_empty() {
                 return Reading::Stop;
             }
@@ -265,7 +295,7 @@ impl ResourceCache {
         if missed.is_err() {
             runs.clear();
         }
-        runs.revision = snapshot.revision;
+        runs.seen = snapshot.seen();
     }
 
     fn runs(&self) -> MutexGuard<'_, Runs> {
@@ -280,25 +310,26 @@ impl ResourceCache {
         }
     }
 
-    /// Every event after `revision`, oldest first.
-    pub fn events_after(&self, revision: Revision) -> Result<Vec<Arc<Event>>, Expired> {
+    /// Every event after what was seen, oldest first.
+    pub fn events_after(&self, seen: impl Into<Seen>) -> Result<Vec<Arc<Event>>, Expired> {
         let mut events = Vec::new();
-        self.read_events(revision, |event| {
+        self.read_events(seen, |event| {
             events.push(event.clone());
             Reading::GoOn
         })?;
         Ok(events)
     }
 
-    /// Hands over every event after `revision`, oldest first, until told to stop: none that a snapshot
+    /// Hands over every event after what was seen, oldest first, until told to stop: none that a snapshot
     /// taken then does not show. The window is locked meanwhile: `read` does no more than copy.
     pub fn read_events(
         &self,
-        revision: Revision,
+        seen: impl Into<Seen>,
         mut read: impl FnMut(&Arc<Event>) -> Reading,
     ) -> Result<(), Expired> {
+        let Seen { revision, regained } = seen.into();
         let window = self.window.read().unwrap_or_else(PoisonError::into_inner);
-        if revision < window.oldest {
+        if revision < window.oldest || regained < window.regained {
             return Err(Expired { asked: revision, oldest: window.oldest });
         }
         // Events are in the window before the state that they lead to is there for all.
@@ -324,7 +355,7 @@ impl ResourceCache {
 
     /// Applies the changes of some revisions, in order. Called by the feeder alone.
     pub(crate) fn apply(&self, changes: Vec<Change>) {
-        let Snapshot { mut objects, mut counts, mut revision } = (*self.snapshot()).clone();
+        let Snapshot { mut objects, mut counts, mut revision, mut regained } = (*self.snapshot()).clone();
         let mut events = Vec::with_capacity(changes.len());
         let mut begins = None;
         for change in changes {
@@ -373,8 +404,9 @@ impl ResourceCache {
                     events.clear();
                     begins = Some(revision);
                 }
-                Change::Regained { object, revision: regained } => {
-                    revision = regained;
+                Change::Regained { object, revision: of_all } => {
+                    revision = of_all.max(revision);
+                    regained += 1;
                     if !objects.contains(object.place_bytes()) {
                         add(&mut counts, object.namespace());
                     }
@@ -388,20 +420,25 @@ impl ResourceCache {
             let mut window = self.window.write().unwrap_or_else(PoisonError::into_inner);
             if let Some(begins) = begins {
                 window.begin(begins);
+                window.regained = regained;
             }
             window.extend(events);
             window.oldest
         };
-        self.snapshot.store(Arc::new(Snapshot { objects, counts, revision }));
+        // Of what was kept before, something may be missing in the same revision.
+        let are_outdated = regained > self.regained.load(atomic::Ordering::Acquire);
+        self.snapshot.store(Arc::new(Snapshot { objects, counts, revision, regained }));
         self.revision.store(revision.get(), atomic::Ordering::Release);
+        self.regained.store(regained, atomic::Ordering::Release);
         self.forget_labels(oldest);
         // What nobody may ask for any more holds old objects.
-        self.kept().retain(|(kept, _)| *kept >= oldest);
+        self.kept().retain(|(kept, _)| *kept >= oldest && !are_outdated);
     }
 
     /// Takes another state for what there was, without knowing what led to it: watches end.
     pub(crate) fn replace(&self, objects: Objects, revision: Revision) {
-        let snapshot = Arc::new(Snapshot::new(objects, revision));
+        let regained = self.regained.load(atomic::Ordering::Acquire);
+        let snapshot = Arc::new(Snapshot { regained, ..Snapshot::new(objects, revision) });
         self.window.write().unwrap_or_else(PoisonError::into_inner).begin(revision);
         self.snapshot.store(snapshot);
         self.revision.store(revision.get(), atomic::Ordering::Release);
@@ -417,7 +454,7 @@ impl ResourceCache {
     /// Tells those who wait that there is something new. If they were told too
     /// short ago, says when to call again instead.
     pub(crate) fn announce(&self, now: machine::Instant) -> Option<machine::Instant> {
-        self.waiters.announce(self.snapshot.load().revision, now)
+        self.waiters.announce(self.snapshot.load().seen(), now)
     }
 
     /// An index that nobody used while the whole window went by is not worth the
@@ -426,7 +463,7 @@ impl ResourceCache {
         // Somebody who has the lock is using it.
         if let Ok(mut index) = self.labels.try_lock()
             && !index.is_empty()
-            && index.revision < oldest
+            && index.seen.revision < oldest
         {
             index.clear();
         }
@@ -471,7 +508,12 @@ impl Snapshot {
         for ByPlace(object) in &objects {
             add(&mut counts, object.namespace());
         }
-        Self { objects, counts, revision }
+        Self { objects, counts, revision, regained: 0 }
+    }
+
+    /// What whoever has this has seen.
+    pub fn seen(&self) -> Seen {
+        Seen { revision: self.revision, regained: self.regained }
     }
 
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Object>> {

@@ -19,11 +19,10 @@ use std::{
 use bytes::Bytes;
 use sternpost_clock::machine;
 use sternpost_gzip::Plain;
-use sternpost_store::Revision;
 
 use crate::{
     object::Object,
-    resource::{Places, Snapshot},
+    resource::{Places, Seen, Snapshot},
 };
 
 /// Encoded bytes that are kept of all lists together. Beyond it, those go that were not used for longest.
@@ -325,15 +324,15 @@ impl Encodings {
 pub(crate) struct Runs {
     by_start: BTreeMap<Box<[u8]>, Arc<Run>>,
     /// The state that they show.
-    pub revision: Revision,
+    pub seen: Seen,
     /// The minute of the last list, if there was one lately.
     asked: Option<u64>,
     encodings: Arc<Encodings>,
 }
 
 impl Runs {
-    pub fn new(revision: Revision, encodings: Arc<Encodings>) -> Self {
-        Self { by_start: BTreeMap::new(), revision, asked: None, encodings }
+    pub fn new(seen: Seen, encodings: Arc<Encodings>) -> Self {
+        Self { by_start: BTreeMap::new(), seen, asked: None, encodings }
     }
 
     pub fn is_empty(&self) -> bool {

@@ -10,7 +10,8 @@ use std::{
 };
 
 use sternpost_clock::machine;
-use sternpost_store::Revision;
+
+use crate::resource::Seen;
 
 /// For every waiter this much time passes between two announcements; the first
 /// after a quiet time is never late. A watcher costs about five microseconds
@@ -32,8 +33,10 @@ const _: () = assert!(PACE_PER_WAITER.as_micros() * (MAX_FEW as u128) < MIN_PACE
 
 #[derive(Debug)]
 pub(crate) struct Waiters {
-    /// Changes up to here were announced.
+    /// Changes up to this revision were announced.
     announced: AtomicU64,
+    /// And as much of what could be read again.
+    regained: AtomicU64,
     slots: Mutex<Slots>,
 }
 
@@ -53,8 +56,13 @@ pub struct Waiter {
 }
 
 impl Waiters {
-    pub fn new(revision: Revision) -> Arc<Self> {
-        Arc::new(Self { announced: AtomicU64::new(revision.get()), slots: Mutex::default() })
+    pub fn new(seen: Seen) -> Arc<Self> {
+        let Seen { revision, regained } = seen;
+        Arc::new(Self {
+            announced: AtomicU64::new(revision.get()),
+            regained: AtomicU64::new(regained),
+            slots: Mutex::default(),
+        })
     }
 
     pub fn join(self: &Arc<Self>) -> Waiter {
@@ -70,9 +78,9 @@ impl Waiters {
         self.slots().count() > MAX_FEW
     }
 
-    /// Wakes all who wait for a change up to `revision`. If the last time was
+    /// Wakes all who wait for a change up to that. If the last time was
     /// too short ago, does nothing and says when to come again.
-    pub fn announce(&self, revision: Revision, now: machine::Instant) -> Option<machine::Instant> {
+    pub fn announce(&self, seen: Seen, now: machine::Instant) -> Option<machine::Instant> {
         let wakers: Vec<Waker> = {
             let mut slots = self.slots();
             if let Some(due) = slots.due().filter(|due| *due > now) {
@@ -80,7 +88,8 @@ impl Waiters {
             }
             slots.last = Some(now);
             // Before the wakers are taken: whoever comes behind this sees it.
-            self.announced.store(revision.get(), Ordering::SeqCst);
+            self.announced.store(seen.revision.get(), Ordering::SeqCst);
+            self.regained.store(seen.regained, Ordering::SeqCst);
             slots.wakers.iter_mut().filter_map(Option::take).collect()
         };
         wakers.into_iter().for_each(Waker::wake);
@@ -106,8 +115,12 @@ impl Slots {
 
 impl Waiter {
     /// Ready when something was announced that is newer than `after`.
-    pub fn poll(&self, after: Revision, context: &mut Context<'_>) -> Poll<()> {
-        let is_there = || self.waiters.announced.load(Ordering::SeqCst) > after.get();
+    pub fn poll(&self, after: Seen, context: &mut Context<'_>) -> Poll<()> {
+        let Waiters { announced, regained, .. } = &*self.waiters;
+        let is_there = || {
+            announced.load(Ordering::SeqCst) > after.revision.get()
+                || regained.load(Ordering::SeqCst) > after.regained
+        };
         if is_there() {
             return Poll::Ready(());
         }
@@ -126,7 +139,7 @@ impl Waiter {
     }
 
     /// Waits for something newer than `after`.
-    pub async fn changed(&self, after: Revision) {
+    pub async fn changed(&self, after: Seen) {
         std::future::poll_fn(|context| self.poll(after, context)).await;
     }
 }
@@ -143,10 +156,12 @@ impl Drop for Waiter {
 
 #[cfg(test)]
 mod tests {
+    use sternpost_store::Revision;
+
     use super::*;
 
-    fn revision(number: u64) -> Revision {
-        Revision::new(number).unwrap()
+    fn revision(number: u64) -> Seen {
+        Seen { revision: Revision::new(number).unwrap(), regained: 0 }
     }
 
     #[tokio::test]
@@ -161,6 +176,12 @@ mod tests {
         assert!(futures_poll(&mut waiting).is_ready());
         // What was announced before one began to wait is not waited for.
         waiter.changed(revision(2)).await;
+        let mut waiting = Box::pin(waiter.changed(revision(3)));
+        assert!(futures_poll(&mut waiting).is_pending());
+        let regained = Seen { regained: 1, ..revision(3) };
+        assert_eq!(waiters.announce(regained, machine::now()), None);
+        assert!(futures_poll(&mut waiting).is_ready());
+        assert!(futures_poll(&mut Box::pin(waiter.changed(regained))).is_pending());
     }
 
     #[tokio::test]

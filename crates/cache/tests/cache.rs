@@ -73,7 +73,7 @@ async fn a_store_that_does_not_hand_over_its_changes_is_watched() {
     fixture.put("a", "y", "1").await;
     fixture.delete("a", "x").await;
     for waiter in waiters {
-        waiter.changed(before).await;
+        waiter.changed(before.into()).await;
     }
     let cache = fixture.resource();
     assert_eq!(objects(&cache, None, None), ["a/y=1"]);
@@ -104,7 +104,7 @@ async fn what_was_forgotten_before_it_was_read_is_read_anew() {
     let changed = memory.commit(Transaction::write(changes)).await.unwrap().revision;
     shared.forget().await;
 
-    waiter.changed(before).await;
+    waiter.changed(before.into()).await;
     assert!(fixture.cache.main_line().reaches(changed, Duration::from_secs(60)).await);
     assert_eq!(objects(&cache, None, None), ["a/y=1", "a/z=2"]);
     assert_eq!(cache.snapshot().count(Some("a")), 2);
@@ -178,7 +178,7 @@ async fn a_store_that_is_late_or_forgets_holds_up_its_own_line_alone() {
 
     let waiter = secrets.resource().waiter();
     other.forget().await;
-    waiter.changed(before).await;
+    waiter.changed(before.into()).await;
     assert_eq!(objects(&secrets.resource(), None, None), Vec::<String>::new());
     assert!(secrets.resource().events_after(before).is_err());
     assert_eq!(maps.resource().events_after(map).unwrap().len(), 1, "of the other line nothing is forgotten");
@@ -196,7 +196,9 @@ async fn what_was_read_is_announced_while_a_broken_watch_is_taken_up() {
     shared.hold_answers();
     shared.forget().await;
     for waiter in waiters {
-        sternpost_clock::machine::timeout(Duration::from_secs(60), waiter.changed(first)).await.unwrap();
+        sternpost_clock::machine::timeout(Duration::from_secs(60), waiter.changed(first.into()))
+            .await
+            .unwrap();
     }
 }
 
@@ -440,7 +442,7 @@ async fn a_waiter_hears_of_a_change() {
     let fixture = Fixture::new().await;
     let waiter = fixture.resource().waiter();
     let before = fixture.cache.main_line().revision();
-    let (revision, ()) = tokio::join!(fixture.put("a", "x", "1"), waiter.changed(before));
+    let (revision, ()) = tokio::join!(fixture.put("a", "x", "1"), waiter.changed(before.into()));
     assert!(revision > before);
 }
 

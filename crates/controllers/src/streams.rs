@@ -6,10 +6,9 @@ use std::{
     time::Duration,
 };
 
-use sternpost_cache::{Event, Moment, Progress, Reading, ResourceCache, ResourceId, Snapshot};
+use sternpost_cache::{Event, Moment, Progress, Reading, ResourceCache, ResourceId, Seen, Snapshot};
 use sternpost_clock::machine;
 use sternpost_meta::resource::Verb;
-use sternpost_store::Revision;
 use sternpost_verbs::{
     Verbs, definitions,
     served::{Served, is_built_in},
@@ -32,7 +31,7 @@ pub(crate) struct Streams {
     followed: BTreeMap<ResourceId, Stream>,
     definitions: Arc<ResourceCache>,
     /// Definitions up to here are followed.
-    followed_definitions: Revision,
+    followed_definitions: Option<Seen>,
     /// What changed up to here has been looked at.
     looked: Moment,
     progress: Progress,
@@ -43,7 +42,7 @@ pub(crate) struct Streams {
 struct Stream {
     served: Arc<Served>,
     cache: Arc<ResourceCache>,
-    place: Revision,
+    place: Seen,
 }
 
 /// What became of a resource since the last look.
@@ -65,7 +64,7 @@ impl Streams {
             verbs,
             followed: BTreeMap::new(),
             definitions,
-            followed_definitions: Revision::FIRST,
+            followed_definitions: None,
             looked: Moment::default(),
             progress,
             pause: LEAST_PAUSE,
@@ -88,7 +87,7 @@ impl Streams {
         // the wait is over, and is left to the next look.
         self.progress.seen();
         let now = self.verbs.cache.moment();
-        let definitions = self.definitions.snapshot().revision;
+        let definitions = self.definitions.snapshot().seen();
         self.verbs.definitions_in_effect().await;
         let begun = machine::now();
         let mut news = Vec::new();
@@ -113,24 +112,23 @@ impl Streams {
         self.followed.get(id).map(|stream| &stream.served)
     }
 
-    /// Follows what is served by the definitions up to a revision.
-    fn follow_definitions(&mut self, revision: Revision, news: &mut Vec<News>) {
-        if self.followed.is_empty() {
-            self.followed_definitions = revision;
+    /// Follows what is served by the definitions that were seen.
+    fn follow_definitions(&mut self, seen: Seen, news: &mut Vec<News>) {
+        let Some(before) = self.followed_definitions.replace(seen).filter(|_| !self.followed.is_empty())
+        else {
             return self.follow_all(news);
-        }
-        if revision == self.followed_definitions {
+        };
+        if seen == before {
             return;
         }
         let mut changed = BTreeSet::new();
-        let read = self.definitions.read_events(self.followed_definitions, |event| {
-            if event.revision > revision {
+        let read = self.definitions.read_events(before, |event| {
+            if event.revision > seen.revision {
                 return Reading::Stop;
             }
             changed.insert(event.object.name().to_owned());
             Reading::GoOn
         });
-        self.followed_definitions = revision;
         if read.is_err() {
             return self.follow_all(news);
         }
@@ -172,7 +170,7 @@ impl Streams {
         }
         let cache = self.verbs.cache.resource(&id);
         let snapshot = cache.snapshot();
-        let place = snapshot.revision;
+        let place = snapshot.seen();
         news.push(News::All(served.clone(), snapshot));
         self.followed.insert(id, Stream { served, cache, place });
     }
@@ -190,12 +188,12 @@ impl Stream {
             Reading::GoOn
         });
         if read.is_err() {
-            self.place = snapshot.revision;
+            self.place = snapshot.seen();
             news.push(News::All(self.served.clone(), snapshot));
             return;
         }
         if let Some(last) = events.last() {
-            self.place = last.revision;
+            self.place.revision = last.revision;
             news.push(News::Changes(self.served.clone(), events));
         }
     }
@@ -240,7 +238,7 @@ mod tests {
     use serde_json::{Value, json};
     use sternpost_cache::{Cache, encode, object_key};
     use sternpost_clock::Clock;
-    use sternpost_store::{Store, Transaction, Write, memory::MemoryStore};
+    use sternpost_store::{Revision, Store, Transaction, Write, memory::MemoryStore};
     use sternpost_verbs::{
         index::Selectable,
         served::{ServedResources, is_built_in},

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use sternpost_auth::rbac::Index;
-use sternpost_cache::{Cache, ResourceCache, ResourceId, Snapshot};
+use sternpost_cache::{Cache, ResourceCache, ResourceId, Seen, Snapshot};
 use sternpost_meta::{
     authorize::{Attributes, Authorizer, Decision, Held},
     user::User,
 };
-use sternpost_store::Revision;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -39,7 +38,7 @@ pub struct Rbac {
 struct State {
     index: Index,
     /// Up to where each resource is in the index; none at all at first.
-    revisions: [Option<Revision>; 4],
+    seen: [Option<Seen>; 4],
 }
 
 impl Rbac {
@@ -51,12 +50,12 @@ impl Rbac {
     fn current(&self) -> Arc<State> {
         let state = self.state.load_full();
         let snapshots = self.resources.each_ref().map(|(resource, _)| resource.snapshot());
-        let revisions = snapshots.each_ref().map(|snapshot| Some(snapshot.revision));
-        if state.revisions == revisions {
+        let seen = snapshots.each_ref().map(|snapshot| Some(snapshot.seen()));
+        if state.seen == seen {
             return state;
         }
         let mut index = state.index.clone();
-        let known = self.resources.iter().zip(&snapshots).zip(state.revisions);
+        let known = self.resources.iter().zip(&snapshots).zip(state.seen);
         let followed: Option<()> = known
             .map(|(((resource, kind), snapshot), since)| {
                 follow(&mut index, resource, *kind, snapshot, since?)
@@ -65,7 +64,7 @@ impl Rbac {
         if followed.is_none() {
             index = whole(&self.resources, &snapshots);
         }
-        let state = Arc::new(State { index, revisions });
+        let state = Arc::new(State { index, seen });
         // Somebody else may have stored a newer one meanwhile; who comes next sees to it.
         self.state.store(state.clone());
         state
@@ -88,12 +87,12 @@ fn follow(
     resource: &ResourceCache,
     kind: Kind,
     snapshot: &Snapshot,
-    since: Revision,
+    since: Seen,
 ) -> Option<()> {
-    if since == snapshot.revision {
+    if since == snapshot.seen() {
         return Some(());
     }
-    if since > snapshot.revision {
+    if since > snapshot.seen() {
         return None;
     }
     for event in resource.events_after(since).ok()? {

@@ -431,7 +431,7 @@ impl Aggregation {
                 Ok(()) => false,
             };
             tokio::select! {
-                () = waiter.changed(snapshot.revision), if !failed => {}
+                () = waiter.changed(snapshot.seen()), if !failed => {}
                 () = machine::sleep(AGAIN), if failed => {}
                 // Whoever could say so is held here.
                 _ = changed.changed() => {

@@ -10,7 +10,7 @@ use crate::{
     data_dir,
     etcd::AccessArgs,
     output::ReportFormat,
-    storage::{self, Contents, Sum, cluster::Cluster, directory, file},
+    storage::{self, Contents, Other, Sum, clusters::Clusters, directory, file, names},
 };
 
 pub const EXAMPLES: &str = "\
@@ -20,8 +20,10 @@ Examples:
   sternpost restore monday.backup --data-dir ./data-again
   sternpost serve --data-dir ./data-again
 
-  # Of a cluster, from the etcd that its kube-apiserver keeps its objects in
+  # Of a cluster, from the etcd that its kube-apiserver keeps its objects in; from all of them, if there are several
   sternpost backup --etcd-servers http://127.0.0.1:2379 --output-file cluster.backup
+  sternpost backup --etcd-servers http://127.0.0.1:2379 --etcd-servers-overrides '/events#http://127.0.0.1:3379' \\
+      --output-file cluster.backup
 
 The file holds Secrets, and the keys and tokens of the server: keep it as you keep the data directory. What is encrypted there \
 is encrypted in the file, and its keys are not in it.";
@@ -54,15 +56,17 @@ pub fn run(args: &BackupArgs) -> anyhow::Result<()> {
     file::want_new(path)?;
     let (contents, source) = read(args)?;
     let Sum { keys, sha256 } = file::write(path, &contents, Clock::system().unix_millis())?;
-    let Contents { revision, files, .. } = &contents;
+    let Contents { revision, others, files, .. } = &contents;
+    let of_others: String = others.iter().map(of_other).collect();
     let text = format!(
-        "backed up {source} at revision {revision} to `{}`\nkeys: {keys}\nfiles: {}\nsha256: {sha256}\n",
+        "backed up {source} at revision {revision} to `{}`\n{of_others}keys: {keys}\nfiles: {}\nsha256: {sha256}\n",
         path.display(),
         files.len(),
     );
     let json = json!({
         "file": path.display().to_string(),
         "revision": revision.to_string(),
+        "others": contents.others_json(),
         "keys": keys,
         "files": files.iter().map(|file| &file.name).collect::<Vec<_>>(),
         "sha256": sha256,
@@ -70,12 +74,18 @@ pub fn run(args: &BackupArgs) -> anyhow::Result<()> {
     args.output.write(&text, &json)
 }
 
+/// A line of the report.
+fn of_other(other: &Other) -> String {
+    format!("of another etcd at revision {}: {}\n", other.revision, names(&other.resources).join(", "))
+}
+
 /// What is to be kept, and what it is called.
 fn read(args: &BackupArgs) -> anyhow::Result<(Contents, String)> {
     if args.access.is_used() {
         let runtime = storage::runtime()?;
-        let found = runtime.block_on(async { Cluster::connect(&args.access)?.read().await })?;
-        return Ok((found.contents, format!("`{}` in etcd", args.access.prefix())));
+        let _within = runtime.enter();
+        let clusters = Clusters::connect(&args.access)?;
+        return Ok((runtime.block_on(clusters.read())?.contents, clusters.place()));
     }
     let dir = match &args.data_dir {
         Some(dir) => dir.clone(),

@@ -28,7 +28,7 @@ use crate::{
 pub use access::AccessArgs;
 pub use endpoints::Advertised;
 use metrics::EtcdMetrics;
-use overrides::{Division, Override};
+use overrides::Division;
 
 pub mod access;
 pub mod endpoints;
@@ -75,17 +75,6 @@ pub struct EtcdArgs {
     /// How often etcd is asked for its size, for /metrics; 0 is never
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_interval)]
     pub etcd_db_metric_poll_interval: Duration,
-
-    /// Built-in resources that are in another etcd than --etcd-servers, each with the URLs of its members:
-    /// `/events#https://a:2379;https://b:2379`
-    #[arg(
-        long,
-        value_name = "GROUP/RESOURCE#URL;URL,...",
-        value_delimiter = ',',
-        requires = "etcd_servers",
-        value_parser = Override::parse
-    )]
-    pub etcd_servers_overrides: Vec<Override>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -130,8 +119,7 @@ impl EtcdArgs {
         services: &ServiceArgs,
         metrics: Arc<EtcdMetrics>,
     ) -> anyhow::Result<Cluster> {
-        let Division { others, overrides, masters, checked } =
-            Division::of(&self.access.etcd_servers, &self.etcd_servers_overrides)?;
+        let Division { others, overrides, masters, checked } = self.access.division()?;
         let open = |servers: &[Endpoint], number| {
             let etcd = Arc::new(self.access.connect_to(servers, Some(metrics.clone()))?);
             let options = sternpost_store_kube::Options {

@@ -56,8 +56,8 @@ async fn follow(control: Arc<Control>, schemas: Arc<ResourceCache>, levels: Arc<
         let (now, levels) = (schemas.snapshot(), levels.snapshot());
         control.configure(&values(&now), &values(&levels));
         tokio::select! {
-            () = new_schemas.changed(now.revision) => {}
-            () = new_levels.changed(levels.revision) => {}
+            () = new_schemas.changed(now.seen()) => {}
+            () = new_levels.changed(levels.seen()) => {}
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use sternpost_store::Revision;
 
 use crate::{
     data_dir::{self, DataDir},
@@ -12,7 +13,7 @@ use crate::{
     output::ReportFormat,
     storage::{
         self,
-        cluster::Cluster,
+        clusters::Clusters,
         directory,
         put::{Put, PutArgs, Target},
     },
@@ -62,7 +63,7 @@ pub fn run(args: &MigrateArgs) -> anyhow::Result<()> {
     let runtime = storage::runtime()?;
     let at_rest = storage::at_rest(args.put.encryption_provider_config.as_deref(), &runtime)?;
     let _within = runtime.enter();
-    let cluster = Cluster::connect(&args.access)?;
+    let cluster = Clusters::connect(&args.access)?;
     let directory = format!("`{}`", args.data_dir.display());
     let etcd = cluster.place();
     let (revision, put) = match args.to {
@@ -71,8 +72,7 @@ pub fn run(args: &MigrateArgs) -> anyhow::Result<()> {
             // No server, until it is elsewhere.
             let _lock = DataDir::open(&args.data_dir)?;
             let contents = directory::read(&args.data_dir)?;
-            let (revision, above) = (contents.revision, contents.reserved);
-            (revision, args.put.put(contents, above, &Target::Etcd(cluster), &at_rest, &runtime)?)
+            (contents.revision, args.put.put(contents, 0, &Target::Etcd(cluster), &at_rest, &runtime)?)
         }
         Place::DataDir => {
             data_dir::want_empty(&args.data_dir)?;
@@ -86,10 +86,11 @@ pub fn run(args: &MigrateArgs) -> anyhow::Result<()> {
                 .into());
             }
             let revision = found.contents.revision;
+            let read: Vec<Revision> = found.contents.revisions().collect();
             let target = Target::Directory(args.data_dir.clone());
-            let put = args.put.put(found.contents, revision, &target, &at_rest, &runtime)?;
-            let now = runtime.block_on(cluster.revision())?;
-            if now != revision {
+            let put = args.put.put(found.contents, 0, &target, &at_rest, &runtime)?;
+            let now = runtime.block_on(cluster.revisions())?;
+            for (revision, now) in read.iter().zip(&now).filter(|(read, now)| read != now) {
                 terminal::tell(&format!(
                     "warning: etcd was at revision {revision} when it was read and is at {now}: what was written since is \
                      not in {directory}"
@@ -102,16 +103,19 @@ pub fn run(args: &MigrateArgs) -> anyhow::Result<()> {
         Place::Etcd => (directory, etcd),
         Place::DataDir => (etcd, directory),
     };
-    let Put { sum, above } = put;
+    let Put { sum, above } = &put;
     let text = format!(
-        "moved {from} at revision {revision} to {to}\nkeys: {}\nsha256: {}\nresource versions go on above {above}\n",
-        sum.keys, sum.sha256,
+        "moved {from} at revision {revision} to {to}\nkeys: {}\nsha256: {}\nresource versions go on above {}\n",
+        sum.keys,
+        sum.sha256,
+        put.shown(),
     );
     let json = json!({
         "revision": revision.to_string(),
         "keys": sum.keys,
         "sha256": sum.sha256,
-        "above": above.to_string(),
+        "above": above.main.to_string(),
+        "othersAbove": put.others(),
     });
     args.output.write(&text, &json)
 }

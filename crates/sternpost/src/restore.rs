@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 use sternpost_golang::time::Timestamp;
@@ -12,7 +11,7 @@ use crate::{
     output::ReportFormat,
     storage::{
         self,
-        cluster::Cluster,
+        clusters::Clusters,
         file,
         put::{Put, PutArgs, Target},
     },
@@ -29,9 +28,6 @@ Examples:
 
 /// By how much resource versions are higher than a backup's: more than a server changes in the days between.
 const BUMP: &str = "1000000";
-
-/// So many have to be left to be given out.
-const ROOM: u64 = 1 << 40;
 
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
@@ -72,22 +68,21 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
         Some(dir) => (Target::Directory(dir.clone()), format!("`{}`", dir.display())),
         None => {
             let _within = runtime.enter();
-            let cluster = Cluster::connect(&args.access)?;
+            let cluster = Clusters::connect(&args.access)?;
             let place = cluster.place();
             (Target::Etcd(cluster), place)
         }
     };
     let revision = backup.contents.revision;
     let time = Timestamp::from_unix(i64::try_from(backup.time / 1000).unwrap_or_default(), 0).to_time();
-    let above = backup.contents.reserved.plus(args.bump_revision);
-    let above = above.filter(|above| above.plus(ROOM).is_some());
-    let above = above.context("--bump-revision: no resource versions are left above that")?;
-    let Put { sum, above } = args.put.put(backup.contents, above, &target, &at_rest, &runtime)?;
+    let put = args.put.put(backup.contents, args.bump_revision, &target, &at_rest, &runtime)?;
+    let Put { sum, above } = &put;
     let text = format!(
-        "restored revision {revision} of `{}`, made {time}, to {place}\nkeys: {}\nsha256: {}\nresource versions go on above {above}\n",
+        "restored revision {revision} of `{}`, made {time}, to {place}\nkeys: {}\nsha256: {}\nresource versions go on above {}\n",
         args.file.display(),
         sum.keys,
         sum.sha256,
+        put.shown(),
     );
     let json = json!({
         "file": args.file.display().to_string(),
@@ -95,7 +90,8 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
         "revision": revision.to_string(),
         "keys": sum.keys,
         "sha256": sum.sha256,
-        "above": above.to_string(),
+        "above": above.main.to_string(),
+        "othersAbove": put.others(),
     });
     args.output.write(&text, &json)
 }

@@ -65,7 +65,7 @@ impl KubeStore {
     }
 
     /// Reads values again that could not be decrypted, whenever they may be now. Those that can be read then come with
-    /// the watch ([`Watcher::regained`]). Runs for as long as the store is used.
+    /// the watch at once ([`Watcher::regained`]). Runs for as long as the store is used.
     pub async fn reopening(self: Arc<Self>) {
         loop {
             for key in self.view.sealed().await {
@@ -390,7 +390,8 @@ impl Store for KubeStore {
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<Watch, ReadError>> {
         Box::pin(async move {
             let inner = self.inner.watch(self.range_of(&range)?, after).await?;
-            Ok(Box::new(KubeWatch { inner, view: self.view.clone(), seen: Vec::new() }) as Watch)
+            let view = self.view.clone();
+            Ok(Box::new(KubeWatch { inner, view, delivered: after, seen: Vec::new() }) as Watch)
         })
     }
 
@@ -415,6 +416,8 @@ impl Store for KubeStore {
 struct KubeWatch {
     inner: Watch,
     view: Arc<View>,
+    /// Everything up to here was.
+    delivered: Revision,
     /// Changes after which the readability of keys is not what it was. It counts when whoever reads has seen them: an object
     /// is not to be missing in between.
     seen: Vec<(Bytes, Revision)>,
@@ -424,9 +427,13 @@ impl KubeWatch {
     fn delivery(&mut self, theirs: &Delivery) -> Delivery {
         let changes = match theirs {
             Delivery::Changes(changes) => changes,
-            Delivery::Progress(revision) => return Delivery::Progress(*revision),
+            Delivery::Progress(revision) => {
+                self.delivered = self.delivered.max(*revision);
+                return Delivery::Progress(*revision);
+            }
         };
         let revision = changes.revision();
+        self.delivered = revision;
         let mut events: Vec<_> = changes.events().iter().flat_map(|event| self.view.events(event)).collect();
         if !self.view.is_all_readable() {
             let keys = changes.events().iter().map(|event| Bytes::copy_from_slice(event.key()));
@@ -448,8 +455,15 @@ impl Watcher for KubeWatch {
             for (key, revision) in self.seen.drain(..) {
                 self.view.forget(&key, revision);
             }
-            let theirs = self.inner.next().await?;
-            Ok(self.delivery(&theirs))
+            tokio::select! {
+                biased;
+                theirs = self.inner.next() => {
+                    let theirs = theirs?;
+                    Ok(self.delivery(&theirs))
+                }
+                // Nothing may ever change again.
+                () = self.view.is_regained() => Ok(Delivery::Progress(self.delivered)),
+            }
         })
     }
 

@@ -142,6 +142,8 @@ pub(crate) struct View {
     reopen: Notify,
     /// Those that were, by their keys. They are on their way to whoever has all that can be read.
     regained: Mutex<BTreeMap<Bytes, Entry>>,
+    /// There are such.
+    is_regained: Notify,
     foreign: Mutex<Foreign>,
     pub own: OwnWrites,
 }
@@ -173,6 +175,7 @@ impl View {
             is_any_unreadable: AtomicBool::new(false),
             reopen: Notify::new(),
             regained: Mutex::default(),
+            is_regained: Notify::new(),
             foreign: Mutex::default(),
             own: OwnWrites::default(),
         }
@@ -279,6 +282,12 @@ impl View {
     pub fn regain(&self, entry: Entry) {
         let key = Bytes::copy_from_slice(entry.key());
         self.regained.lock().unwrap_or_else(PoisonError::into_inner).insert(key, entry);
+        self.is_regained.notify_one();
+    }
+
+    /// Waits until something may have been regained since the last time.
+    pub async fn is_regained(&self) {
+        self.is_regained.notified().await;
     }
 
     /// Hands over what was regained and is still known as unreadable in that revision, with its key of theirs.

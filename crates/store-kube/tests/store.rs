@@ -16,7 +16,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use sternpost_cache::{
-    Cache, Divided, DividedStore, Indexer, Overrides, Pairs, ResourceId, Share, encode, encode_in, value_of,
+    Cache, Divided, DividedStore, Indexer, Labelled, Overrides, Pairs, ResourceId, Share, encode, encode_in,
+    value_of,
 };
 use sternpost_clock::{Clock, machine};
 use sternpost_encryption::{
@@ -417,15 +418,7 @@ async fn what_cannot_be_decrypted_stays_as_it_was_and_is_read_again() {
     let moment = cache.moment();
     lock.set_away(false);
     store.reopen();
-    let regained = async {
-        while !Store::unreadable(&*store, &range).is_empty() {
-            // What was regained is in place with the next revision.
-            let foreign = put(&etcd, "masterleases/192.0.2.7", "z").await;
-            assert!(cache.main_line().reaches(foreign, PATIENCE).await);
-            tokio::task::yield_now().await;
-        }
-    };
-    machine::timeout(PATIENCE, regained).await.unwrap();
+    until_readable(&store, &range).await;
     assert_eq!(shown(), Some((second, json!({"k": "2"}))), "in its own revision");
     assert!(maps.events_after(second).is_err(), "nobody was told of it in its order");
     assert!(cache.changed_after(moment).unwrap().iter().any(|changed| Arc::ptr_eq(changed, &maps)));
@@ -457,6 +450,68 @@ async fn what_cannot_be_decrypted_stays_as_it_was_and_is_read_again() {
     let last = plain.commit(Transaction::delete(key, sixth)).await.unwrap().revision;
     assert!(cache.main_line().reaches(last, PATIENCE).await);
     assert_eq!(maps.events_after(sixth).unwrap().len(), 1);
+}
+
+/// What was unreadable in the very last revision, which stays the last.
+#[tokio::test]
+async fn what_can_be_read_again_shows_without_a_newer_revision() {
+    let etcd = etcd();
+    let lock = Arc::new(Lock::default());
+    let store = locked(&etcd, &lock);
+    let other = locked(&etcd, &Arc::default());
+    let (key, range) = ("/configmaps/a/b", KeyRange::single("/configmaps/a/b"));
+    let labelled = |text: &str| {
+        let mut map: Value = sternpost_cache::read(&config_map(text)).unwrap();
+        map["metadata"]["labels"] = json!({"text": text});
+        encode(&map)
+    };
+    let first = other.commit(Transaction::create(key, labelled("1"))).await.unwrap().revision;
+    let (cache, feeder) = Cache::start(store.clone(), Box::new(NoFields)).await.unwrap();
+    tokio::spawn(feeder.run());
+    tokio::spawn(store.clone().reopening());
+    let maps = cache.resource(&ResourceId::new("", "configmaps"));
+    let found = |text: &str| {
+        let values = [text.to_owned()];
+        let (_, found) = maps.labelled(&[Labelled { key: "text", values: &values }], None, None);
+        found.iter().map(|object| object.revision).collect::<Vec<_>>()
+    };
+    assert_eq!((found("1"), found("2")), (vec![first], vec![]));
+
+    lock.set_away(true);
+    let second = other.commit(Transaction::update(key, first, labelled("2"))).await.unwrap().revision;
+    assert!(cache.main_line().reaches(second, PATIENCE).await);
+    assert_eq!(found("1"), [first], "as it was");
+    let (before, waiter, mut progress) = (maps.snapshot().seen(), maps.waiter(), cache.progress());
+    assert!(!maps.is_newer_than(before));
+    progress.seen();
+    lock.set_away(false);
+    store.reopen();
+    machine::timeout(PATIENCE, waiter.changed(before)).await.unwrap();
+    assert!(machine::timeout(PATIENCE, progress.changed()).await.unwrap());
+    until_readable(&store, &range).await;
+    assert_eq!(etcd.current_revision().await.unwrap(), second, "nothing was written");
+    assert_eq!((maps.snapshot().revision, cache.main_line().revision()), (second, second));
+    assert_eq!((found("1"), found("2")), (vec![], vec![second]));
+    assert!(maps.is_newer_than(before));
+    assert!(maps.events_after(before).is_err(), "nobody was told of it in its order");
+
+    // Whoever begins now goes on as ever.
+    let seen = maps.snapshot().seen();
+    assert_eq!(maps.seen_at(second), seen);
+    assert_eq!(maps.events_after(seen).unwrap().len(), 0);
+    let third = other.commit(Transaction::update(key, second, labelled("3"))).await.unwrap().revision;
+    assert!(cache.main_line().reaches(third, PATIENCE).await);
+    let events = maps.events_after(seen).unwrap();
+    assert_eq!(events.iter().map(|event| event.revision).collect::<Vec<_>>(), [third]);
+}
+
+async fn until_readable(store: &KubeStore, range: &KeyRange) {
+    let readable = async {
+        while !Store::unreadable(store, range).is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    machine::timeout(PATIENCE, readable).await.unwrap();
 }
 
 #[tokio::test]

@@ -28,7 +28,8 @@ pub trait Watcher: Debug + Send {
 
     /// Values that could not be read when they passed by, and can be now: those that are there as of everything
     /// that was delivered. They are handed over once, and are [unreadable](crate::Store::unreadable) until the next
-    /// call of [`next`](Watcher::next).
+    /// call of [`next`](Watcher::next). When there are some and nothing else comes, the revision that was
+    /// reached already is delivered once more, as [`Delivery::Progress`].
     fn regained(&mut self) -> Vec<Entry> {
         Vec::new()
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
-use sternpost_cache::{Event, EventKind, Expired, Object, Reading, ResourceCache, Waiter};
+use sternpost_cache::{Event, EventKind, Expired, Object, Reading, ResourceCache, Seen, Waiter};
 use sternpost_meta::status::Status;
 use sternpost_store::Revision;
 
@@ -33,7 +33,7 @@ pub struct Watch {
     selection: Selection,
     namespace: Option<String>,
     /// Everything up to here was delivered.
-    place: Revision,
+    seen: Seen,
 }
 
 /// What a watcher is to be told.
@@ -203,31 +203,33 @@ impl Verbs {
         let waiter = cache.waiter();
         let namespace = target.scope().map(str::to_owned);
         let mut begin = None;
+        let mut seen = cache.seen_at(place);
         if initial {
             let snapshot = cache.snapshot();
-            place = place.max(snapshot.revision);
+            seen = snapshot.seen();
+            seen.revision = place.max(seen.revision);
             // What a webhook has to say is asked when they are told.
             let may_match = |object: &&Arc<Object>| selection.judge(object) != Some(false);
             let objects = snapshot.iter(namespace.as_deref(), None).filter(may_match);
             begin = Some(objects.cloned().collect());
         }
-        Ok((begin, Watch { cache, waiter, selection, namespace, place }))
+        Ok((begin, Watch { cache, waiter, selection, namespace, seen }))
     }
 }
 
 impl Watch {
     /// Everything up to here was delivered.
     pub fn place(&self) -> Revision {
-        self.place
+        self.seen.revision
     }
 
     /// Tells what happened since the last call, in order, until `tell` says to
     /// stop; what is left comes with the next call. Changes of one revision
     /// are told together. `tell` does no more than copy: writers wait for it.
     pub fn read(&mut self, mut tell: impl FnMut(WatchEvent<'_>) -> Reading) -> Result<(), Expired> {
-        let mut place = self.place;
+        let mut place = self.seen.revision;
         let mut stop = false;
-        self.cache.read_events(self.place, |event| {
+        self.cache.read_events(self.seen, |event| {
             if stop && event.revision != place {
                 return Reading::Stop;
             }
@@ -235,7 +237,7 @@ impl Watch {
             stop |= self.tell(event, &mut tell) == Reading::Stop;
             Reading::GoOn
         })?;
-        self.place = place;
+        self.seen.revision = place;
         Ok(())
     }
 
@@ -245,9 +247,9 @@ impl Watch {
 
     /// As [`Watch::read`], of all changes in the namespace, whatever is selected.
     pub fn read_changes(&mut self, mut tell: impl FnMut(StateChange) -> Reading) -> Result<(), Expired> {
-        let mut place = self.place;
+        let mut place = self.seen.revision;
         let mut stop = false;
-        self.cache.read_events(self.place, |event| {
+        self.cache.read_events(self.seen, |event| {
             if stop && event.revision != place {
                 return Reading::Stop;
             }
@@ -260,7 +262,7 @@ impl Watch {
             stop |= tell(change) == Reading::Stop;
             Reading::GoOn
         })?;
-        self.place = place;
+        self.seen.revision = place;
         Ok(())
     }
 
@@ -270,7 +272,7 @@ impl Watch {
 
     /// Ready when there may be something to read.
     pub fn poll_changed(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.waiter.poll(self.place, context)
+        self.waiter.poll(self.seen, context)
     }
 
     fn tell(&self, event: &Event, tell: &mut impl FnMut(WatchEvent<'_>) -> Reading) -> Reading {

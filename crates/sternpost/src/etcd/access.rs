@@ -8,6 +8,7 @@ use sternpost_outbound::{Trust, client_certificate, client_tls};
 use sternpost_store_etcd::{Access, DEFAULT_PATIENCE, Endpoint, EtcdStore, Observe, Options};
 use tokio::runtime::Handle;
 
+use super::overrides::{Division, Override};
 use crate::config_file::read;
 
 /// The flags, which are kube-apiserver's.
@@ -33,12 +34,28 @@ pub struct AccessArgs {
     /// Private key (PEM) of --etcd-certfile
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     pub etcd_keyfile: Option<PathBuf>,
+
+    /// Built-in resources that are in another etcd than --etcd-servers, each with the URLs of its members:
+    /// `/events#https://a:2379;https://b:2379`
+    #[arg(
+        long,
+        value_name = "GROUP/RESOURCE#URL;URL,...",
+        value_delimiter = ',',
+        requires = "etcd_servers",
+        value_parser = Override::parse
+    )]
+    pub etcd_servers_overrides: Vec<Override>,
 }
 
 impl AccessArgs {
     /// Whether objects are in etcd.
     pub fn is_used(&self) -> bool {
         !self.etcd_servers.is_empty()
+    }
+
+    /// Which etcd has what.
+    pub fn division(&self) -> anyhow::Result<Division> {
+        Division::of(&self.etcd_servers, &self.etcd_servers_overrides)
     }
 
     /// What stands before all keys. Ends in a slash.

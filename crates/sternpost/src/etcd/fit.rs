@@ -126,7 +126,7 @@ impl Settling {
             if let Some(own) = own.filter(|own| own.value().field("spec").text("holderIdentity") == holder) {
                 break own.created();
             }
-            waiter.changed(snapshot.revision).await;
+            waiter.changed(snapshot.seen()).await;
         };
         while let Some(catching_up) = verbs.catching_up(&id)
             && catching_up.await.is_err()

@@ -8,6 +8,7 @@ use sternpost_clock::machine;
 use sternpost_store::{
     Bytes, CommitError, Compare, Entry, KeyRange, ReadError, Revision, Store, Transaction, Write,
 };
+use sternpost_store_etcd::Endpoint;
 use sternpost_store_kube::MASTERS;
 
 use super::{
@@ -34,6 +35,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct Cluster {
     store: Box<dyn Store>,
     prefix: String,
+    /// Of one of several, its members.
+    members: Option<String>,
 }
 
 /// What was found.
@@ -48,7 +51,14 @@ pub struct Found {
 impl Cluster {
     /// Begins to connect, on the runtime that this is called on.
     pub fn connect(access: &AccessArgs) -> anyhow::Result<Self> {
-        Ok(Self { store: Box::new(access.connect(None)?), prefix: access.prefix() })
+        Ok(Self { store: Box::new(access.connect(None)?), prefix: access.prefix(), members: None })
+    }
+
+    /// As [`connect`](Self::connect), to one of several.
+    pub fn connect_to(access: &AccessArgs, servers: &[Endpoint]) -> anyhow::Result<Self> {
+        let members: Vec<String> = servers.iter().map(ToString::to_string).collect();
+        let store = Box::new(access.connect_to(servers, None)?);
+        Ok(Self { store, prefix: access.prefix(), members: Some(members.join(",")) })
     }
 
     pub fn prefix(&self) -> &str {
@@ -57,7 +67,10 @@ impl Cluster {
 
     /// As messages call it.
     pub fn place(&self) -> String {
-        format!("`{}` in etcd", self.prefix)
+        match &self.members {
+            Some(members) => format!("`{}` in the etcd {members}", self.prefix),
+            None => format!("`{}` in etcd", self.prefix),
+        }
     }
 
     /// Everything at one revision. Refuses what is only a part of something.
@@ -102,7 +115,14 @@ impl Cluster {
                 _ => {
                     let form = Form::Etcd { prefix: self.prefix.clone() };
                     let revision = at.unwrap_or(page.revision);
-                    let contents = Contents { form, entries, revision, reserved: revision, files: vec![] };
+                    let contents = Contents {
+                        form,
+                        entries,
+                        revision,
+                        reserved: revision,
+                        others: vec![],
+                        files: vec![],
+                    };
                     return Ok(Found { contents, servers, is_unfinished });
                 }
             }
@@ -142,9 +162,10 @@ impl Cluster {
         if page.revision > given_out {
             return Ok(());
         }
+        let etcd = self.members.as_ref().map_or("etcd".to_owned(), |members| format!("the etcd {members}"));
         Err(Hinted {
             message: format!(
-                "etcd is at revision {}, and resource versions up to {given_out} may have been given out: clients would see the \
+                "{etcd} is at revision {}, and resource versions up to {given_out} may have been given out: clients would see the \
                  same versions again, for other objects",
                 page.revision
             ),
@@ -166,36 +187,53 @@ impl Cluster {
         event_ttl: NonZeroU32,
         bar: &ProgressBar,
     ) -> anyhow::Result<Sum> {
-        let mut mark = self.mark(pairs, source).await?;
-        let mut written = vec![];
-        let filled = match self.write(pairs, source, event_ttl, &mut mark, &mut written, bar).await {
-            Ok(()) => self.compare(pairs).await,
+        let mut filling = self.begin(pairs, source).await?;
+        let filled = match filling.fill(event_ttl, bar).await {
+            Ok(()) => filling.finish().await,
             Err(error) => Err(error),
         };
-        let filled = match filled {
-            Ok(sum) => self.unmark(mark).await.map(|()| sum),
-            Err(error) => Err(error),
-        };
-        let Err(error) = filled else { return filled };
-        let left = match self.remove(&written).await {
+        match filled {
+            Ok(()) => Ok(Sum::of(pairs.iter().map(|(key, value)| (&key[..], &value[..])))),
+            Err(error) => Err(filling.undo(error).await),
+        }
+    }
+
+    /// Marks that it is being filled; nothing else is written yet.
+    pub async fn begin<'p>(
+        &'p self,
+        pairs: &'p [(Bytes, Bytes)],
+        source: &'p Sum,
+    ) -> anyhow::Result<Filling<'p>> {
+        let mark = self.mark(pairs, source).await?;
+        Ok(Filling { cluster: self, pairs, source, mark, written: vec![] })
+    }
+
+    /// Takes out what was written, and says what went wrong.
+    async fn undo(
+        &self,
+        written: &[(&[(Bytes, Bytes)], Revision)],
+        mark: Revision,
+        error: anyhow::Error,
+    ) -> anyhow::Error {
+        let left = match self.remove(written).await {
             Ok(Left::Nothing) => {
                 // If it stays, the next one finds nothing behind it.
                 let _ = self.unmark(mark).await;
-                return Err(error);
+                return error;
             }
             Ok(Left::Ours(count)) => format!("{count} keys are left that were written"),
             Ok(Left::Others(key)) => {
                 let hint = "take out by hand what was written; do not empty the prefix".into();
                 let message = format!("{error:#}; and somebody else writes there: `{}{key}`", self.prefix);
-                return Err(Hinted { message, hint }.into());
+                return Hinted { message, hint }.into();
             }
             Err(left) => format!("{left:#}"),
         };
-        Err(Hinted {
+        Hinted {
             message: format!("{error:#}; and what was written could not be taken out: {left}"),
             hint: format!("if nobody else uses it, `etcdctl del --prefix {}` empties it", self.prefix),
         }
-        .into())
+        .into()
     }
 
     /// Makes the mark, or takes over that of one that was interrupted, whose keys are taken out. Gives its revision.
@@ -264,8 +302,19 @@ impl Cluster {
         Ok(self.store.commit(Transaction { compares: vec![is_ours()], writes }).await?.revision)
     }
 
+    /// The mark that it is being filled with that.
+    pub async fn marked(&self, source: &Sum) -> anyhow::Result<Option<Mark>> {
+        let mark = unfinished::find(&*self.store).await?;
+        Ok(mark.filter(|mark| mark.unfinished.source == source.sha256))
+    }
+
+    pub async fn is_empty(&self) -> anyhow::Result<bool> {
+        let page = self.store.range(KeyRange::all(), None, 1).await.context("cannot read etcd")?;
+        Ok(page.entries.is_empty())
+    }
+
     /// All of it is there, or nothing.
-    async fn unmark(&self, mark: Revision) -> anyhow::Result<()> {
+    pub async fn unmark(&self, mark: Revision) -> anyhow::Result<()> {
         let mut problem = None;
         for _ in 0..ATTEMPTS {
             match self.store.commit(Transaction::delete(unfinished::KEY, mark)).await {
@@ -321,11 +370,10 @@ impl Cluster {
         Ok(())
     }
 
-    async fn compare(&self, pairs: &[(Bytes, Bytes)]) -> anyhow::Result<Sum> {
+    pub async fn compare(&self, pairs: &[(Bytes, Bytes)]) -> anyhow::Result<()> {
         let expected = Sum::of(pairs.iter().map(|(key, value)| (&key[..], &value[..])));
         let found = self.read_any().await?.contents.entries;
-        expected.expect(&Sum::of_entries(&found), &self.place())?;
-        Ok(expected)
+        expected.expect(&Sum::of_entries(&found), &self.place())
     }
 
     /// Takes out what was written, unless somebody else has changed it, and says what is left.
@@ -383,6 +431,35 @@ impl Cluster {
     }
 }
 
+/// An etcd on its way from being empty to having everything.
+pub struct Filling<'p> {
+    cluster: &'p Cluster,
+    pairs: &'p [(Bytes, Bytes)],
+    source: &'p Sum,
+    mark: Revision,
+    /// Batches, each with its revision.
+    written: Vec<(&'p [(Bytes, Bytes)], Revision)>,
+}
+
+impl Filling<'_> {
+    /// Writes everything, reads it again and compares. The mark stays.
+    pub async fn fill(&mut self, event_ttl: NonZeroU32, bar: &ProgressBar) -> anyhow::Result<()> {
+        let Self { cluster, pairs, source, mark, written } = self;
+        cluster.write(pairs, source, event_ttl, mark, written, bar).await?;
+        cluster.compare(pairs).await
+    }
+
+    /// All of it is there.
+    pub async fn finish(&self) -> anyhow::Result<()> {
+        self.cluster.unmark(self.mark).await
+    }
+
+    /// Takes out what was written, and says what went wrong.
+    pub async fn undo(&self, error: anyhow::Error) -> anyhow::Error {
+        self.cluster.undo(&self.written, self.mark, error).await
+    }
+}
+
 /// What is there after everything was to be taken out.
 enum Left {
     Nothing,
@@ -418,7 +495,7 @@ fn batches(pairs: &[(Bytes, Bytes)]) -> impl Iterator<Item = &[(Bytes, Bytes)]> 
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -434,17 +511,23 @@ mod tests {
 
     /// A store whose caller dies at a transaction: it is never answered.
     #[derive(Debug)]
-    struct Deadly {
-        store: Arc<MemoryStore>,
+    pub struct Deadly {
+        pub store: Arc<MemoryStore>,
         /// So many are answered.
-        left: AtomicUsize,
-        dies: Dies,
-        died: Arc<Notify>,
+        pub left: Arc<AtomicUsize>,
+        pub dies: Dies,
+        pub died: Arc<Notify>,
+    }
+
+    impl Deadly {
+        pub fn cluster(self) -> Cluster {
+            Cluster { store: Box::new(self), prefix: "/registry/".into(), members: None }
+        }
     }
 
     /// Whether the last transaction is made.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    enum Dies {
+    pub enum Dies {
         Before,
         After,
     }
@@ -505,16 +588,15 @@ mod tests {
         (0..150).map(pair).collect()
     }
 
-    fn source(name: &str) -> Sum {
+    pub fn source(name: &str) -> Sum {
         Sum::of([(name.as_bytes(), &b""[..])].into_iter())
     }
 
     /// Puts everything there, as a process that dies at a transaction; whether it lived.
     async fn fill(store: &Arc<MemoryStore>, answered: usize, dies: Dies) -> Option<anyhow::Result<Sum>> {
         let died = Arc::new(Notify::new());
-        let left = AtomicUsize::new(answered);
-        let deadly = Deadly { store: store.clone(), left, dies, died: died.clone() };
-        let cluster = Cluster { store: Box::new(deadly), prefix: "/registry/".into() };
+        let left = Arc::new(AtomicUsize::new(answered));
+        let cluster = Deadly { store: store.clone(), left, dies, died: died.clone() }.cluster();
         let work = async {
             cluster.want_empty(Revision::FIRST, &source("one")).await?;
             cluster.fill(&pairs(), &source("one"), NonZeroU32::MIN, &ProgressBar::hidden()).await
@@ -526,14 +608,13 @@ mod tests {
         }
     }
 
-    fn empty() -> Arc<MemoryStore> {
+    pub fn empty() -> Arc<MemoryStore> {
         Arc::new(MemoryStore::new(memory::Options::default()))
     }
 
-    fn on(store: &Arc<MemoryStore>) -> Cluster {
-        let left = AtomicUsize::new(usize::MAX);
-        let deadly = Deadly { store: store.clone(), left, dies: Dies::Before, died: Arc::default() };
-        Cluster { store: Box::new(deadly), prefix: "/registry/".into() }
+    pub fn on(store: &Arc<MemoryStore>) -> Cluster {
+        let left = Arc::new(AtomicUsize::new(usize::MAX));
+        Deadly { store: store.clone(), left, dies: Dies::Before, died: Arc::default() }.cluster()
     }
 
     async fn put(store: &MemoryStore, key: &'static str) {

@@ -32,7 +32,7 @@ pub fn read(dir: &Path) -> anyhow::Result<Contents> {
         error => objects::with_hint(error),
     })?;
     let Image { entries, revision, reserved } = image;
-    Ok(Contents { form: Form::Directory, entries, revision, reserved, files: vec![] })
+    Ok(Contents { form: Form::Directory, entries, revision, reserved, others: vec![], files: vec![] })
 }
 
 /// What is in a data directory beside the objects.

@@ -8,13 +8,16 @@ use std::{
 
 use anyhow::Context;
 use sha2::{Digest, Sha256};
+use sternpost_cache::ResourceId;
 use sternpost_store::{Entry, Revision};
 
-use super::{Contents, Form, KeptFile, Sum, directory, hex};
+use super::{Contents, Form, KeptFile, Other, Sum, directory, hex, names};
 use crate::error::Hinted;
 
 const MARK: &[u8; 16] = b"sternpost-backup";
 const VERSION: u32 = 1;
+/// Of what was in several etcds.
+const SEVERAL: u32 = 2;
 
 const DIRECTORY: u8 = 1;
 const ETCD: u8 = 2;
@@ -24,6 +27,9 @@ const HEADER: usize = 72;
 /// Of an entry and of a file, without what they hold.
 const ENTRY: usize = 24;
 const FILE: usize = 8;
+/// Of how many other etcds there were, and of each of them without the names of its resources.
+const COUNT: usize = 4;
+const OTHER: usize = 12;
 const SUM: usize = 32;
 
 /// A backup that was read.
@@ -41,7 +47,7 @@ pub struct Backup {
 pub enum BackupError {
     #[error("it is no backup that sternpost made")]
     Foreign,
-    #[error("it is of format version {0}, this program knows version {VERSION}")]
+    #[error("it is of format version {0}, this program knows versions {VERSION} and {SEVERAL}")]
     UnknownVersion(u32),
     #[error("it is cut short: it has {found} of {expected} bytes")]
     Short { found: u64, expected: u64 },
@@ -110,16 +116,22 @@ fn encode(contents: &Contents, time: u64, out: &mut impl Write) -> io::Result<St
         Form::Directory => (DIRECTORY, ""),
         Form::Etcd { prefix } => (ETCD, prefix.as_str()),
     };
-    let Contents { entries, files, revision, reserved, .. } = contents;
+    let Contents { entries, files, revision, reserved, others, .. } = contents;
+    // Whoever has one etcd has files that older programs read.
+    let version = if others.is_empty() { VERSION } else { SEVERAL };
+    let others: Vec<(u64, String)> =
+        others.iter().map(|other| (other.revision.get(), names(&other.resources).join(","))).collect();
+    let others_length = others.iter().map(|(_, names)| OTHER + names.len()).sum::<usize>();
     let size = |entry: &Entry| ENTRY + entry.key().len() + entry.value().len();
     let length = HEADER
         + prefix.len()
+        + if version == SEVERAL { COUNT + others_length } else { 0 }
         + entries.iter().map(size).sum::<usize>()
         + files.iter().map(|file| FILE + file.name.len() + file.bytes.len()).sum::<usize>()
         + SUM;
     let mut out = Hashing { out, hasher: Sha256::new() };
     out.write(MARK)?;
-    out.write(&VERSION.to_be_bytes())?;
+    out.write(&version.to_be_bytes())?;
     out.write(&[form, 0, 0, 0])?;
     let numbers = [
         length as u64,
@@ -134,6 +146,14 @@ fn encode(contents: &Contents, time: u64, out: &mut impl Write) -> io::Result<St
         out.write(&number.to_be_bytes())?;
     }
     out.write(prefix.as_bytes())?;
+    if version == SEVERAL {
+        out.length(others.len())?;
+    }
+    for (revision, names) in &others {
+        out.write(&revision.to_be_bytes())?;
+        out.length(names.len())?;
+        out.write(names.as_bytes())?;
+    }
     for entry in entries {
         out.lengths(entry.key(), entry.value())?;
         out.write(&entry.created.get().to_be_bytes())?;
@@ -164,11 +184,13 @@ impl<W: Write> Hashing<'_, W> {
     }
 
     fn lengths(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {
-        for part in [first, second] {
-            let length = u32::try_from(part.len()).map_err(io::Error::other)?;
-            self.write(&length.to_be_bytes())?;
-        }
-        Ok(())
+        self.length(first.len())?;
+        self.length(second.len())
+    }
+
+    fn length(&mut self, length: usize) -> io::Result<()> {
+        let length = u32::try_from(length).map_err(io::Error::other)?;
+        self.write(&length.to_be_bytes())
     }
 }
 
@@ -178,7 +200,7 @@ fn decode(bytes: &[u8]) -> Result<Backup, BackupError> {
     // As soon as it is known that it is one, what is missing is cut off.
     let short = |_| BackupError::Short { found, expected: HEADER as u64 };
     let version = rest.u32().map_err(short)?;
-    if version != VERSION {
+    if ![VERSION, SEVERAL].contains(&version) {
         return Err(BackupError::UnknownVersion(version));
     }
     let form = rest.u32().map_err(short)?;
@@ -204,12 +226,22 @@ fn decode(bytes: &[u8]) -> Result<Backup, BackupError> {
         Ok(ETCD) if prefix.ends_with('/') => Form::Etcd { prefix },
         _ => return Err(BackupError::Wrong("it is of a kind that is not known")),
     };
+    let mut others = vec![];
+    if version == SEVERAL {
+        if form == Form::Directory {
+            return Err(BackupError::Wrong("a data directory is in no etcd"));
+        }
+        for _ in 0..rest.u32()? {
+            others.push(rest.other()?);
+        }
+    }
+    let newest = others.iter().map(|other| other.revision).fold(revision, Revision::max);
     let mut entries: Vec<Entry> = vec![];
     for _ in 0..entry_count {
         let (key, value) = (rest.length()?, rest.length()?);
         let (created, modified) = (rest.revision()?, rest.revision()?);
         let (key, value) = (rest.take(key)?, rest.take(value)?);
-        if created > modified || modified > revision {
+        if created > modified || modified > newest {
             return Err(BackupError::Wrong("an entry is newer than all of it"));
         }
         if entries.last().is_some_and(|last| last.key() >= key) {
@@ -229,7 +261,7 @@ fn decode(bytes: &[u8]) -> Result<Backup, BackupError> {
     if !rest.0.is_empty() || revision > reserved {
         return Err(BackupError::Wrong("its numbers do not agree"));
     }
-    let contents = Contents { form, entries, revision, reserved, files };
+    let contents = Contents { form, entries, revision, reserved, others, files };
     Ok(Backup { contents, time, sha256: hex(&computed) })
 }
 
@@ -261,6 +293,18 @@ impl<'a> Rest<'a> {
         Revision::new(self.u64()?).ok_or(BackupError::Wrong("a revision is none"))
     }
 
+    fn other(&mut self) -> Result<Other, BackupError> {
+        let (revision, length) = (self.revision()?, self.length()?);
+        let names = self.text(length)?;
+        let resources = names.split(',').filter(|name| !name.is_empty()).map(|name| {
+            let (group, resource) = name.split_once('/')?;
+            Some(ResourceId::new(group, resource))
+        });
+        let resources = resources.collect::<Option<_>>();
+        let resources = resources.ok_or(BackupError::Wrong("what was in an etcd is no resource"))?;
+        Ok(Other { resources, revision })
+    }
+
     fn text(&mut self, count: usize) -> Result<String, BackupError> {
         let text = std::str::from_utf8(self.take(count)?);
         text.map(str::to_owned).map_err(|_| BackupError::Wrong("a name is no text"))
@@ -282,6 +326,7 @@ mod tests {
             entries: vec![entry("a", b""), entry("b", &[0xff; 300]), entry("c", b"text")],
             revision: revision(7),
             reserved: revision(9),
+            others: vec![],
             files: vec![KeptFile { name: "ca.key".into(), bytes: b"key".to_vec() }],
         }
     }
@@ -315,6 +360,27 @@ mod tests {
     }
 
     #[test]
+    fn what_was_in_several_etcds_is_read() {
+        let mut several = contents(Form::Etcd { prefix: "/registry/".into() });
+        let other = |names: &[(&str, &str)], number| Other {
+            resources: names.iter().map(|(group, resource)| ResourceId::new(*group, *resource)).collect(),
+            revision: revision(number),
+        };
+        several.others = vec![other(&[("", "events"), ("apps", "deployments")], 90), other(&[], 3)];
+        // As new as another etcd is.
+        several.entries.push(Entry::new("d", b"", revision(2), revision(90)));
+        let bytes = encoded(&several);
+        assert_eq!(bytes.get(16..20), Some(&2_u32.to_be_bytes()[..]));
+        let backup = decode(&bytes).unwrap().contents;
+        assert_eq!((backup.others, backup.entries), (several.others.clone(), several.entries.clone()));
+        several.form = Form::Directory;
+        assert!(matches!(decode(&encoded(&several)), Err(BackupError::Wrong(_))));
+        several.form = Form::Etcd { prefix: "/registry/".into() };
+        several.entries.push(Entry::new("e", b"", revision(2), revision(91)));
+        assert!(matches!(decode(&encoded(&several)), Err(BackupError::Wrong(_))));
+    }
+
+    #[test]
     fn every_flipped_bit_and_every_cut_is_refused() {
         let bytes = encoded(&contents(Form::Directory));
         for at in 0..bytes.len() {
@@ -329,8 +395,8 @@ mod tests {
         assert_eq!(error(&bytes[..100]), BackupError::Short { found: 100, expected: bytes.len() as u64 });
         assert!(matches!(error(&[&bytes[..], b"x"].concat()), BackupError::Long { .. }));
         let mut newer = bytes.clone();
-        newer[19] = 2;
-        assert_eq!(error(&newer), BackupError::UnknownVersion(2));
+        newer[19] = 3;
+        assert_eq!(error(&newer), BackupError::UnknownVersion(3));
         let mut damaged = bytes.clone();
         damaged[90] ^= 0x10;
         assert_eq!(error(&damaged), BackupError::Damaged);

@@ -4,12 +4,13 @@ use std::{num::NonZeroU32, ops::RangeInclusive, path::PathBuf, sync::Arc};
 
 use clap::Args;
 use indicatif::ProgressBar;
+use sternpost_cache::{Divided, Overrides};
 use sternpost_store::{Bytes, Revision};
 use tokio::runtime::Runtime;
 
 use super::{
     Contents, Form, Sum,
-    cluster::Cluster,
+    clusters::{self, Clusters},
     convert::{self, Unknown},
     directory::{self, Values},
 };
@@ -50,24 +51,36 @@ fn parse_ttl(text: &str) -> Result<NonZeroU32, String> {
 /// Where it goes.
 pub enum Target {
     Directory(PathBuf),
-    Etcd(Cluster),
+    Etcd(Clusters),
 }
 
 /// What was put there.
 #[derive(Debug)]
 pub struct Put {
     pub sum: Sum,
-    /// Resource versions that are given out are greater.
-    pub above: Revision,
+    /// Resource versions that are given out are greater; of several etcds, by each.
+    pub above: Divided<Revision>,
+}
+
+impl Put {
+    /// As a message has it.
+    pub fn shown(&self) -> String {
+        self.above.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+
+    /// As a report has those of etcds that have only some resources.
+    pub fn others(&self) -> Vec<String> {
+        self.above.iter().skip(1).map(ToString::to_string).collect()
+    }
 }
 
 impl PutArgs {
-    /// Puts all of it there. `above` is what resource versions are to be greater than; an etcd that is not there yet is
-    /// refused.
+    /// Puts all of it there. Resource versions are to be greater than those that were given out by so much; an etcd that
+    /// is not there yet is refused.
     pub fn put(
         &self,
         contents: Contents,
-        above: Revision,
+        bump: u64,
         target: &Target,
         at_rest: &Arc<AtRest>,
         runtime: &Runtime,
@@ -78,6 +91,7 @@ impl PutArgs {
             Target::Directory(dir) => {
                 // Before anything that takes long.
                 crate::data_dir::want_empty(dir)?;
+                let above = clusters::bumped(contents.reserved_for(&Overrides::default(), 0), bump)?;
                 let (entries, values) = match &contents.form {
                     Form::Directory => (contents.entries, Values::AsTheyAre),
                     Form::Etcd { prefix } => {
@@ -93,15 +107,16 @@ impl PutArgs {
                     entries,
                     revision: above,
                     reserved: above,
+                    others: vec![],
                     files: contents.files,
                 };
                 let sum = directory::make(dir, &contents, &values)?;
-                Ok(Put { sum, above })
+                Ok(Put { sum, above: Divided::new(above, vec![]) })
             }
             Target::Etcd(cluster) => {
                 want_prefix(&contents.form, cluster.prefix())?;
                 let source = Sum::of_entries(&contents.entries);
-                runtime.block_on(cluster.want_empty(above, &source))?;
+                runtime.block_on(cluster.want_empty(&contents, bump, &source))?;
                 let pairs = match &contents.form {
                     Form::Directory => {
                         let bar = bar("keys converted");
@@ -121,7 +136,9 @@ impl PutArgs {
                 let bar = terminal::progress(self.quiet, "keys written", pairs.len());
                 let filled = runtime.block_on(cluster.fill(&pairs, &source, self.event_ttl, &bar));
                 bar.finish_and_clear();
-                Ok(Put { sum: filled?, above: runtime.block_on(cluster.revision())? })
+                let sum = filled?;
+                let mut others = runtime.block_on(cluster.revisions())?;
+                Ok(Put { sum, above: Divided::new(others.remove(0), others) })
             }
         }
     }
@@ -129,7 +146,7 @@ impl PutArgs {
     fn converted(
         &self,
         contents: &Contents,
-        cluster: &Cluster,
+        cluster: &Clusters,
         at_rest: &Arc<AtRest>,
         bar: &ProgressBar,
     ) -> anyhow::Result<Vec<(Bytes, Bytes)>> {

@@ -15,7 +15,7 @@ use sternpost_store::Entry;
 use sternpost_store_kube::{NODE_PORTS, PORT_CLAIMS, StoredForm, Theirs, Translation};
 use sternpost_store_log::Sealing;
 
-use super::{Contents, Form, cluster::Cluster, directory};
+use super::{Contents, Form, clusters::Clusters, directory};
 use crate::{data_dir, encryption::AtRest, error, etcd::AccessArgs, output, terminal};
 
 pub const EXAMPLES: &str = "\
@@ -93,7 +93,7 @@ fn report(args: &ReportArgs) -> anyhow::Result<Report> {
         None => None,
     };
     let contents = match (&args.data_dir, args.access.is_used()) {
-        (_, true) => runtime.block_on(async { Cluster::connect(&args.access)?.read().await })?.contents,
+        (_, true) => runtime.block_on(async { Clusters::connect(&args.access)?.read().await })?.contents,
         (Some(dir), false) => directory::read(dir)?,
         (None, false) => directory::read(&data_dir::default_path()?)?,
     };
@@ -115,9 +115,11 @@ struct Row {
 #[derive(Debug)]
 struct Report {
     revision: String,
+    /// Those of etcds that have only some resources.
+    others: Value,
     rows: BTreeMap<Row, usize>,
     /// Keys that are no objects, by the folder that they are in.
-    others: BTreeMap<String, usize>,
+    other_keys: BTreeMap<String, usize>,
     /// Keys, each with the reason.
     unreadable: Vec<(String, String)>,
 }
@@ -129,8 +131,9 @@ impl Report {
     fn of(contents: &Contents, keys: Option<&Arc<AtRest>>) -> Self {
         let mut report = Self {
             revision: contents.revision.to_string(),
+            others: contents.others_json(),
             rows: BTreeMap::new(),
-            others: BTreeMap::new(),
+            other_keys: BTreeMap::new(),
             unreadable: vec![],
         };
         match &contents.form {
@@ -235,7 +238,7 @@ impl Report {
     /// By the first parts of its key.
     fn add_other(&mut self, key: &str, parts: usize) {
         let folder: Vec<&str> = key.split('/').take(parts).collect();
-        *self.others.entry(folder.join("/")).or_default() += 1;
+        *self.other_keys.entry(folder.join("/")).or_default() += 1;
     }
 
     fn table(&self) -> String {
@@ -268,9 +271,9 @@ impl Report {
             }
             text += &format!("{last}\n");
         }
-        if !self.others.is_empty() {
+        if !self.other_keys.is_empty() {
             text += "\nkeys that are no objects:\n";
-            for (folder, count) in &self.others {
+            for (folder, count) in &self.other_keys {
                 text += &format!("  {folder}: {count}\n");
             }
         }
@@ -297,8 +300,9 @@ impl Report {
         let unreadable = self.unreadable.iter().map(|(key, reason)| json!({"key": key, "reason": reason}));
         json!({
             "revision": self.revision,
+            "others": self.others,
             "resources": resources.collect::<Vec<_>>(),
-            "otherKeys": self.others,
+            "otherKeys": self.other_keys,
             "unreadable": unreadable.collect::<Vec<_>>(),
         })
     }

@@ -57,6 +57,7 @@ mod run;
 mod serve;
 mod settings;
 mod storage;
+mod storage_divided;
 mod tokens;
 mod validate;
 mod wrong_uses;

@@ -16,7 +16,10 @@ use sternpost_testkit::{
     server::{AT_LAST, Client, MERGE, Server},
 };
 
-use crate::mixed::{start, stored};
+use crate::{
+    mixed::{start, stored},
+    replicas::encrypted_by,
+};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
@@ -363,4 +366,45 @@ async fn what_was_left_behind_does_not_count() {
     server.gone("/api/v1/namespaces/sea").await;
     assert!(stored(&etcds.main).await.contains_key("configmaps/sea/left"));
     server.terminate().await;
+}
+
+/// In an etcd that nobody else writes to.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_be_decrypted_again_is_served_though_its_etcd_stays_as_it_is() {
+    let Some(program) = etcd::program() else { return };
+    let (etcds, shared) = (Etcds::start(&program), Shared::new("overrides-regain"));
+    let files = tempfile::tempdir().unwrap();
+    let key = |name: &str, byte: char| {
+        let secret = std::iter::repeat_n(byte, 42).collect::<String>();
+        format!("  - aescbc: {{keys: [{{name: {name}, secret: {secret}A=}}]}}\n")
+    };
+    let both = encrypted_by(&(key("two", 'b') + &key("one", 'a')));
+    std::fs::write(files.path().join("old"), encrypted_by(&key("one", 'a'))).unwrap();
+    std::fs::write(files.path().join("new"), &both).unwrap();
+    let config = |name: &str| format!("--encryption-provider-config={}", files.path().join(name).display());
+    let (overrides, still) = (etcds.overrides(&["/secrets"]), "--etcd-compaction-interval=0");
+    let (old, new, reload) = (config("old"), config("new"), "--encryption-provider-config-automatic-reload");
+    let data = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let first = start(&etcds.main, &shared, data[0].path(), &[&overrides, still, &old, reload]).await;
+    let second = start(&etcds.main, &shared, data[1].path(), &[&overrides, still, &new]).await;
+    // The new key is used before all have it.
+    let made = second.post(SECRETS, &named("x")).await.expect(201);
+    first.get(&format!("{SECRETS}/x")).await.expect(500);
+    first.get(SECRETS).await.expect(500);
+    let before = stored(&etcds.other).await;
+    assert_eq!(before.len(), 1, "{before:?}");
+    std::fs::write(files.path().join("old"), &both).unwrap();
+    assert_eq!(first.until(&format!("{SECRETS}/x"), |code, _| code == 200).await, made);
+    let list = first.until(SECRETS, |code, _| code == 200).await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    assert_eq!(version(&list), version(&made), "nothing was written since");
+    assert_eq!(stored(&etcds.other).await, before);
+    // And it goes on from there.
+    let from = version(&list);
+    let mut watch = first.watch(&format!("{SECRETS}?watch=true&resourceVersion={from}")).await;
+    second.post(SECRETS, &named("y")).await.expect(201);
+    let event = watch.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("y")));
+    first.terminate().await;
+    second.terminate().await;
 }

@@ -235,7 +235,7 @@ async fn raw(store: &EtcdStore, name: &str) -> Vec<u8> {
     found.entry.unwrap().value().to_vec()
 }
 
-fn encrypted_by(providers: &str) -> String {
+pub(crate) fn encrypted_by(providers: &str) -> String {
     let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n";
     format!("{head}- resources: [secrets]\n  providers:\n{providers}  - identity: {{}}\n")
 }

@@ -26,49 +26,49 @@ use sternpost_testkit::{
 };
 
 const RECORDED: &str = include_str!("../../../layout/tests/recorded/kube-apiserver-1.36.4.tsv");
-const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
-const EVENTS: &str = "/api/v1/namespaces/default/events";
+pub(crate) const EVENTS: &str = "/api/v1/namespaces/default/events";
 const BUOYS: &str = "/apis/sea.example/v1/namespaces/default/buoys";
 /// No controllers: what is compared does not change by itself.
-const FLAGS: [&str; 1] = ["--controllers=-*"];
+pub(crate) const FLAGS: [&str; 1] = ["--controllers=-*"];
 
-fn sternpost(args: &[&str]) -> (Option<i32>, String, String) {
+pub(crate) fn sternpost(args: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_sternpost")).args(args).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 /// What a command says that succeeds, in JSON.
-fn done(args: &[&str]) -> Value {
+pub(crate) fn done(args: &[&str]) -> Value {
     let (code, stdout, stderr) = sternpost(&[args, &["-o", "json"]].concat());
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{args:?}: {stdout}");
     serde_json::from_str(&stdout).unwrap()
 }
 
 /// What one says that fails and does nothing.
-fn refused(args: &[&str]) -> String {
+pub(crate) fn refused(args: &[&str]) -> String {
     let (code, stdout, stderr) = sternpost(args);
     assert_eq!((code, stdout.as_str()), (Some(1), ""), "{args:?}: {stderr}");
     assert!(stderr.starts_with("error: ") && !stderr.contains("panicked"), "{stderr}");
     stderr
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-fn number(text: &Value) -> u64 {
+pub(crate) fn number(text: &Value) -> u64 {
     text.as_str().unwrap().parse().unwrap()
 }
 
-fn version(object: &Value) -> u64 {
+pub(crate) fn version(object: &Value) -> u64 {
     number(&object["metadata"]["resourceVersion"])
 }
 
 /// What is listed at these paths, each by its place and name, but for the server's own service.
-async fn listed(server: &Client, paths: &[&str]) -> BTreeMap<String, Value> {
+pub(crate) async fn listed(server: &Client, paths: &[&str]) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for path in paths {
         for item in server.get(path).await.expect(200)["items"].as_array().unwrap() {
@@ -82,7 +82,7 @@ async fn listed(server: &Client, paths: &[&str]) -> BTreeMap<String, Value> {
 }
 
 /// Without what differs from store to store.
-fn without_versions(objects: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+pub(crate) fn without_versions(objects: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
     let mut objects = objects.clone();
     for object in objects.values_mut() {
         object["metadata"].as_object_mut().unwrap().remove("resourceVersion");
@@ -91,7 +91,7 @@ fn without_versions(objects: &BTreeMap<String, Value>) -> BTreeMap<String, Value
 }
 
 /// Objects of several forms: custom ones, a port, an event.
-async fn fill(server: &Server) {
+pub(crate) async fn fill(server: &Server) {
     let definition = json!({
         "metadata": {"name": "buoys.sea.example"},
         "spec": {
@@ -120,7 +120,7 @@ async fn fill(server: &Server) {
     server.post(EVENTS, &event).await.expect(201);
 }
 
-const FILLED: [&str; 5] = [BUOYS, SECRETS, MAPS, SERVICES, EVENTS];
+pub(crate) const FILLED: [&str; 5] = [BUOYS, SECRETS, MAPS, SERVICES, EVENTS];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_of_a_running_server_is_what_it_had_at_one_moment() {
@@ -232,7 +232,7 @@ async fn what_is_no_whole_backup_is_refused_and_nothing_is_made() {
         ("empty", vec![], "it is no backup that sternpost made".to_owned()),
         ("foreign", b"PK\x03\x04".repeat(100), "it is no backup that sternpost made".to_owned()),
         ("mark", flipped(3), "it is no backup that sternpost made".to_owned()),
-        ("version", flipped(19), "it is of format version 0, this program knows version 1".to_owned()),
+        ("version", flipped(19), "it is of format version 0, this program knows versions 1 and 2".to_owned()),
         ("start", whole[..30].to_vec(), "it is cut short: it has 30 of 72 bytes".to_owned()),
         (
             "end",
@@ -360,7 +360,7 @@ async fn a_report_says_how_everything_is_stored() {
     assert_eq!(sternpost(&["migrate", "--to", "etcd", "--data-dir", "x"]).0, Some(2));
 }
 
-fn store(etcd: &Etcd, prefix: &'static str) -> EtcdStore {
+pub(crate) fn store(etcd: &Etcd, prefix: &'static str) -> EtcdStore {
     let endpoints = vec![Endpoint::parse(&etcd.url()).unwrap()];
     let access = Access { endpoints, tls: None, user: None };
     let options = Options { access, prefix: prefix.into(), patience: DEFAULT_PATIENCE };
@@ -368,7 +368,7 @@ fn store(etcd: &Etcd, prefix: &'static str) -> EtcdStore {
 }
 
 /// Lets etcd have more revisions than that.
-async fn bump(etcd: &Etcd, above: u64) {
+pub(crate) async fn bump(etcd: &Etcd, above: u64) {
     let others = store(etcd, "/others/");
     while others.current_revision().await.unwrap().get() <= above {
         others.commit(Transaction::write([Write::put("key", "")])).await.unwrap();

@@ -60,7 +60,7 @@ pub(in crate::admission) async fn wait_for_account(
         if snapshot.get(namespace, name).is_some() {
             return;
         }
-        if machine::timeout_at(deadline, waiter.changed(snapshot.revision)).await.is_err() {
+        if machine::timeout_at(deadline, waiter.changed(snapshot.seen())).await.is_err() {
             return;
         }
     }
