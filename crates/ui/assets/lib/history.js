@@ -13,11 +13,16 @@ export function newHistory(limit = LIMIT) {
   return { limit, versions: [], dropped: 0, size: 0 };
 }
 
-// Keeps a version, unless it is there. `type` is the event's; `seen` the time on the page's clock, `null` if the event was replayed.
+// Keeps a version, unless it is there. `type` is the event's, SEEN for what a get showed; `seen` the time on the page's clock, `null` if the event was replayed.
 export function record(history, { type, object, seen = null, size = 0 }) {
   const version = String(object?.metadata?.resourceVersion ?? "");
   if (version === "" || type === "BOOKMARK") return false;
-  if (history.versions.some((one) => one.version === version && (one.type === "DELETED") === (type === "DELETED"))) return false;
+  const known = history.versions.find((one) => one.version === version && (one.type === "DELETED") === (type === "DELETED"));
+  if (known) {
+    // Its event tells more than that it was there.
+    if (known.type === "SEEN") known.type = type;
+    return false;
+  }
   const entry = { version, type, object, seen, size, changed: changeTime(object) };
   const place = history.versions.findIndex((one) => !isNewer(one.version, version));
   history.versions.splice(place < 0 ? history.versions.length : place, 0, entry);
