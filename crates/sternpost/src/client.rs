@@ -238,6 +238,29 @@ impl Client {
         })
     }
 
+    /// Passes a request on with this client's credentials, and its answer back while it comes. The URI is a path below the
+    /// server's URL. Whoever the request wants to be takes the place of whom the kubeconfig says to be.
+    pub async fn forward(
+        &self,
+        request: Request<outbound::Outgoing>,
+    ) -> anyhow::Result<Response<outbound::Body>> {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        let mut onward = Request::new(body);
+        *onward.method_mut() = head.method;
+        *onward.uri_mut() =
+            format!("{}{}{path}", self.base, self.prefix).parse().with_context(|| self.cannot_get(path))?;
+        let impersonates = head.headers.keys().any(|name| is_impersonation(name));
+        let own = self.headers.iter().filter(|(name, _)| !(impersonates && is_impersonation(name)));
+        for (name, value) in own.filter(|(name, _)| **name != header::ACCEPT_ENCODING).chain(&head.headers) {
+            onward.headers_mut().append(name, value.clone());
+        }
+        self.http.request(onward).await.map_err(|cause| match cause.is_connect() {
+            true => self.not_connected(cause.in_system_words()).context("cannot connect"),
+            false => anyhow!(cause.in_system_words()),
+        })
+    }
+
     fn not_connected(&self, message: String) -> anyhow::Error {
         if self.has_authority || !message.contains("UnknownIssuer") {
             return anyhow!(message);
@@ -313,6 +336,10 @@ impl Client {
         };
         cause.context(Refused { status, message: format!("{} answers {status} to {path}", self.base) })
     }
+}
+
+fn is_impersonation(name: &HeaderName) -> bool {
+    name.as_str().starts_with("impersonate-")
 }
 
 impl Reply {

@@ -1,7 +1,9 @@
 // Requests to the cluster. They go to the page's own origin, below /k8s, with a token that is in this module's memory
 // only; the program that serves the page adds the user's credentials.
 
-const PREFIX = "/k8s";
+// Of this browser's session: it has a path of its own, "/s/NAME/".
+const BASE = new URL(".", globalThis.location?.href ?? "http://localhost/").pathname.replace(/\/$/, "");
+const PREFIX = `${BASE}/k8s`;
 const SHORTEST_PAUSE = 500;
 const LONGEST_PAUSE = 15_000;
 // A page that nobody sees lets go of its watches after this: a browser has six connections to an origin for all of its tabs.
@@ -28,7 +30,7 @@ export class ApiError extends Error {
 
 // Gets the token for this page. Once: the program hands it only to a page that it served itself.
 export async function begin() {
-  const answer = await fetch("/ui-api/session", { method: "POST", headers: { "X-Sternpost-Page": "1" } });
+  const answer = await fetch(`${BASE}/ui-api/session`, { method: "POST" });
   if (!answer.ok) throw new ApiError(answer.status, await answer.text(), "Unauthorized");
   const session = await answer.json();
   token = session.token;
@@ -36,9 +38,9 @@ export async function begin() {
   return session;
 }
 
-// Requests to the program itself, such as /ui-api/kustomize.
+// Requests to the program itself, such as "kustomize?directory=0".
 export async function own(path, { method = "GET", body, signal } = {}) {
-  const answer = await counted(path, { method, body, signal, headers: { "X-Sternpost-Token": token } });
+  const answer = await counted(`${BASE}/ui-api/${path}`, { method, body, signal, headers: { "X-Sternpost-Token": token } });
   const text = await answer.text();
   note(text.length);
   if (!answer.ok) throw failure(answer.status, text);

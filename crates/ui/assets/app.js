@@ -149,7 +149,7 @@ function drawHeader(context) {
 }
 
 function mark() {
-  return h("img", { src: "icon.svg", alt: "", width: "18", height: "18" });
+  return h("img", { src: new URL("icon.svg", import.meta.url).pathname, alt: "", width: "18", height: "18" });
 }
 
 function markCurrent(view) {
