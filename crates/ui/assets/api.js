@@ -73,6 +73,19 @@ export async function getJSON(path, options = {}) {
   return answer.json();
 }
 
+// Hands on a text while it comes, such as the log of a pod, until its end.
+export async function stream(path, onText, { signal, headers = {} } = {}) {
+  const answer = await send(path, { headers, signal });
+  if (!answer.ok) throw failure(answer.status, await answer.text());
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    note(value.length);
+    onText(value);
+  }
+}
+
 // Follows a watch until `signal` is aborted. `path` has the query of a watch except for `watch` and `resourceVersion`.
 // `onEvent` gets {type, object}; BOOKMARKs are handed on, too. When the server no longer has the place (410), `relist`
 // is asked for the resource version of a new list and the watch goes on from there.
