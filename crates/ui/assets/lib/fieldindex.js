@@ -6,15 +6,18 @@ import { kindsOf, rootField, walkFields } from "./openapi.js";
 
 // An empty index. Documents are added one by one, as they arrive.
 export function newIndex() {
-  return { names: [], parents: [], kinds: [], texts: [], types: [], byName: new Map(), documents: 0, allKinds: [] };
+  return { names: [], parents: [], kinds: [], texts: [], types: [], byName: new Map(), documents: 0, allKinds: [], known: new Set() };
 }
 
 // Adds the kinds of a document and all their fields.
 export function addDocument(index, document) {
   index.documents += 1;
   for (const kind of kindsOf(document)) {
-    const root = rootField(document, kind.name);
+    // Scale and a few others stand in every document that uses them.
+    const key = JSON.stringify([kind.group, kind.version, kind.kind]);
+    const root = index.known.has(key) ? null : rootField(document, kind.name);
     if (!root) continue;
+    index.known.add(key);
     const own = index.allKinds.push({ ...kind, description: root.description }) - 1;
     walkFields(document, root, (field, _, parent) => {
       const number = index.names.push(field.name) - 1;
@@ -61,7 +64,9 @@ export function search(index, query, limit = 200) {
   }
   const fields = [];
   ranks.forEach((numbers, rank) => {
-    for (const number of numbers) {
+    // What is near the top of its kind is what most people look for.
+    const depths = new Map(numbers.map((number) => [number, depthOf(index, number)]));
+    for (const number of numbers.sort((a, b) => depths.get(a) - depths.get(b))) {
       if (fields.length >= limit) return;
       const { group, version, kind } = index.allKinds[index.kinds[number]];
       fields.push({
@@ -71,6 +76,12 @@ export function search(index, query, limit = 200) {
   });
   const kinds = index.allKinds.filter(({ kind }) => kind.toLowerCase().includes(wanted)).slice(0, limit);
   return { kinds, fields, total: ranks.reduce((sum, numbers) => sum + numbers.length, 0) };
+}
+
+function depthOf(index, number) {
+  let depth = 0;
+  for (let at = number; at >= 0; at = index.parents[at]) depth += 1;
+  return depth;
 }
 
 function endsWith(index, number, segments) {

@@ -9,6 +9,7 @@ import { newHistory, record } from "../lib/history.js";
 import { parseExact } from "../lib/json.js";
 import { ownersOf } from "../lib/owners.js";
 import { groupVersionText, schemaOf } from "../lib/schemas.js";
+import * as create from "./object/create.js";
 import * as edit from "./object/edit.js";
 import * as events from "./object/events.js";
 import * as fields from "./object/fields.js";
@@ -21,6 +22,9 @@ import * as yaml from "./object/yaml.js";
 
 const say = strings.object;
 const tabs = { yaml, fields, owners: graph, history, events, edit, logs };
+
+// In an address, the name of an object that is not there yet. No object can be called so.
+const NEW = "-";
 
 export function title({ parts }) {
   const [, resource = "", , name = ""] = parts;
@@ -36,6 +40,10 @@ export async function show(root, params, context) {
   }
   const ended = new AbortController();
   state.signal = ended.signal;
+  if (state.name === NEW) {
+    await create.show(root, state);
+    return () => ended.abort();
+  }
   take(state, parseExact(await textOf(state)), "SEEN");
   const head = h("div", { class: "object-head" });
   const list = h("div", { class: "tabs", role: "tablist", "aria-label": say.tabList });

@@ -1,6 +1,8 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
 import { applyConfig, removalPatch, conflictsOf, without, editable } from "../../assets/lib/edit.js";
+import { rootField } from "../../assets/lib/openapi.js";
+import { similar, skeleton } from "../../assets/lib/skeleton.js";
 import { toYaml } from "../../assets/lib/yaml.js";
 
 const wanted = {
@@ -54,4 +56,18 @@ test("the text to edit is without managedFields and status", () => {
     metadata: { managedFields: [{ manager: "a", fieldsV1: { "f:x": {} } }], name: "n" }, status: { a: [1] }, z: 1,
   });
   assert.equal(editable(text), toYaml({ apiVersion: "v1", data: { a: "x\n  managedFields:\nstatus: y\n" }, metadata: { name: "n" }, z: 1 }));
+});
+
+test("a new object begins with what its schema requires, or with another's fields", () => {
+  const schema = {
+    type: "object", required: ["spec"],
+    properties: { spec: { type: "object", required: ["hull", "crew"], properties: { hull: { type: "string", enum: ["wood"] }, crew: { type: "array", items: { type: "object", required: ["name"], properties: { name: { type: "string" } } } }, sails: { type: "integer" } } } },
+  };
+  const document = { components: { schemas: { Boat: schema } } };
+  assert.deepEqual(skeleton({ group: "g", version: "v1", kind: "Boat", namespaced: true }, "n", { document, root: rootField(document, "Boat") }), {
+    apiVersion: "g/v1", kind: "Boat", metadata: { name: "", namespace: "n" }, spec: { hull: "wood", crew: [{ name: "" }] },
+  });
+  assert.deepEqual(similar({ ...wanted, metadata: { ...wanted.metadata, uid: "u", managedFields: [], ownerReferences: [{}] } }), {
+    apiVersion: "v1", kind: "Boat", spec: wanted.spec, metadata: { labels: wanted.metadata.labels, name: "b-copy", namespace: "n" },
+  });
 });

@@ -9,7 +9,7 @@ import { objectDiff } from "../../lib/diff.js";
 import { compact, parseExact } from "../../lib/json.js";
 import { fieldAt } from "../../lib/openapi.js";
 import { keysFrom, managerText, ownersAt } from "../../lib/owners.js";
-import { resolve, steps, valueAt } from "../../lib/pointer.js";
+import { put, resolve, steps, valueAt } from "../../lib/pointer.js";
 import { toYaml, yamlLines } from "../../lib/yaml.js";
 
 const say = strings.object.apply;
@@ -64,10 +64,13 @@ async function send(plan, { dry, force }) {
   const query = new URLSearchParams({ fieldManager: MANAGER, fieldValidation: "Strict" });
   if (dry) query.set("dryRun", "All");
   if (force) query.set("force", "true");
+  const config = applyConfig(plan.wanted, pointers, plan.listAt);
+  // What is taken over is what was decided on: not what others may have come to own since.
+  if (force && !dry) put(config.metadata, "resourceVersion", plan.version);
   return api.request(`${plan.state.path}?${query}`, {
     method: "PATCH",
     headers: { "Content-Type": "application/apply-patch+yaml", Accept: "application/json" },
-    body: toYaml(applyConfig(plan.wanted, pointers, plan.listAt)),
+    body: toYaml(config),
   });
 }
 
@@ -82,6 +85,7 @@ async function dryRun(plan) {
     drawPlan(plan, { result: null, conflicts: [], warnings: [] });
     return;
   }
+  plan.version = plan.state.object.metadata.resourceVersion;
   const answer = await send(plan, { dry: true, force: takesOver(plan) });
   if (answer.status === 200 || answer.status === 201) {
     drawPlan(plan, { result: parseExact(answer.text), conflicts: [], warnings: answer.warnings });

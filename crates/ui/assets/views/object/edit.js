@@ -69,8 +69,9 @@ async function textToEdit(state) {
 }
 
 async function checkText(state, text, below, status, load) {
-  const base = state.object;
   const { object: wanted, hint } = await meant(state, text.value);
+  // Asked for again: what watch events bring has its large numbers rounded.
+  const base = parseExact(await textOf(state));
   replace(status, hint);
   const rows = objectDiff(base, wanted, { keysAt: keysFrom(state.owners) })
     .filter(({ to, from }) => !isServerField(to) && !isServerField(from));

@@ -47,7 +47,7 @@ function table(events) {
   if (!events.length) return h("p", { class: "empty" }, say.none);
   const sorted = events.sort((a, b) => (timeOf(a) < timeOf(b) ? 1 : -1));
   const { columns } = say;
-  return h("table", { class: "plain", "aria-label": say.label },
+  return h("div", { class: "scroll" }, h("table", { class: "plain", "aria-label": say.label },
     h("thead", {}, h("tr", {}, Object.values(columns).map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, sorted.map((event) => h("tr", { class: event.type === "Warning" ? "warns" : null },
       h("td", {}, h("time", { datetime: timeOf(event), title: timeOf(event) }, age(timeOf(event)))),
@@ -55,5 +55,5 @@ function table(events) {
       h("td", {}, event.reason ?? ""),
       h("td", {}, String(event.series?.count ?? event.count ?? 1)),
       h("td", {}, event.source?.component ?? event.reportingComponent ?? ""),
-      h("td", { class: "wide-text" }, event.message ?? "")))));
+      h("td", { class: "wide-text" }, event.message ?? ""))))));
 }

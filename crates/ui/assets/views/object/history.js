@@ -6,6 +6,7 @@ import { apiPath } from "../../routes.js";
 import { strings } from "../../strings.js";
 import { lineDiff, objectDiff, withContext, BOOKKEEPING } from "../../lib/diff.js";
 import { eventsOf, firstProbe, nextProbe, record } from "../../lib/history.js";
+import { compact } from "../../lib/json.js";
 import { yamlLines } from "../../lib/yaml.js";
 
 const say = strings.object.history;
@@ -88,21 +89,23 @@ function drawVersions(view, versions) {
   const focused = document.activeElement?.dataset;
   replace(view.versions, h("table", { class: "plain", "aria-label": say.label },
     h("thead", {}, h("tr", {}, [say.before, say.after, say.version, say.event, say.changed, say.managers].map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, versions.map((one) => h("tr", {},
+    h("tbody", {}, versions.map((one, index) => h("tr", {},
       h("td", {}, radio("before", say.before, one)),
       h("td", {}, radio("after", say.after, one)),
       h("td", { class: "version" }, one.version),
       h("td", {}, say.events[one.type] ?? one.type),
       h("td", {}, one.changed ? h("time", { datetime: one.changed, title: one.changed }, age(one.changed)) : "",
         one.seen && h("span", { class: "quiet" }, ` · ${say.seen} ${one.seen.toLocaleTimeString("en-GB")}`)),
-      h("td", {}, changers(one)))))));
+      h("td", {}, changers(one, versions[index + 1])))))));
   if (focused?.side) view.versions.querySelector(`[data-side="${focused.side}"]:checked`)?.focus();
 }
 
-// The managers whose time is that of the version.
-function changers({ object, changed }) {
-  const entries = Array.isArray(object?.metadata?.managedFields) ? object.metadata.managedFields : [];
-  return entries.filter((entry) => entry?.time && entry.time === changed).map((entry) => String(entry.manager ?? "")).join(", ");
+// The managers whose entries are not as they were in the version before.
+function changers({ object }, before) {
+  const entriesOf = (one) => (Array.isArray(one?.metadata?.managedFields) ? one.metadata.managedFields : []);
+  const known = new Set(entriesOf(before?.object).map((entry) => compact(entry)));
+  const changed = entriesOf(object).filter((entry) => entry !== null && typeof entry === "object" && !known.has(compact(entry)));
+  return [...new Set(changed.map((entry) => String(entry.manager ?? "")))].join(", ");
 }
 
 function drawDifference(view, versions) {

@@ -3,14 +3,17 @@
 import { h, replace } from "../../dom.js";
 import { strings } from "../../strings.js";
 import { MANAGER } from "../../lib/edit.js";
+import { createSimilar } from "./create.js";
 
 const say = strings.object.actions;
 
 export function actions(state) {
   const scales = state.resource.subresources.some(({ name, verbs }) => name === "scale" && verbs.includes("patch"));
   const deletes = state.resource.verbs.includes("delete");
-  if (!scales && !deletes) return null;
+  const creates = state.resource.verbs.includes("create") && !state.secrets.active;
+  if (!scales && !deletes && !creates) return null;
   return h("div", { class: "actions" },
+    creates && h("button", { onclick: () => createSimilar(state) }, strings.object.create.similar),
     scales && h("button", { onclick: () => openScale(state) }, say.scale),
     deletes && h("button", { class: "danger", onclick: () => openDelete(state) }, say.delete));
 }

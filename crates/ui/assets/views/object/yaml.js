@@ -29,7 +29,10 @@ export async function show(root, state) {
   code.addEventListener("pointerover", (event) => point(view, event.target));
   code.addEventListener("click", (event) => point(view, event.target, true));
   draw(view);
-  state.schema().then((schema) => { view.schema = schema; });
+  state.schema().then((schema) => {
+    view.schema = schema;
+    drawDetail(view, view.line);
+  });
   return { update: () => draw(view) };
 }
 
@@ -140,7 +143,7 @@ function select(view, number, scroll) {
   line?.setAttribute("aria-selected", "true");
   if (line) view.code.setAttribute("aria-activedescendant", line.id);
   if (scroll) line?.scrollIntoView({ block: "nearest" });
-  drawDetail(view, number, scroll);
+  drawDetail(view, number);
 }
 
 function drawDetail(view, number) {
