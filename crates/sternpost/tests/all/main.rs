@@ -58,5 +58,6 @@ mod serve;
 mod settings;
 mod storage;
 mod tokens;
+mod ui;
 mod validate;
 mod wrong_uses;
