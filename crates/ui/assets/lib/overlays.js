@@ -50,11 +50,12 @@ export function placeText(writer) {
   return writer.file ? `${writer.file}:${writer.line}` : writer.by ?? "";
 }
 
-// The entry of the kustomization that put the value there: "patches[0] of overlays/prod/kustomization.yaml". A file of objects says
-// enough by itself.
-export function entryText(writer) {
+// The entry of the kustomization that put the value there: "patches[0] of overlays/prod/kustomization.yaml", in short
+// "patches[0]". A file of objects says enough by itself.
+export function entryText(writer, length = "whole") {
   if (writer.by === "resources" || !writer.field) return writer.program ?? "";
-  const entry = writer.kustomization && writer.kustomization !== writer.file ? `${writer.field} of ${writer.kustomization}` : writer.field;
+  const isElsewhere = writer.kustomization && writer.kustomization !== writer.file;
+  const entry = isElsewhere && length === "whole" ? `${writer.field} of ${writer.kustomization}` : writer.field;
   return writer.program ? `${entry} (${writer.program})` : entry;
 }
 

@@ -46,7 +46,8 @@ test("a text that is written in another way is shown without fields", () => {
 });
 
 test("entries are told unless a file of objects says enough", () => {
-  assert.deepEqual(writers.map(entryText), ["", "patches[0] of over/kustomization.yaml"]);
+  assert.deepEqual(writers.map((writer) => entryText(writer)), ["", "patches[0] of over/kustomization.yaml"]);
+  assert.equal(entryText(writers[1], "short"), "patches[0]");
   assert.equal(entryText({ file: "k.yaml", kustomization: "k.yaml", field: "images[0]", by: "ImageTagTransformer" }), "images[0]");
   assert.equal(placeText({ by: "HashTransformer" }), "HashTransformer");
 });
