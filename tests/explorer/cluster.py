@@ -1,15 +1,23 @@
 """What tests put into a cluster, and the programs they start: sternpost, and the explorer on it."""
 import json
 import os
+import pathlib
 import re
 import ssl
 import subprocess
+import sys
 import tempfile
 import threading
 import urllib.error
 import urllib.request
 
 from webdriver import LONGEST, until
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import peer  # noqa: E402
+
+# A folder with kube-apiserver and etcd, to look at these in the place of a sternpost.
+PEER = os.environ.get("EXPLORER_PEER")
 
 
 class Api:
@@ -91,6 +99,33 @@ class Server(Program):
         super().__init__(program, "serve", "--in-memory", "--listen", listen, "--kubeconfig", self.kubeconfig, *flags)
         self.address = self.find(r"is ready on https://(\S+) in")
         self.api = Api(self.kubeconfig)
+
+
+class KubeApiserver:
+    """A real kube-apiserver on an etcd of its own, in the place of a `Server`."""
+
+    def __init__(self, programs, listen="127.0.0.1:0"):
+        # Nothing makes service accounts here, and pods are to be had without.
+        flags = ["--disable-admission-plugins=ServiceAccount"]
+        port = listen.rsplit(":", 1)[1]
+        if port != "0":
+            flags.append(f"--secure-port={port}")
+        self.peer = peer.Peer(pathlib.Path(programs), flags)
+        if port != "0":
+            self.peer.url = f"https://127.0.0.1:{port}"
+        self.peer.__enter__()
+        self.folder = tempfile.TemporaryDirectory(prefix="explorer-")
+        self.kubeconfig = str(self.peer.kubeconfig(pathlib.Path(self.folder.name) / "kubeconfig"))
+        self.address = self.peer.url.split("//")[1]
+        self.api = Api(self.kubeconfig)
+
+    def end(self):
+        self.peer.__exit__()
+
+
+def start(program, *flags, listen="127.0.0.1:0"):
+    """What the page looks at: a sternpost with these flags, or the peer."""
+    return KubeApiserver(PEER, listen) if PEER else Server(program, *flags, listen=listen)
 
 
 class Explorer(Program):

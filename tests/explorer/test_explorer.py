@@ -44,7 +44,7 @@ class Page(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = cluster.Server(SERVER, *cls.server_flags)
+        cls.server = cluster.start(SERVER, *cls.server_flags)
         cls.addClassCleanup(cls.server.end)
         cls.api = cls.server.api
         cls.fill(cls.api)
@@ -496,7 +496,7 @@ class Away(Page):
         self.browser.wait("it says that nobody answers", "return document.documentElement.dataset.connection === 'down'")
         self.assertIn("does not answer", self.browser.text("#banner")[0])
         self.screenshot("away")
-        type(self).server = cluster.Server(SERVER, listen=address)
+        type(self).server = cluster.start(SERVER, listen=address)
         self.addClassCleanup(self.server.end)
         self.server.api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
         # A new server has a new token: the explorer reads its kubeconfig again.
