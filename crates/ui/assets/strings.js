@@ -228,7 +228,7 @@ export const strings = {
     },
     logs: {
       label: "Log of a container",
-      none: "This server runs no containers, so there are no logs. On a cluster with nodes they are shown here.",
+      none: "No node runs this pod, so there is no log. On a cluster with nodes it is shown here.",
       failed: "The log could not be read",
       container: "Container",
       follow: "Follow",

@@ -226,12 +226,14 @@ function drawSearch(view) {
     failed.size ? ` · ${say.failed(failed.size)}` : "");
   const found = search(index, query, MAX_FOUND);
   const isDone = all > 0 && done >= all;
-  const groups = say.ranks.map((name, rank) => ({ name, fields: found.fields.filter((one) => one.rank === rank) })).filter(({ fields }) => fields.length);
+  const section = ({ name, fields }) => h("section", {}, h("h2", {}, name), h("ul", { class: "found" }, fields.map(foundRow)));
+  const groups = say.ranks.map((name, rank) => ({ name, rank, fields: found.fields.filter((one) => one.rank === rank) })).filter(({ fields }) => fields.length);
   replace(view.content,
     h("p", { class: "quiet", role: "status" }, say.found(found.fields.length, found.total)),
+    groups.filter(({ rank }) => rank === 0).map(section),
     found.kinds.length ? h("section", {}, h("h2", {}, say.kindsFound), h("ul", { class: "found" }, found.kinds.slice(0, 20).map((one) => h("li", {},
       h("a", { href: schemaHash(one) }, one.kind), h("span", { class: "quiet" }, ` ${groupVersionText(one.group, one.version)}`))))) : null,
-    groups.map(({ name, fields }) => h("section", {}, h("h2", {}, name), h("ul", { class: "found" }, fields.map(foundRow)))),
+    groups.filter(({ rank }) => rank > 0).map(section),
     isDone && !found.total && !found.kinds.length && h("p", { class: "empty" }, say.nothing));
 }
 

@@ -92,8 +92,13 @@ async function dryRun(plan) {
     return;
   }
   const problem = api.failure(answer.status, answer.text);
-  const conflicts = answer.status === 409 ? conflictsOf(problem.details) : [];
-  if (conflicts.length) drawPlan(plan, { result: null, conflicts, warnings: answer.warnings });
+  const all = answer.status === 409 ? conflictsOf(problem.details) : [];
+  // What this page wrote in another way, such as by creating or scaling, is its own already.
+  const own = all.filter(({ field, managers }) => !plan.decisions.has(field) && managers.every((name) => name.startsWith(`"${MANAGER}" `)));
+  for (const { field } of own) plan.decisions.set(field, "take");
+  const conflicts = all.filter(({ field }) => plan.decisions.get(field) !== "take");
+  if (own.length && !conflicts.length) await dryRun(plan);
+  else if (conflicts.length) drawPlan(plan, { result: null, conflicts, warnings: answer.warnings });
   else drawRefusal(plan, problem, answer.warnings);
 }
 
@@ -127,7 +132,6 @@ function linesOf(plan, object) {
 }
 
 function conflictList(plan, conflicts) {
-  for (const { field } of conflicts) if (plan.decisions.get(field) !== "leave") plan.decisions.delete(field);
   const undecided = () => conflicts.filter(({ field }) => !plan.decisions.has(field)).length;
   const again = h("button", { class: "primary", disabled: true, onclick: () => dryRun(plan).catch((problem) => drawRefusal(plan, problem)) }, say.again);
   const count = h("span", { class: "quiet", role: "status" }, say.undecided(undecided()));

@@ -40,9 +40,9 @@ export async function show(root, state) {
     if (timestamps.input.checked) query.set("timestamps", "true");
     try {
       await read(state, `${state.path}/log?${query}`, output, status, own.signal);
-      replace(status, output.textContent ? say.ended : say.empty);
+      replace(status, output.textContent ? say.ended : spec.nodeName ? say.empty : say.none);
     } catch (problem) {
-      if (!own.signal.aborted) replace(status, noNodes(problem) ? say.none : `${say.failed}: ${problem.message}`);
+      if (!own.signal.aborted) replace(status, noNodes(problem) && !spec.nodeName ? say.none : `${say.failed}: ${problem.message}`);
     }
   };
   replace(root, h("div", { class: "bar" }, container, follow.node, previous.node, timestamps.node,
@@ -51,7 +51,7 @@ export async function show(root, state) {
   return { end: stop };
 }
 
-// A server without nodes does not know the subresource, or has nowhere to get it from.
+// A server without nodes does not know the subresource, or has nowhere to get a log from.
 function noNodes(problem) {
   return problem.status === 404 || problem.status === 405 || problem.status === 501;
 }
