@@ -243,22 +243,20 @@ impl Client {
     pub async fn forward(
         &self,
         request: Request<outbound::Outgoing>,
-    ) -> anyhow::Result<Response<outbound::Body>> {
+    ) -> Result<Response<outbound::Body>, outbound::Cause> {
         let (head, body) = request.into_parts();
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        let url = format!("{}{}{path}", self.base, self.prefix).parse();
         let mut onward = Request::new(body);
         *onward.method_mut() = head.method;
         *onward.uri_mut() =
-            format!("{}{}{path}", self.base, self.prefix).parse().with_context(|| self.cannot_get(path))?;
-        let impersonates = head.headers.keys().any(|name| is_impersonation(name));
+            url.map_err(|error: http::uri::InvalidUri| outbound::Cause::Other(error.to_string()))?;
+        let impersonates = head.headers.keys().any(is_impersonation);
         let own = self.headers.iter().filter(|(name, _)| !(impersonates && is_impersonation(name)));
         for (name, value) in own.filter(|(name, _)| **name != header::ACCEPT_ENCODING).chain(&head.headers) {
             onward.headers_mut().append(name, value.clone());
         }
-        self.http.request(onward).await.map_err(|cause| match cause.is_connect() {
-            true => self.not_connected(cause.in_system_words()).context("cannot connect"),
-            false => anyhow!(cause.in_system_words()),
-        })
+        self.http.request(onward).await
     }
 
     fn not_connected(&self, message: String) -> anyhow::Error {

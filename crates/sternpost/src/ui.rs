@@ -19,6 +19,7 @@ use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 use sternpost_auth::{certificate::SubjectAltName, token::Token};
 use sternpost_clock::machine;
+use sternpost_outbound::Cause;
 use sternpost_tasks::Tasks;
 use sternpost_ui::{Body, Forward, Settings};
 use tokio::{net::TcpListener, sync::Mutex};
@@ -248,13 +249,20 @@ struct Reached {
 impl Reached {
     async fn ask(&self, request: Request<Body>) -> anyhow::Result<Response<Body>> {
         let again = repetition(&request);
-        let answer = self.client.load().forward(request).await?;
-        let Some(again) = again.filter(|_| answer.status() == StatusCode::UNAUTHORIZED) else {
-            return Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()));
+        let first = self.client.load().forward(request).await;
+        // A cluster that was made anew at the same address has other certificates.
+        let is_stranger = match &first {
+            Ok(answer) => answer.status() == StatusCode::UNAUTHORIZED,
+            Err(cause) => matches!(cause, Cause::Certificate { .. }),
         };
-        match self.reload().await? {
-            true => Ok(self.client.load().forward(again).await?.map(|body| body.map_err(Into::into).boxed_unsync())),
-            false => Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync())),
+        let is_other = is_stranger && again.is_some() && self.reload().await?;
+        let answer = match again.filter(|_| is_other) {
+            Some(again) => self.client.load().forward(again).await,
+            None => first,
+        };
+        match answer {
+            Ok(answer) => Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync())),
+            Err(cause) => Err(anyhow!(cause.in_system_words())),
         }
     }
 

@@ -108,6 +108,11 @@ export async function watch(path, onEvent, { signal, accept = "application/json"
           expired = true;
         } else if (!answer.ok) {
           const problem = failure(answer.status, await answer.text());
+          // A server that was made anew has not come as far as the old one was.
+          if (isAhead(problem)) {
+            place = undefined;
+            continue;
+          }
           // What is forbidden or not there stays so; what is only busy does not.
           if (answer.status !== 429 && answer.status < 500) throw problem;
           await rest(pause, signal);
@@ -118,7 +123,7 @@ export async function watch(path, onEvent, { signal, accept = "application/json"
             const event = JSON.parse(line);
             pause = SHORTEST_PAUSE;
             if (event.type === "ERROR") {
-              if (event.object?.code === 410) expired = true;
+              if (event.object?.code === 410 || isAhead(event.object)) expired = true;
               else throw failure(event.object?.code ?? 500, line);
               return;
             }
@@ -149,6 +154,10 @@ export async function watch(path, onEvent, { signal, accept = "application/json"
     load.watches -= 1;
     tellLoad();
   }
+}
+
+function isAhead({ details }) {
+  return details?.causes?.some((cause) => cause.reason === "ResourceVersionTooLarge") === true;
 }
 
 // Calls back with {requests, bytes, watches, failed, perSecond} now and after every change; returns what ends that.
