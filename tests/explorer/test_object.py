@@ -179,6 +179,22 @@ class Objects(ObjectPage):
         self.assertEqual(self.api.call("GET", path)["metadata"]["resourceVersion"], before)
         self.assertEqual(self.errors_but(400, 422), [])
 
+    def test_an_edit_of_what_has_changed_since_says_so(self):
+        path = two_managers(self, "stale")
+        self.open("#/object/apps~v1/deployments/shop/stale", "edit")
+        self.browser.wait("the text", "return document.querySelector('textarea.editor').value.includes('replicas: 2')")
+        # A report of a controller is no change that matters.
+        self.api.call("PATCH", f"{path}/status", {"status": {"observedGeneration": 1}}, "application/merge-patch+json")
+        self.browser.run("const text = document.querySelector('textarea.editor'); text.value = text.value.replace('revisionHistoryLimit: 10', 'revisionHistoryLimit: 4')")
+        self.press("Check (dry run)")
+        self.browser.wait("the difference", "return document.querySelector('.review ins')?.innerText.includes('revisionHistoryLimit: 4')")
+        self.api.merge(path, {"spec": {"minReadySeconds": 5}})
+        self.press("Check (dry run)")
+        self.browser.wait("it is said", "return document.querySelector('.review .notice.bad')?.innerText.includes('has changed on the server')")
+        self.press("Check against the newest version")
+        self.browser.wait("what the text takes back", "return document.querySelector('.removals')?.innerText.includes('.spec.minReadySeconds')")
+        self.assertEqual(self.errors_but(409), [])
+
     def test_whole_numbers_of_any_size_survive_an_edit(self):
         definition = cluster.definition("tankers", "Tanker")
         schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

@@ -187,7 +187,8 @@ export const strings = {
       reload: "Start again from the server's version",
       hint: "Only the fields that you change are applied, as field manager sternpost-explorer. Nothing is written before you say so.",
       nothing: "Nothing has changed.",
-      stale: "The object has changed on the server since this text was loaded. Check again, or start again from the server's version.",
+      stale: "The object has changed on the server since this text was loaded. Check the text against the newest version, where others' changes show as fields that the text takes back, or start again from the server's version.",
+      rebase: "Check against the newest version",
       checking: "Asking the server …",
       noUpdate: "You may not update this object; the text is checked as an apply, which cannot tell that a field was removed.",
     },
@@ -410,7 +411,7 @@ export const strings = {
       validating: "validating",
       untold: "/metrics of this server has no figures of webhooks, or none was called yet.",
       open: (rate) => `${rate} of them were let through without the webhook`,
-      columns: { name: "Webhook", type: "Type", target: "Calls", policy: "On failure", rate: "Calls", rejected: "Said no", failed: "Failed", failedTitle: "It did not answer, or not with an answer", p50: "Median", p99: "p99" },
+      columns: { name: "Webhook", type: "Type", target: "Address", policy: "On failure", rate: "Calls", rejected: "Said no", failed: "Failed", failedTitle: "It did not answer, or not with an answer", p50: "Median", p99: "p99" },
     },
     services: {
       title: "Aggregated APIs",

@@ -44,7 +44,8 @@ export async function show(root, params, context) {
     await create.show(root, state);
     return () => ended.abort();
   }
-  take(state, parseExact(await textOf(state)), "SEEN");
+  const text = await textOf(state);
+  take(state, parseExact(text), "SEEN", null, text.length);
   const head = h("div", { class: "object-head" });
   const list = h("div", { class: "tabs", role: "tablist", "aria-label": say.tabList });
   const panel = h("section", { class: "object-panel", role: "tabpanel", id: "object-panel", tabindex: "-1" });
@@ -92,11 +93,11 @@ export async function textOf(state, accept = "application/json") {
   return answer.text;
 }
 
-function take(state, object, type, seen = null) {
+function take(state, object, type, seen = null, size = JSON.stringify(object).length) {
   state.object = object;
   state.owners = ownersOf(object);
   state.deleted = type === "DELETED";
-  record(state.history, { type, object, seen, size: 0 });
+  record(state.history, { type, object, seen, size });
 }
 
 // The versions that follow. Where the user may not watch, the page stays as it is.

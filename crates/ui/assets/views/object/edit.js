@@ -29,9 +29,10 @@ async function drawEditor(root, state) {
   const text = h("textarea", { class: "editor", spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off", "aria-label": say.label });
   const status = h("p", { class: "quiet", role: "status" });
   const below = h("div", { class: "review" });
+  const view = { state, text, status, below, loaded: null };
   const load = async () => {
+    view.loaded = parseExact(await textOf(state));
     text.value = await textToEdit(state);
-    text.dataset.loaded = text.value;
     replace(below);
     replace(status, say.hint);
   };
@@ -39,10 +40,11 @@ async function drawEditor(root, state) {
     button.disabled = true;
     replace(status, say.checking);
     try {
-      await checkText(state, text, below, status, load);
+      await checkText(view, load);
     } catch (problem) {
       replace(status, "");
-      replace(below, h("div", { class: "notice bad", role: "alert" }, h("p", {}, problem.status === 409 ? say.stale : problem.message)));
+      const rebase = problem.fresh && h("button", { onclick: () => { takeVersion(text, problem.fresh); check(); } }, say.rebase);
+      replace(below, h("div", { class: "notice bad", role: "alert" }, h("p", {}, problem.fresh ? say.stale : problem.message), rebase));
     } finally {
       button.disabled = false;
     }
@@ -68,18 +70,42 @@ async function textToEdit(state) {
   return editable(toYaml(state.object));
 }
 
-async function checkText(state, text, below, status, load) {
-  const { object: wanted, hint } = await meant(state, text.value);
+async function checkText({ state, text, below, status, loaded }, load) {
+  const { object: wanted, hint } = await meantNow(state, text, loaded);
   // Asked for again: what watch events bring has its large numbers rounded.
   const base = parseExact(await textOf(state));
   replace(status, hint);
-  const rows = objectDiff(base, wanted, { keysAt: keysFrom(state.owners) })
-    .filter(({ to, from }) => !isServerField(to) && !isServerField(from));
+  const rows = changesBetween(base, wanted, state);
   if (!rows.length) {
     replace(below, h("p", { class: "empty" }, say.nothing));
     return;
   }
   await review(below, state, { base, wanted, rows, done: load });
+}
+
+function changesBetween(before, after, state) {
+  return objectDiff(before, after, { keysAt: keysFrom(state.owners) }).filter(({ to, from }) => !isServerField(to) && !isServerField(from));
+}
+
+// If the object has changed since only in what servers and controllers report, the text is about the newest version.
+// Otherwise the problem has that version as `fresh`.
+async function meantNow(state, text, loaded) {
+  try {
+    return await meant(state, text.value);
+  } catch (problem) {
+    if (problem.status !== 409) throw problem;
+    const fresh = parseExact(await textOf(state));
+    if (changesBetween(loaded, fresh, state).length) {
+      problem.fresh = fresh;
+      throw problem;
+    }
+    takeVersion(text, fresh);
+    return meant(state, text.value);
+  }
+}
+
+function takeVersion(text, { metadata }) {
+  text.value = text.value.replace(/^  resourceVersion: .*$/m, `  resourceVersion: ${JSON.stringify(metadata.resourceVersion)}`);
 }
 
 // The object that a text means, by the server's reading. With its resourceVersion in the text, an object that has

@@ -19,10 +19,10 @@ export async function show(root, state) {
     state.object.metadata.uid && `involvedObject.uid=${state.object.metadata.uid}`,
   ].filter(Boolean).join(",");
   // Events of what is in no namespace are in "default", or anywhere.
-  const path = `${apiPath(EVENTS, { namespace: state.namespace })}?fieldSelector=${encodeURIComponent(selector)}&limit=${LIMIT}`;
+  const path = `${apiPath(EVENTS, { namespace: state.namespace })}?fieldSelector=${encodeURIComponent(selector)}`;
   const draw = () => replace(root, table([...events.values()]));
   const relist = async () => {
-    const list = await api.getJSON(path, { signal: ended.signal });
+    const list = await api.getJSON(`${path}&limit=${LIMIT}`, { signal: ended.signal });
     events.clear();
     for (const event of list.items ?? []) events.set(event.metadata.uid, event);
     draw();
