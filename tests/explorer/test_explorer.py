@@ -491,7 +491,6 @@ class Away(Page):
         self.go("#/objects/core~v1/configmaps?namespace=shop")
         self.wait_for_row("settings")
         address = self.server.address
-        # The same certificates and token, so that it is the same server to whoever knew it.
         self.server.end()
         self.browser.wait("it says that nobody answers", "return document.documentElement.dataset.connection === 'down'")
         self.assertIn("does not answer", self.browser.text("#banner")[0])
@@ -499,7 +498,8 @@ class Away(Page):
         type(self).server = cluster.start(SERVER, listen=address)
         self.addClassCleanup(self.server.end)
         self.server.api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
-        # A new server has a new token: the explorer reads its kubeconfig again.
+        # It has other certificates, another token and fewer versions behind it: the explorer reads its kubeconfig
+        # again, and the page its lists.
         with open(self.server.kubeconfig) as file:
             text = file.read()
         with open(self.explorer_kubeconfig(), "w") as file:

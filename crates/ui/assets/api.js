@@ -97,6 +97,7 @@ export async function watch(path, onEvent, { signal, accept = "application/json"
   try {
     while (!signal?.aborted) {
       let expired = false;
+      let reached = false;
       await seen(signal);
       const attempt = whileSeen(signal);
       try {
@@ -104,6 +105,7 @@ export async function watch(path, onEvent, { signal, accept = "application/json"
         const query = new URLSearchParams({ watch: "1", allowWatchBookmarks: "true" });
         if (place !== undefined) query.set("resourceVersion", place);
         const answer = await send(path + (path.includes("?") ? "&" : "?") + query, { headers: { Accept: accept }, signal: attempt.signal });
+        reached = true;
         if (answer.status === 410) {
           expired = true;
         } else if (!answer.ok) {
@@ -139,6 +141,9 @@ export async function watch(path, onEvent, { signal, accept = "application/json"
           if (problem.code === 410) expired = true;
           else throw problem;
         } else {
+          // A stream that broke goes on where it was. A server that was away may be another one, to which that place
+          // means something else.
+          if (!reached && relist) place = undefined;
           await rest(pause, signal);
           pause = Math.min(pause * 2, LONGEST_PAUSE);
           continue;
