@@ -12,8 +12,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use sternpost_golang::strconv::{go_quote, parse_bool};
 use sternpost_kustomize::files::{Entry, FileSystem};
 use sternpost_kustomize::{
-    Built, Environment, Failed, Field, HelmOptions, ListOrder, Options, Pattern, PluginOptions, Reorder, Restriction,
-    SchemaOptions, Written,
+    Built, Environment, Failed, Field, HelmOptions, ListOrder, Options, Pattern, PluginOptions, Reorder,
+    Restriction, SchemaOptions, Written,
 };
 
 use crate::completion::CompletionArgs;

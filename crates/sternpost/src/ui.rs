@@ -107,7 +107,10 @@ pub fn run(args: &UiArgs) -> anyhow::Result<()> {
         let listener = args.listen.bind().await?;
         if !listener.local_addr()?.ip().is_loopback() {
             return Err(Hinted {
-                message: format!("--listen {}: the page would be there for others, too, in plain text", args.listen),
+                message: format!(
+                    "--listen {}: the page would be there for others, too, in plain text",
+                    args.listen
+                ),
                 hint: "listen on 127.0.0.1, and reach it from elsewhere by `ssh -L`".into(),
             }
             .into());
@@ -315,7 +318,9 @@ fn open(link: &str) -> anyhow::Result<()> {
         _ => {}
     }
     let page = folder.join("open.html");
-    let text = format!("<!doctype html><meta http-equiv=\"refresh\" content=\"0;url={link}\"><title>sternpost</title>\n");
+    let text = format!(
+        "<!doctype html><meta http-equiv=\"refresh\" content=\"0;url={link}\"><title>sternpost</title>\n"
+    );
     data_dir::write_private(&page, &text)?;
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut browser = Command::new(program)

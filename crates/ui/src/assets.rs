@@ -111,7 +111,10 @@ fn packed() -> &'static Packed {
         let page = include_str!("../assets/index.html").replace(HASH_PLACE, &format!("/assets/{hash}/"));
         Packed {
             page: asset("index.html", page.into_bytes().into()),
-            files: FILES.iter().map(|(name, bytes)| (*name, asset(name, Bytes::from_static(bytes)))).collect(),
+            files: FILES
+                .iter()
+                .map(|(name, bytes)| (*name, asset(name, Bytes::from_static(bytes))))
+                .collect(),
             hash,
         }
     })
@@ -182,7 +185,9 @@ mod tests {
     fn no_file_asks_other_hosts_or_writes_markup() {
         for (name, bytes) in FILES {
             let text = std::str::from_utf8(bytes).unwrap();
-            for wrong in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"] {
+            for wrong in
+                ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"]
+            {
                 assert!(!text.contains(wrong), "{name}: {wrong}");
             }
             assert!(!text.contains("@import") && !text.contains("url(http"), "{name}");

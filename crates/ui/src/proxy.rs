@@ -157,9 +157,24 @@ mod tests {
     fn what_browsers_add_does_not_reach_the_cluster() {
         let mut headers = HeaderMap::new();
         for name in [
-            "accept", "accept-encoding", "content-type", "if-none-match", "impersonate-user", "impersonate-group",
-            "cookie", "authorization", "origin", "referer", "user-agent", "x-sternpost-token", "x-remote-user",
-            "impersonate-extra-scopes", "x-forwarded-for", "upgrade", "connection", "host",
+            "accept",
+            "accept-encoding",
+            "content-type",
+            "if-none-match",
+            "impersonate-user",
+            "impersonate-group",
+            "cookie",
+            "authorization",
+            "origin",
+            "referer",
+            "user-agent",
+            "x-sternpost-token",
+            "x-remote-user",
+            "impersonate-extra-scopes",
+            "x-forwarded-for",
+            "upgrade",
+            "connection",
+            "host",
         ] {
             headers.append(HeaderName::from_static(name), HeaderValue::from_static("x"));
         }
@@ -170,8 +185,13 @@ mod tests {
         assert_eq!(
             names,
             [
-                "accept", "accept-encoding", "content-type", "if-none-match", "impersonate-group",
-                "impersonate-group", "impersonate-user"
+                "accept",
+                "accept-encoding",
+                "content-type",
+                "if-none-match",
+                "impersonate-group",
+                "impersonate-group",
+                "impersonate-user"
             ]
         );
     }
@@ -179,7 +199,9 @@ mod tests {
     #[test]
     fn what_a_cluster_adds_does_not_reach_the_browser() {
         let mut headers = HeaderMap::new();
-        for name in ["content-type", "set-cookie", "location", "refresh", "link", "clear-site-data", "warning"] {
+        for name in
+            ["content-type", "set-cookie", "location", "refresh", "link", "clear-site-data", "warning"]
+        {
             headers.append(HeaderName::from_static(name), HeaderValue::from_static("x"));
         }
         let kept = answer_headers(&headers);

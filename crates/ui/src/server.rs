@@ -12,7 +12,11 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Full, Limited, combinators::UnsyncBoxBody};
-use hyper::{body::{Body as _, Incoming}, server::conn::http1, service::service_fn};
+use hyper::{
+    body::{Body as _, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Map, Value, json};
 use sternpost_clock::machine;
@@ -70,7 +74,8 @@ pub type Forward = Arc<dyn Fn(Request<Body>) -> Answer + Send + Sync>;
 pub type Tls = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 
 /// Builds the directory with this number. May take long.
-pub type Build = Arc<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<Value, String>> + Send>> + Send + Sync>;
+pub type Build =
+    Arc<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<Value, String>> + Send>> + Send + Sync>;
 
 /// Directories that the user named, and nothing else that the page could.
 #[derive(Clone)]
@@ -108,9 +113,22 @@ impl fmt::Debug for Settings {
 }
 
 /// Serves until `stop` is ready; nothing of it outlives that. The first link is offered at once.
-pub async fn serve(listener: TcpListener, settings: Settings, stop: impl Future<Output = ()>) -> std::io::Result<()> {
-    let place = Place { address: listener.local_addr()?, name: settings.name.clone(), is_tls: settings.tls.is_some() };
-    let ui = Arc::new(Ui { place, settings, sessions: Mutex::new(Sessions::new(machine::random)), begun: machine::now() });
+pub async fn serve(
+    listener: TcpListener,
+    settings: Settings,
+    stop: impl Future<Output = ()>,
+) -> std::io::Result<()> {
+    let place = Place {
+        address: listener.local_addr()?,
+        name: settings.name.clone(),
+        is_tls: settings.tls.is_some(),
+    };
+    let ui = Arc::new(Ui {
+        place,
+        settings,
+        sessions: Mutex::new(Sessions::new(machine::random)),
+        begun: machine::now(),
+    });
     ui.offer();
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
@@ -277,7 +295,9 @@ impl Ui {
             return refuse(&forbidden("the explorer was started with --read-only: it changes nothing"));
         }
         if body.size_hint().lower() > MAX_BODY_BYTES {
-            return refuse(&Status::request_entity_too_large(usize::try_from(MAX_BODY_BYTES).unwrap_or(usize::MAX)));
+            return refuse(&Status::request_entity_too_large(
+                usize::try_from(MAX_BODY_BYTES).unwrap_or(usize::MAX),
+            ));
         }
         let body: Body = match has_body {
             HasBody::No => Empty::new().map_err(|never| match never {}).boxed_unsync(),

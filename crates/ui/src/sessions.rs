@@ -2,10 +2,7 @@
 //!
 //! Pure: time and randomness are handed in.
 
-use std::{
-    collections::VecDeque,
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
 use sha2::{Digest, Sha256};
 

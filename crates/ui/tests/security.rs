@@ -1,6 +1,12 @@
 //! Who reaches the page and what is behind it, over real connections.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use std::sync::{Arc, Mutex};
 
@@ -57,7 +63,11 @@ async fn explorer(mode: Mode) -> Explorer {
                 seen.lock().unwrap().push((head.method, head.uri.to_string(), head.headers));
                 let body: UnsyncBoxBody<Bytes, BoxError> =
                     Full::new(sent).map_err(|never| match never {}).boxed_unsync();
-                Ok(Response::builder().header("set-cookie", "a=b").header("warning", "299 - \"x\"").body(body).unwrap())
+                Ok(Response::builder()
+                    .header("set-cookie", "a=b")
+                    .header("warning", "299 - \"x\"")
+                    .body(body)
+                    .unwrap())
             })
         }),
         kustomizations: Some(Kustomizations {
@@ -151,12 +161,12 @@ async fn a_request_needs_the_cookie_and_the_token() {
         (vec![("cookie", &twice), ("x-sternpost-token", &token)], 401),
         (vec![], 401),
     ] {
-        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         assert_eq!(explorer.ask("GET", &pods, &headers, "").await.status, expected, "{headers:?}");
     }
     let other = pods.replace("/s/", "/s/0").replacen("/s/0", "/s/", 1).replace(&path, "/s/0123456789abcdef/");
-    let answer =
-        explorer.ask("GET", &other, &[("cookie", &cookie), ("x-sternpost-token", &token)], "").await;
+    let answer = explorer.ask("GET", &other, &[("cookie", &cookie), ("x-sternpost-token", &token)], "").await;
     assert_eq!(answer.status, 401);
     let asked = explorer.asked.lock().unwrap();
     assert_eq!(asked.len(), 1);
@@ -287,7 +297,9 @@ async fn a_body_is_passed_on_up_to_its_limit() {
     let headers = [("cookie", cookie.as_str()), ("x-sternpost-token", &token), ("origin", &origin)];
     let most = usize::try_from(sternpost_ui::server::MAX_BODY_BYTES).unwrap();
     for (length, expected) in [(most, 200), (most + 1, 413)] {
-        let answer = explorer.ask("PUT", &format!("{path}k8s/api/v1/namespaces/a"), &headers, &"x".repeat(length)).await;
+        let answer = explorer
+            .ask("PUT", &format!("{path}k8s/api/v1/namespaces/a"), &headers, &"x".repeat(length))
+            .await;
         assert_eq!(answer.status, expected, "{length}");
     }
 }
@@ -323,13 +335,20 @@ async fn only_directories_that_were_named_are_built() {
     let explorer = explorer(Mode::Writing).await;
     let (path, cookie, token) = explorer.enter().await;
     let own = [("cookie", cookie.as_str()), ("x-sternpost-token", &token)];
-    for (query, expected) in
-        [("directory=0", 200), ("directory=1", 404), ("directory=-1", 404), ("directory=/etc", 404), ("", 404)]
-    {
+    for (query, expected) in [
+        ("directory=0", 200),
+        ("directory=1", 404),
+        ("directory=-1", 404),
+        ("directory=/etc", 404),
+        ("", 404),
+    ] {
         let answer = explorer.ask("GET", &format!("{path}ui-api/kustomize?{query}"), &own, "").await;
         assert_eq!(answer.status, expected, "{query}");
     }
-    assert_eq!(explorer.ask("GET", &format!("{path}ui-api/kustomize?directory=0"), &[], "").await.status, 401);
+    assert_eq!(
+        explorer.ask("GET", &format!("{path}ui-api/kustomize?directory=0"), &[], "").await.status,
+        401
+    );
 }
 
 #[tokio::test]
@@ -339,7 +358,15 @@ async fn the_page_has_a_strict_policy_and_its_files_are_kept() {
     let page = explorer.ask("GET", &path, &[], "").await;
     assert_eq!(page.headers["cache-control"], "no-store");
     let policy = page.headers["content-security-policy"].to_str().unwrap();
-    for part in ["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"] {
+    for part in [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ] {
         assert!(policy.contains(part), "{policy}");
     }
     assert!(!policy.contains("unsafe"), "{policy}");
@@ -349,7 +376,13 @@ async fn the_page_has_a_strict_policy_and_its_files_are_kept() {
     assert_eq!(plain.headers["content-type"], "text/javascript; charset=utf-8");
     let gzipped = explorer.ask("GET", script, &[("accept-encoding", "br, gzip")], "").await;
     assert_eq!(gzipped.headers["content-encoding"], "gzip");
-    for absent in ["/assets/0000000000000000/app.js", "/s/x/", "/s/0123456789ABCDEFG/", "/favicon.ico", "/../etc/passwd"] {
+    for absent in [
+        "/assets/0000000000000000/app.js",
+        "/s/x/",
+        "/s/0123456789ABCDEFG/",
+        "/favicon.ico",
+        "/../etc/passwd",
+    ] {
         assert_eq!(explorer.ask("GET", absent, &[], "").await.status, 404, "{absent}");
     }
     assert_eq!(explorer.ask("POST", &path, &[], "").await.status, 405);

@@ -168,7 +168,10 @@ mod tests {
         write("base/config.yaml", config);
         let patch = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\ndata:\n  color: blue\n";
         write("over/patch.yaml", patch);
-        write("over/kustomization.yaml", "namePrefix: prod-\nresources: [../base]\npatches:\n- path: patch.yaml\n");
+        write(
+            "over/kustomization.yaml",
+            "namePrefix: prod-\nresources: [../base]\npatches:\n- path: patch.yaml\n",
+        );
         write("broken/kustomization.yaml", "resources: [a.yaml]\n");
         write("broken/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: [a\n");
         folder
@@ -194,13 +197,19 @@ mod tests {
             let writers = numbers.iter().map(|number| &built["writers"][number.as_u64().unwrap() as usize]);
             let file = |writer: &Value| Path::new(writer["file"].as_str().unwrap()).to_owned();
             let place = |writer: &Value| {
-                (file(writer).file_name().unwrap().to_str().unwrap().to_owned(), writer["line"].as_u64().unwrap())
+                (
+                    file(writer).file_name().unwrap().to_str().unwrap().to_owned(),
+                    writer["line"].as_u64().unwrap(),
+                )
             };
             writers.map(place).collect()
         };
         assert_eq!(places("data.color"), [("patch.yaml".to_owned(), 6), ("config.yaml".to_owned(), 6)]);
         assert_eq!(places("data.size"), [("config.yaml".to_owned(), 7)]);
-        assert_eq!(places("metadata.name"), [("kustomization.yaml".to_owned(), 1), ("config.yaml".to_owned(), 4)]);
+        assert_eq!(
+            places("metadata.name"),
+            [("kustomization.yaml".to_owned(), 1), ("config.yaml".to_owned(), 4)]
+        );
         assert_eq!(field(&built, "data.color")["path"], json!(["data", "color"]));
     }
 
@@ -221,7 +230,8 @@ mod tests {
         let directory = folder.path().join("over");
         let directory = directory.to_str().unwrap();
         let whole = answer(directory, MAX_SHOWN_BYTES);
-        let writers: usize = whole["writers"].as_array().unwrap().iter().map(|one| one.to_string().len()).sum();
+        let writers: usize =
+            whole["writers"].as_array().unwrap().iter().map(|one| one.to_string().len()).sum();
         let size = whole["objects"][0].to_string().len() + writers;
         assert_eq!(answer(directory, size), whole);
         let message = answer(directory, size - 1)["problem"]["message"].clone();
@@ -231,7 +241,9 @@ mod tests {
     #[test]
     fn only_directories_can_be_named() {
         let folder = overlay();
-        let named = |path: &str| kustomizations(&[folder.path().join(path)]).map(|_| ()).map_err(|error| error.to_string());
+        let named = |path: &str| {
+            kustomizations(&[folder.path().join(path)]).map(|_| ()).map_err(|error| error.to_string())
+        };
         assert_eq!(named("over"), Ok(()));
         assert!(named("missing").unwrap_err().starts_with("there is no directory `"));
         assert!(named("over/patch.yaml").unwrap_err().ends_with("patch.yaml` is a file"));
@@ -247,7 +259,8 @@ mod tests {
     #[tokio::test]
     async fn a_number_beyond_the_directories_builds_nothing() {
         let folder = overlay();
-        let named = kustomizations(&[folder.path().join("base"), folder.path().join("over")]).unwrap().unwrap();
+        let named =
+            kustomizations(&[folder.path().join("base"), folder.path().join("over")]).unwrap().unwrap();
         assert_eq!((named.build)(1).await.unwrap()["objects"][0]["name"], "prod-settings");
         assert_eq!((named.build)(0).await.unwrap()["objects"][0]["name"], "settings");
         assert_eq!((named.build)(2).await, Err("no such directory".to_owned()));

@@ -30,7 +30,8 @@ impl Drop for Page {
 }
 
 fn page(command: &mut Command) -> Page {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut text = String::new();
     loop {
@@ -47,7 +48,10 @@ fn page(command: &mut Command) -> Page {
 /// Head and body, over a connection of its own.
 fn ask(address: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    let mut request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
+    let mut request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {}\r\n",
+        body.len()
+    );
     for (name, value) in headers {
         request += &format!("{name}: {value}\r\n");
     }
@@ -118,8 +122,13 @@ fn the_page_asks_the_cluster_of_the_kubeconfig() {
     let (head, _) = page.cluster(&session, "POST", "/api/v1/namespaces/default/configmaps", map);
     assert!(head.starts_with("HTTP/1.1 201"), "{head}");
     // As whom the page says, and the cluster permits.
-    let headers = [("cookie", session.cookie.as_str()), ("x-sternpost-token", &session.token), ("impersonate-user", "ann")];
-    let (head, body) = ask(&page.address, "GET", &format!("{}k8s/api/v1/secrets", session.path), &headers, "");
+    let headers = [
+        ("cookie", session.cookie.as_str()),
+        ("x-sternpost-token", &session.token),
+        ("impersonate-user", "ann"),
+    ];
+    let (head, body) =
+        ask(&page.address, "GET", &format!("{}k8s/api/v1/secrets", session.path), &headers, "");
     assert!(head.starts_with("HTTP/1.1 403"), "{head}");
     assert!(body.contains("User \\\"ann\\\" cannot list"), "{body}");
 
@@ -127,7 +136,12 @@ fn the_page_asks_the_cluster_of_the_kubeconfig() {
     let session = reader.enter();
     let (head, body) = reader.cluster(&session, "DELETE", "/api/v1/namespaces/default/configmaps/a", "");
     assert!(head.starts_with("HTTP/1.1 403") && body.contains("--read-only"), "{head} {body}");
-    assert!(reader.cluster(&session, "GET", "/api/v1/namespaces/default/configmaps/a", "").0.starts_with("HTTP/1.1 200"));
+    assert!(
+        reader
+            .cluster(&session, "GET", "/api/v1/namespaces/default/configmaps/a", "")
+            .0
+            .starts_with("HTTP/1.1 200")
+    );
 
     server.terminate();
     server.end();
@@ -141,7 +155,15 @@ fn a_server_has_a_page_only_if_it_is_asked_for() {
     let scratch = Scratch::new("serve-ui");
     let kubeconfig = scratch.path("kubeconfig");
     let mut command = process::serve();
-    command.args(["--in-memory", "--controllers=-*", "--kubeconfig", &kubeconfig, "--ui", "--ui-read-only", "--log-level=trace"]);
+    command.args([
+        "--in-memory",
+        "--controllers=-*",
+        "--kubeconfig",
+        &kubeconfig,
+        "--ui",
+        "--ui-read-only",
+        "--log-level=trace",
+    ]);
     let mut page = page(&mut command);
     let session = page.enter();
     let (head, body) = page.cluster(&session, "GET", "/api/v1/namespaces/kube-system", "");
@@ -153,7 +175,10 @@ fn a_server_has_a_page_only_if_it_is_asked_for() {
     let server = text.split("https://").nth(1).unwrap().split(['"', '\n']).next().unwrap().to_owned();
     let curl = |path: &str, more: &[&str]| {
         let url = format!("https://{server}{path}");
-        let output = Command::new("curl").args(["-sk", "-o", "/dev/null", "-w", "%{http_code} %{redirect_url}", &url]).args(more).output();
+        let output = Command::new("curl")
+            .args(["-sk", "-o", "/dev/null", "-w", "%{http_code} %{redirect_url}", &url])
+            .args(more)
+            .output();
         output.ok().map(|output| String::from_utf8(output.stdout).unwrap())
     };
     if let Some(found) = curl("/ui", &[]) {
@@ -183,7 +208,11 @@ fn wrong_uses_are_told() {
         "current-context: a\ncontexts: [{name: a, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n",
     );
     for (words, code, message) in [
-        (vec!["--listen", "0.0.0.0:0"], 1, "hint: listen on 127.0.0.1, and reach it from elsewhere by `ssh -L`"),
+        (
+            vec!["--listen", "0.0.0.0:0"],
+            1,
+            "hint: listen on 127.0.0.1, and reach it from elsewhere by `ssh -L`",
+        ),
         (vec!["--context", "b"], 1, "there is no context `b`"),
         (vec!["/no/such/directory"], 1, "/no/such/directory"),
         (vec!["--listen", "nonsense"], 2, "want ADDRESS:PORT"),

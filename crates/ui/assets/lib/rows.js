@@ -27,6 +27,8 @@ export function virtualRows({ label, rowHeight, count, draw, selected, select, o
       if (row) open(Number(row.dataset.index));
     },
   }, header, body);
+  // The rows in the page, by their index.
+  const placed = new Map();
   let template = "1fr";
   let scheduled = false;
 
@@ -43,18 +45,31 @@ export function virtualRows({ label, rowHeight, count, draw, selected, select, o
     const first = Math.max(0, Math.floor(element.scrollTop / rowHeight) - MARGIN);
     const last = Math.min(rows, Math.ceil((element.scrollTop + element.clientHeight) / rowHeight) + MARGIN);
     const chosen = selected();
-    const shown = [];
-    for (let index = first; index < last; index += 1) {
-      const { cells, class: extra } = draw(index);
-      shown.push(h("div", {
-        class: `row ${extra}${index === chosen ? " selected" : ""}`, role: "row", id: `row-${index}`, "aria-rowindex": String(index + 2),
-        "aria-selected": String(index === chosen), dataset: { index: String(index) },
-        style: { transform: `translateY(${index * rowHeight}px)`, "grid-template-columns": template },
-      }, cells));
+    for (const [index, { node }] of placed) {
+      if (index >= first && index < last) continue;
+      node.remove();
+      placed.delete(index);
     }
-    replace(body, shown);
+    for (let index = first; index < last; index += 1) place(index, chosen);
     if (rows) element.setAttribute("aria-activedescendant", `row-${chosen}`);
     else element.removeAttribute("aria-activedescendant");
+  }
+
+  // A row that is as it was stays the node it was: one that is replaced between the press and the release of a button
+  // is not clicked.
+  function place(index, chosen) {
+    const { cells, class: extra } = draw(index);
+    const signature = [template, extra, index === chosen, ...cells.map((cell) => `${cell.className}\0${cell.textContent}`)].join("\0");
+    const before = placed.get(index);
+    if (before?.signature === signature) return;
+    const node = h("div", {
+      class: `row ${extra}${index === chosen ? " selected" : ""}`, role: "row", id: `row-${index}`, "aria-rowindex": String(index + 2),
+      "aria-selected": String(index === chosen), dataset: { index: String(index) },
+      style: { transform: `translateY(${index * rowHeight}px)`, "grid-template-columns": template },
+    }, cells);
+    if (before) before.node.replaceWith(node);
+    else body.append(node);
+    placed.set(index, { node, signature });
   }
 
   function reveal(index) {
