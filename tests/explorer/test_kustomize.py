@@ -136,7 +136,7 @@ class Kustomizations(unittest.TestCase):
     def test_what_does_not_build_says_where(self):
         self.go("#/kustomize?left=2")
         self.browser.wait_for(".kustomize-problem")
-        self.assertRegex(self.browser.text(".kustomize-problem")[0], r"overlays/broken/config\.yaml:\d+:\d+")
+        self.assertRegex(self.browser.text(".kustomize-problem")[0], r"config\.yaml:5:1")
 
     def test_build_again_sees_what_was_written(self):
         patch = self.folder / "overlays/production/patch.yaml"
@@ -188,6 +188,8 @@ class Kustomizations(unittest.TestCase):
         """
         queries = ["directory=0", "directory=4", "directory=-1", "directory=../base", "directory=/etc", "", "directory=0x0", "path=/etc"]
         self.assertEqual(self.browser.run_async(script, queries), [200] + [404] * 7)
+        # The console tells of the refusals.
+        self.browser.errors()
 
 
 class WithoutDirectories(unittest.TestCase):
