@@ -63,6 +63,7 @@ class Access(Page):
         self.assertIn("configmaps", jane[4])
         self.assertIn("ServiceAccount shop/helm", [row[0] for row in rows])
         self.assertIn(["Group system:masters", "everywhere", "cluster-admin"], [row[:3] for row in rows])
+        self.browser.wait("the server's own word", "return document.querySelector('.yourself')?.innerText.startsWith('You yourself: allowed')")
         self.screenshot("access")
         self.assertNotIn("User jane", [row[0] for row in self.ask("get", "configmaps", "payments")])
         self.assertNotIn("User jane", [row[0] for row in self.ask("delete", "configmaps", "shop")])
@@ -101,6 +102,7 @@ class Access(Page):
             # What she may not list is said, and not taken for nothing.
             self.browser.run(SUBMIT, "resource", {"resource": "pods", "namespace": "shop"})
             self.browser.wait("it is partial", "return document.querySelector('.who-result .notice')?.innerText.includes('ClusterRoleBindings')")
+            self.browser.wait("the server's own word", "return document.querySelector('.yourself')?.innerText.startsWith('You yourself: denied')")
             self.go("#/object/core~v1/configmaps/shop/settings")
             self.browser.wait("she reads what she may", "return document.querySelector('.code')?.innerText.includes('currency')")
             self.go("#/object/apps~v1/deployments/shop/web")

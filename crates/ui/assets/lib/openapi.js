@@ -100,11 +100,13 @@ export function fieldsAlong(document, root, names) {
   return along;
 }
 
-// The field of an object's pointer: indexes of lists and keys of maps stand for what they hold.
+// The field of an object's pointer: { field, inside, names }. Indexes of lists and keys of maps stand for what they
+// hold; `inside` counts how many of them the pointer has entered, `names` are those of the fields on the way.
 export function fieldAt(document, root, steps) {
   let field = root;
   // Lists and maps around the fields of `field` that are still to be entered.
   let inside = 0;
+  const names = [];
   for (const step of steps) {
     if (inside < field.wraps.length) {
       inside += 1;
@@ -113,8 +115,9 @@ export function fieldAt(document, root, steps) {
     field = fieldNamed(document, field, step);
     if (!field) return null;
     inside = 0;
+    names.push(step);
   }
-  return { field, inside };
+  return { field, inside, names };
 }
 
 function fieldOf(document, name, given, required) {
@@ -201,15 +204,18 @@ export function walkFields(document, root, each) {
   let count = 0;
   while (stack.length) {
     const { field, path, refs, number } = stack.pop();
+    const below = [];
     for (const next of fieldsOf(document, field)) {
       count += 1;
       if (count > MAX_FIELDS) return;
       const own = each(next, path, number);
       const again = next.ref !== undefined && refs.includes(next.ref);
       if (!again && path.length < MAX_DEPTH && next.inner?.properties) {
-        stack.push({ field: next, path: [...path, next.name], refs: next.ref ? [...refs, next.ref] : refs, number: own });
+        below.push({ field: next, path: [...path, next.name], refs: next.ref ? [...refs, next.ref] : refs, number: own });
       }
     }
+    // The last one in is the next one out: in the order of their names.
+    for (const next of below.reverse()) stack.push(next);
   }
 }
 

@@ -150,6 +150,7 @@ function who(view) {
     try {
       const { policy, forbidden } = await policyOf(view);
       drawWho(result, whoCan(policy, request), request, forbidden);
+      result.append(await myself(view, request));
     } catch (problem) {
       if (!view.signal.aborted) replace(result, bad(problem));
     }
@@ -158,6 +159,17 @@ function who(view) {
   return [h("h2", {}, say.who), h("form", { class: "bar", onsubmit: ask },
     h("label", {}, `${say.verb} `, verb), h("label", {}, `${say.resource} `, resource), h("datalist", { id: "access-resources" }, known.map((one) => h("option", { value: one }))),
     h("label", {}, `${say.namespace} `, where), h("label", {}, `${say.name} `, name), h("button", { class: "primary" }, say.ask)), result];
+}
+
+// What all of the server's authorizers say of the user, bindings or not.
+async function myself(view, { verb, path, group, resource, subresource, namespace, name }) {
+  const spec = path === undefined
+    ? { resourceAttributes: { verb, group, resource, subresource, namespace, name } } : { nonResourceAttributes: { verb, path } };
+  const { status } = await view.context.api.getJSON("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
+    method: "POST", headers: { "Content-Type": "application/json" }, signal: view.signal,
+    body: JSON.stringify({ apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec }),
+  });
+  return h("p", { class: "yourself", role: "status" }, say.yourself(status?.allowed === true, status?.reason ?? ""));
 }
 
 function drawWho(result, rows, request, forbidden) {
@@ -241,6 +253,7 @@ function tryAs(view) {
   };
   const stop = () => {
     api.as(null);
+    tell(say.stopped, "good");
     return change();
   };
   const begin = async (event) => {

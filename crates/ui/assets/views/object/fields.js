@@ -37,18 +37,18 @@ function draw(view) {
   view.lookup = ownerLookup(view.state.owners);
   const { managedFields: _, ...metadata } = view.state.object.metadata ?? {};
   view.object = { ...view.state.object, metadata };
-  replace(view.tree, members(view, view.object, "", place(view.schema?.root, 0), 0));
+  replace(view.tree, members(view, view.object, "", place(view.schema?.root, 0, []), 0));
 }
 
-// Where in the schema something stands: in `field`, `inside` of its lists and maps entered.
-function place(field, inside) {
-  return field ? { field, inside } : null;
+// Where in the schema something stands: in `field`, `inside` of its lists and maps entered, by these names.
+function place(field, inside, names) {
+  return field ? { field, inside, names } : null;
 }
 
 function below(view, at, step) {
   if (!at) return null;
-  if (at.inside < at.field.wraps.length) return place(at.field, at.inside + 1);
-  return place(fieldNamed(view.schema.document, at.field, step), 0);
+  if (at.inside < at.field.wraps.length) return place(at.field, at.inside + 1, at.names);
+  return place(fieldNamed(view.schema.document, at.field, step), 0, [...at.names, step]);
 }
 
 function members(view, value, pointer, at, depth) {
@@ -57,7 +57,7 @@ function members(view, value, pointer, at, depth) {
   const row = (name) => fieldRow(view, name, value[name], child(pointer, name), below(view, at, String(name)), depth, isList);
   const rest = names.slice(MAX_MEMBERS);
   const more = rest.length ? lazy(say.more(rest.length), () => rest.map(row)) : null;
-  const unset = !isList && at && at.inside >= at.field.wraps.length ? unsetFields(view, at.field, value, pointer) : null;
+  const unset = !isList && at && at.inside >= at.field.wraps.length ? unsetFields(view, at, value, pointer) : null;
   return [names.slice(0, MAX_MEMBERS).map(row), more, unset];
 }
 
@@ -68,14 +68,14 @@ function lazy(label, build) {
   return details;
 }
 
-function unsetFields(view, field, value, pointer) {
+function unsetFields(view, { field, names }, value, pointer) {
   const unset = fieldsOf(view.schema.document, field).filter(({ name }) => !Object.hasOwn(value, name));
   if (!unset.length) return null;
   return lazy(say.unset(unset.length), () => unset.map((one) => {
     const at = child(pointer, one.name);
     const scalar = !one.wraps.length && ["string", "integer", "number", "boolean", "IntOrString"].includes(one.type);
     return h("div", { class: "field unset", role: "treeitem" },
-      nameNode(view, one.name, at, one), scalar ? valueNode(view, at, undefined, one) : h("span", { class: "quiet" }, say.notSet), noteNode(one));
+      nameNode(view, one.name, one, [...names, one.name]), scalar ? valueNode(view, at, undefined, one) : h("span", { class: "quiet" }, say.notSet), noteNode(one));
   }));
 }
 
@@ -88,12 +88,12 @@ function fieldRow(view, name, value, pointer, at, depth, isItem) {
   const classes = ["field", ...colours(owners)].join(" ");
   if (!isCollection || depth > MAX_DEPTH) {
     return h("div", { class: classes, role: "treeitem", title: managers || null, dataset: { pointer } },
-      nameNode(view, label, pointer, field),
+      nameNode(view, label, field, at?.names),
       isCollection ? h("span", {}, compact(value, 200)) : valueNode(view, pointer, value, at && at.inside === at.field.wraps.length ? at.field : null),
       noteNode(field));
   }
   const details = h("details", { class: "group", open: view.open.get(pointer) ?? depth < OPEN_DEPTH },
-    h("summary", { class: classes, title: managers || null }, nameNode(view, label, pointer, field), h("span", {}), noteNode(field)));
+    h("summary", { class: classes, title: managers || null }, nameNode(view, label, field, at?.names), h("span", {}), noteNode(field)));
   const fill = () => { if (details.children.length === 1) details.append(h("div", { class: "members", role: "group" }, members(view, value, pointer, at, depth + 1))); };
   if (details.open) fill();
   details.addEventListener("toggle", () => {
@@ -108,9 +108,8 @@ function itemLabel(item, index) {
   return typeof name === "string" ? `[${index}] ${name}` : `[${index}]`;
 }
 
-function nameNode(view, label, pointer, field) {
-  const path = steps(pointer).filter((step) => !/^\d+$/.test(step)).join(".");
-  const link = field ? h("a", { href: schemaHash(view.state.resource, path), class: "type" }, field.type) : null;
+function nameNode(view, label, field, names) {
+  const link = field ? h("a", { href: schemaHash(view.state.resource, names.join(".")), class: "type" }, field.type) : null;
   return h("span", { class: "field-name" }, h("b", {}, label), link && [" ", link], field?.required && h("span", { class: "tag" }, say.required));
 }
 

@@ -16,6 +16,9 @@ const MAX_SHOWN = 60;
 const USUAL = new Set(["pods", "replicasets.apps", "jobs.batch", "controllerrevisions.apps", "endpointslices.discovery.k8s.io",
   "persistentvolumeclaims", "statefulsets.apps", "deployments.apps", "configmaps", "secrets", "services"]);
 
+// Events refer to objects in another way, and Endpoints only mirror EndpointSlices, with a warning for each request.
+const LEFT_OUT = new Set(["events", "endpoints", "componentstatuses"]);
+
 export async function show(root, state) {
   const ended = new AbortController();
   const view = { state, signal: ended.signal, levels: [], children: new Map(), drawing: h("div", { class: "graph" }), status: h("p", { class: "quiet", role: "status" }), controls: h("div", { class: "bar" }) };
@@ -80,8 +83,7 @@ function candidates(view) {
   const seen = new Set();
   return context.discovery.resources.filter((one) => {
     const key = one.group ? `${one.resource}.${one.group}` : one.resource;
-    // Events exist in two groups; they refer to objects in another way.
-    const fits = one.preferred && one.verbs.includes("list") && one.resource !== "events" && (!namespace || one.namespaced) && !seen.has(key);
+    const fits = one.preferred && one.verbs.includes("list") && !LEFT_OUT.has(one.resource) && (!namespace || one.namespaced) && !seen.has(key);
     if (fits) seen.add(key);
     return fits;
   });

@@ -100,12 +100,22 @@ function drawVersions(view, versions) {
   if (focused?.side) view.versions.querySelector(`[data-side="${focused.side}"]:checked`)?.focus();
 }
 
-// The managers whose entries are not as they were in the version before.
+// The managers that wrote a version: those whose entries are not as they were before. One that only lost fields to
+// another keeps its time.
 function changers({ object }, before) {
-  const entriesOf = (one) => (Array.isArray(one?.metadata?.managedFields) ? one.metadata.managedFields : []);
-  const known = new Set(entriesOf(before?.object).map((entry) => compact(entry)));
-  const changed = entriesOf(object).filter((entry) => entry !== null && typeof entry === "object" && !known.has(compact(entry)));
-  return [...new Set(changed.map((entry) => String(entry.manager ?? "")))].join(", ");
+  const known = new Map(entriesOf(before?.object).map((entry) => [entryKey(entry), entry]));
+  const changed = entriesOf(object).filter((entry) => compact(entry) !== compact(known.get(entryKey(entry))));
+  const wrote = changed.filter((entry) => !entry.time || known.get(entryKey(entry))?.time !== entry.time);
+  return [...new Set((wrote.length ? wrote : changed).map((entry) => String(entry.manager ?? "")))].join(", ");
+}
+
+function entriesOf(object) {
+  const entries = object?.metadata?.managedFields;
+  return Array.isArray(entries) ? entries.filter((entry) => entry !== null && typeof entry === "object") : [];
+}
+
+function entryKey({ manager, operation, subresource, apiVersion }) {
+  return compact([manager, operation, subresource ?? "", apiVersion]);
 }
 
 function drawDifference(view, versions) {

@@ -43,7 +43,8 @@ function bar(view) {
   };
   return h("div", { class: "bar" },
     h("label", {}, h("input", { type: "checkbox", onchange: (event) => { view.managedFields = event.target.checked; draw(view); } }), ` ${say.managedFields}`),
-    h("button", { onclick: copy, title: view.state.secrets.active ? say.hiddenCopy : null }, say.copy));
+    h("button", { onclick: copy, title: view.state.secrets.active ? say.hiddenCopy : null }, say.copy),
+    h("span", { class: "quiet hint" }, say.point));
 }
 
 function draw(view) {
@@ -151,11 +152,10 @@ function drawDetail(view, number) {
   if (!line) return;
   const { object, owners, resource } = view.state;
   const found = view.schema ? fieldAt(view.schema.document, view.schema.root, steps(line.pointer)) : null;
-  const names = steps(line.pointer).filter((step) => !/^\d+$/.test(step));
   const managers = view.owners[number].map((id) => owners.managers[id]);
   replace(view.detail,
     h("p", { class: "path" }, readable(object, line.pointer, keysFrom(owners))),
-    found && h("p", { class: "quiet" }, h("a", { href: schemaHash(resource, names.join(".")) }, found.field.type || resource.kind), found.field.required ? ` · ${strings.schemas.required}` : ""),
+    found && h("p", { class: "quiet" }, h("a", { href: schemaHash(resource, found.names.join(".")) }, found.field.type || resource.kind), found.field.required ? ` · ${strings.schemas.required}` : ""),
     found?.field.description && h("p", { class: "description" }, found.field.description),
     managers.length
       ? h("ul", { class: "owned-by" }, managers.map((manager) => h("li", {},
