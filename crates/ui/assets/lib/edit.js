@@ -3,6 +3,7 @@
 // was asked to change; what is taken away is a JSON patch, since apply removes
 // only what the applier owns alone.
 
+import { asText } from "./json.js";
 import { child, parent, put, steps, valueAt } from "./pointer.js";
 
 export const MANAGER = "sternpost-explorer";
@@ -20,9 +21,9 @@ export function isServerField(pointer) {
 // The apply configuration that sets the fields at `pointers` to what `wanted` has there. `listAt(pointer)` tells
 // how a list merges: { keys } for one whose items have keys, { set: true }, or null for one that is a single value.
 export function applyConfig(wanted, pointers, listAt) {
-  const { apiVersion, kind, metadata = {} } = wanted;
-  const config = { apiVersion, kind, metadata: { name: metadata.name } };
-  if (metadata.namespace) config.metadata.namespace = metadata.namespace;
+  const { apiVersion, kind, metadata } = wanted;
+  const config = { apiVersion, kind, metadata: { name: metadata?.name } };
+  if (metadata?.namespace) config.metadata.namespace = metadata.namespace;
   const items = new Map();
   for (const pointer of pointers) if (!isServerField(pointer)) copy(wanted, config, pointer, listAt, items);
   return config;
@@ -101,8 +102,8 @@ export function conflictsOf(details) {
   const byField = new Map();
   for (const cause of Array.isArray(details?.causes) ? details.causes : []) {
     if (cause?.reason !== "FieldManagerConflict") continue;
-    const field = String(cause.field ?? "");
-    const manager = String(cause.message ?? "").replace(/^conflict with /, "");
+    const field = asText(cause.field);
+    const manager = asText(cause.message).replace(/^conflict with /, "");
     if (byField.has(field)) byField.get(field).push(manager);
     else byField.set(field, [manager]);
   }

@@ -1,6 +1,8 @@
 // The versions of one object that watch events have shown, newest first, at
 // most `limit` of them.
 
+import { asText } from "./json.js";
+
 export const LIMIT = 200;
 
 // The text of all versions together; older ones go first when it is more.
@@ -15,7 +17,7 @@ export function newHistory(limit = LIMIT) {
 
 // Keeps a version, unless it is there. `type` is the event's, SEEN for what a get showed; `seen` the time on the page's clock, `null` if the event was replayed.
 export function record(history, { type, object, seen = null, size = 0 }) {
-  const version = String(object?.metadata?.resourceVersion ?? "");
+  const version = asText(object?.metadata?.resourceVersion);
   if (version === "" || type === "BOOKMARK") return false;
   const known = history.versions.find((one) => one.version === version && (one.type === "DELETED") === (type === "DELETED"));
   if (known) {

@@ -23,6 +23,12 @@ function unusedMark(text) {
   return mark;
 }
 
+// What stands where a text should, as a text.
+export function asText(value) {
+  if (typeof value === "string") return value;
+  return value === null || value === undefined ? "" : compact(value);
+}
+
 // JSON in one line, BigInt as digits, with no recursion; ends after `limit` characters.
 export function compact(value, limit = Infinity) {
   const parts = [];

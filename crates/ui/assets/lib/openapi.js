@@ -2,6 +2,8 @@
 // between two versions. Schemas may point at themselves, so that fields are
 // made one level at a time, on demand.
 
+import { asText } from "./json.js";
+
 // A chain of references and wrappers longer than this is taken for a loop.
 const MAX_CHAIN = 50;
 
@@ -16,7 +18,7 @@ export function kindsOf(document) {
     const given = schema?.["x-kubernetes-group-version-kind"];
     // Options and events belong to every group; they are nobody's documentation.
     if (!Array.isArray(given) || given.length !== 1) continue;
-    const [{ group = "", version = "", kind = "" } = {}] = given;
+    const { group = "", version = "", kind = "" } = given[0] ?? {};
     if (typeof kind !== "string" || kind === "" || isList(document, schema, kind)) continue;
     kinds.push({ group, version, kind, name });
   }
@@ -169,8 +171,9 @@ function typeText(schema, ref) {
   if (ref) return ref.slice(ref.lastIndexOf(".") + 1);
   const type = schema?.type;
   if (typeof type === "string" && type !== "object") return type;
-  if (Array.isArray(schema?.oneOf) || Array.isArray(schema?.anyOf)) {
-    const types = (schema.oneOf ?? schema.anyOf).map((one) => one?.type).filter((one) => typeof one === "string");
+  const choices = [schema?.oneOf, schema?.anyOf].find(Array.isArray);
+  if (choices) {
+    const types = choices.map((one) => one?.type).filter((one) => typeof one === "string");
     if (types.length) return types.join(" or ");
   }
   return type === "object" || schema?.properties ? "Object" : "any";
@@ -181,11 +184,11 @@ function rulesOf(schema) {
   const rules = schema?.["x-kubernetes-validations"];
   if (!Array.isArray(rules)) return [];
   return rules.filter(isMap).map(({ rule, message, messageExpression, reason, fieldPath }) => ({
-    rule: String(rule ?? ""),
-    message: String(message ?? ""),
-    messageExpression: String(messageExpression ?? ""),
-    reason: String(reason ?? ""),
-    fieldPath: String(fieldPath ?? ""),
+    rule: asText(rule),
+    message: asText(message),
+    messageExpression: asText(messageExpression),
+    reason: asText(reason),
+    fieldPath: asText(fieldPath),
   }));
 }
 
@@ -265,6 +268,6 @@ export function documentsOfDefinition(definition) {
   return versions.filter(isMap).map((one) => {
     const schema = isMap(one.schema?.openAPIV3Schema) ? one.schema.openAPIV3Schema : {};
     const document = { components: { schemas: { definition: schema } } };
-    return { version: String(one.name ?? ""), served: one.served === true, document, root: rootField(document, "definition") };
+    return { version: asText(one.name), served: one.served === true, document, root: rootField(document, "definition") };
   });
 }

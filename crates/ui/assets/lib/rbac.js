@@ -1,6 +1,8 @@
 // Who can do what, and by which binding: the RBAC objects of a cluster read as
 // the authorizer reads them.
 
+import { asText } from "./json.js";
+
 // The roles and bindings of a cluster, ready to be asked. Each argument is a list of objects; what could not be listed is empty.
 export function newPolicy({ roles = [], clusterRoles = [], roleBindings = [], clusterRoleBindings = [] }) {
   const key = (namespace, name) => JSON.stringify([namespace, name]);
@@ -13,7 +15,7 @@ export function newPolicy({ roles = [], clusterRoles = [], roleBindings = [], cl
   ].map(({ binding, namespace }) => {
     const ref = binding?.roleRef ?? {};
     const role = known.get(ref.kind === "Role" ? key(namespace ?? "", ref.name) : key(null, ref.name));
-    return { name: String(binding?.metadata?.name ?? ""), namespace, ref, role, subjects: listOf(binding?.subjects) };
+    return { name: asText(binding?.metadata?.name), namespace, ref, role, subjects: listOf(binding?.subjects) };
   });
   return { bindings, clusterRoles };
 }
@@ -88,10 +90,10 @@ function pathMatches(pattern, path) {
 
 // A subject under one name: service accounts as `namespace/name`.
 function subjectOf(subject, namespace) {
-  const kind = String(subject.kind ?? "");
-  const name = String(subject.name ?? "");
+  const kind = asText(subject.kind);
+  const name = asText(subject.name);
   if (kind !== "ServiceAccount") return { kind, name, namespace: "" };
-  return { kind, name, namespace: String(subject.namespace ?? namespace ?? "") };
+  return { kind, name, namespace: asText(subject.namespace ?? namespace) };
 }
 
 // The cluster roles that an aggregated role has the rule from.
@@ -100,7 +102,7 @@ function aggregatedFrom(policy, role, request) {
   if (!selectors.length) return [];
   return policy.clusterRoles
     .filter((one) => one !== role && selectors.some((selector) => selects(selector, one?.metadata?.labels)) && ruleFor(one, request))
-    .map((one) => String(one.metadata.name));
+    .map((one) => asText(one.metadata.name));
 }
 
 // A label selector. One with nothing in it selects everything, as upstream's does.

@@ -1,6 +1,7 @@
 // The least of an object that a schema asks for, to begin a new one with.
 
 import { isServerField } from "./edit.js";
+import { asText } from "./json.js";
 import { fieldsOf } from "./openapi.js";
 import { put } from "./pointer.js";
 
@@ -42,7 +43,7 @@ export function similar(object) {
   for (const [name, value] of Object.entries(object.metadata ?? {})) {
     if (!isServerField(`/metadata/${name}`) && name !== "ownerReferences") put(metadata, name, value);
   }
-  metadata.name = `${object.metadata?.name ?? ""}-copy`;
+  metadata.name = `${asText(object.metadata?.name)}-copy`;
   if (object.metadata?.namespace) metadata.namespace = object.metadata.namespace;
   put(copy, "metadata", metadata);
   return copy;

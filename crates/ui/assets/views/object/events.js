@@ -4,6 +4,7 @@ import { h, replace } from "../../dom.js";
 import { age } from "../../format.js";
 import { apiPath } from "../../routes.js";
 import { strings } from "../../strings.js";
+import { asText } from "../../lib/json.js";
 
 const say = strings.object.events;
 const EVENTS = { group: "", version: "v1", resource: "events", namespaced: true };
@@ -40,7 +41,7 @@ export async function show(root, state) {
 }
 
 function timeOf(event) {
-  return event.series?.lastObservedTime ?? event.lastTimestamp ?? event.eventTime ?? event.metadata?.creationTimestamp ?? "";
+  return asText(event.series?.lastObservedTime ?? event.lastTimestamp ?? event.eventTime ?? event.metadata?.creationTimestamp);
 }
 
 function table(events) {
@@ -51,9 +52,9 @@ function table(events) {
     h("thead", {}, h("tr", {}, Object.values(columns).map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, sorted.map((event) => h("tr", { class: event.type === "Warning" ? "warns" : null },
       h("td", {}, h("time", { datetime: timeOf(event), title: timeOf(event) }, age(timeOf(event)))),
-      h("td", {}, event.type ?? ""),
-      h("td", {}, event.reason ?? ""),
-      h("td", {}, String(event.series?.count ?? event.count ?? 1)),
-      h("td", {}, event.source?.component ?? event.reportingComponent ?? ""),
-      h("td", { class: "wide-text" }, event.message ?? ""))))));
+      h("td", {}, asText(event.type)),
+      h("td", {}, asText(event.reason)),
+      h("td", {}, asText(event.series?.count ?? event.count ?? 1)),
+      h("td", {}, asText(event.source?.component ?? event.reportingComponent)),
+      h("td", { class: "wide-text" }, asText(event.message)))))));
 }

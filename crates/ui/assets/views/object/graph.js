@@ -4,6 +4,7 @@
 import { h, replace, svg } from "../../dom.js";
 import { apiPath, objectHash } from "../../routes.js";
 import { strings } from "../../strings.js";
+import { asText } from "../../lib/json.js";
 
 const say = strings.object.owners;
 const METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -32,7 +33,7 @@ export async function show(root, state) {
 function nodeOf(view, { apiVersion = "", kind = "", name = "", namespace = "", uid }) {
   const [group, version] = apiVersion.includes("/") ? apiVersion.split("/") : ["", apiVersion];
   const resource = view.state.context.discovery.byKind(group, kind, version);
-  return { kind: String(kind), name: String(name), namespace: resource?.namespaced ? namespace : "", uid: String(uid ?? ""), resource };
+  return { kind: asText(kind), name: asText(name), namespace: resource?.namespaced ? namespace : "", uid: asText(uid), resource };
 }
 
 // Levels of owners, the nearest first.

@@ -6,7 +6,7 @@ import { apiPath } from "../../routes.js";
 import { strings } from "../../strings.js";
 import { lineDiff, objectDiff, withContext, BOOKKEEPING } from "../../lib/diff.js";
 import { eventsOf, firstProbe, nextProbe, record } from "../../lib/history.js";
-import { compact } from "../../lib/json.js";
+import { asText, compact } from "../../lib/json.js";
 import { yamlLines } from "../../lib/yaml.js";
 
 const say = strings.object.history;
@@ -106,7 +106,7 @@ function changers({ object }, before) {
   const known = new Map(entriesOf(before?.object).map((entry) => [entryKey(entry), entry]));
   const changed = entriesOf(object).filter((entry) => compact(entry) !== compact(known.get(entryKey(entry))));
   const wrote = changed.filter((entry) => !entry.time || known.get(entryKey(entry))?.time !== entry.time);
-  return [...new Set((wrote.length ? wrote : changed).map((entry) => String(entry.manager ?? "")))].join(", ");
+  return [...new Set((wrote.length ? wrote : changed).map((entry) => asText(entry.manager)))].join(", ");
 }
 
 function entriesOf(object) {

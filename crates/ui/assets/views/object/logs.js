@@ -2,6 +2,7 @@
 
 import { h, replace } from "../../dom.js";
 import { strings } from "../../strings.js";
+import { asText } from "../../lib/json.js";
 
 const say = strings.object.logs;
 const MAX_LINES = 5000;
@@ -9,7 +10,7 @@ const MAX_LINES = 5000;
 export async function show(root, state) {
   const spec = state.object.spec ?? {};
   const containers = ["containers", "initContainers", "ephemeralContainers"]
-    .flatMap((list) => (Array.isArray(spec[list]) ? spec[list] : [])).map(({ name }) => String(name ?? ""));
+    .flatMap((list) => (Array.isArray(spec[list]) ? spec[list] : [])).map((one) => asText(one?.name));
   const canLog = state.resource.subresources.some(({ name }) => name === "log");
   if (!canLog) {
     replace(root, h("p", { class: "empty" }, say.none));

@@ -4,6 +4,7 @@
 import { h } from "../../dom.js";
 import { bytes } from "../../format.js";
 import { strings } from "../../strings.js";
+import { asText } from "../../lib/json.js";
 import { steps } from "../../lib/pointer.js";
 
 const say = strings.object.secret;
@@ -24,7 +25,7 @@ export function newSecrets({ group, resource }) {
     // Two values that differ are told apart, and nothing else of them.
     maskForDiff: (pointer, value) => {
       if (!isHidden(pointer)) return value;
-      const text = String(value);
+      const text = asText(value);
       if (!numbers.has(text)) numbers.set(text, numbers.size + 1);
       return say.number(numbers.get(text));
     },
@@ -32,7 +33,7 @@ export function newSecrets({ group, resource }) {
 }
 
 function sizeOf(pointer, value) {
-  const text = String(value ?? "");
+  const text = asText(value);
   return pointer.startsWith("/data/") ? Math.max(0, Math.floor((text.replace(/=+$/, "").length * 3) / 4)) : text.length;
 }
 
@@ -64,7 +65,7 @@ function pointerOf(key) {
 
 function decoded(value) {
   try {
-    const raw = Uint8Array.from(atob(String(value)), (char) => char.charCodeAt(0));
+    const raw = Uint8Array.from(atob(asText(value)), (char) => char.charCodeAt(0));
     return new TextDecoder("utf-8", { fatal: true }).decode(raw);
   } catch {
     return say.binary;
