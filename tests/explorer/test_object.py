@@ -362,7 +362,8 @@ class Objects(ObjectPage):
                     foreign = self.browser.run("return document.querySelectorAll('main script, main img, main iframe, main [onerror], main a[href^=\"javascript\"]').length")
                     self.assertEqual(foreign, 0)
                     self.assertIsNone(self.browser.run("return window.hacked ?? null"))
-        self.assertEqual(self.browser.errors(), [])
+        # An owner that is not there is asked for, unless a garbage collector has seen the reference before.
+        self.assertEqual([line for line in self.browser.errors() if "configmaps/%3Cimg" not in line], [])
 
     def test_phones_have_room_for_every_tab(self):
         two_managers(self, "narrow")
