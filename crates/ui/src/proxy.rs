@@ -1,5 +1,7 @@
 //! What goes on to the cluster, and what comes back. Pure.
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use percent_encoding::percent_decode_str;
 
@@ -96,7 +98,7 @@ pub enum HasBody {
 }
 
 fn is_dry_run(query: &str) -> bool {
-    let decoded = |text: &str| percent_decode_str(text).decode_utf8().map(|text| text.into_owned());
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8().map(Cow::into_owned);
     let mut found = false;
     for pair in query.split('&') {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -124,7 +126,7 @@ impl Resource {
         let segments: Option<Vec<String>> = path
             .strip_prefix('/')?
             .split('/')
-            .map(|part| percent_decode_str(part).decode_utf8().ok().map(std::borrow::Cow::into_owned))
+            .map(|part| percent_decode_str(part).decode_utf8().ok().map(Cow::into_owned))
             .collect();
         let segments = segments?;
         let words: Vec<&str> = segments.iter().map(String::as_str).collect();
