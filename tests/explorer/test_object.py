@@ -376,6 +376,19 @@ class Objects(ObjectPage):
         finally:
             self.browser.devtools("Emulation.clearDeviceMetricsOverride")
 
+    def test_an_object_that_was_left_while_it_loaded_does_not_come_back(self):
+        two_managers(self, "left")
+        self.go("#/objects")
+        self.browser.run("performance.clearResourceTimings()")
+        self.browser.run("""
+            location.hash = '#/object/apps~v1/deployments/shop/left';
+            addEventListener('hashchange', () => { location.hash = '#/schemas'; }, { once: true });""")
+        self.browser.wait_for(".view-schemas")
+        self.browser.wait("the object was asked for", "return performance.getEntriesByType('resource').some(({ name }) => name.endsWith('/deployments/left'))")
+        self.browser.run_async("setTimeout(arguments[0], 0)")
+        self.assertTrue(self.browser.url().endswith("#/schemas"), self.browser.url())
+        self.assertEqual(self.browser.find(".view-object"), [])
+
     def test_everything_has_a_name(self):
         two_managers(self, "named")
         for tab in ("yaml", "fields", "owners", "history", "edit"):

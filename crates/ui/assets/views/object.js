@@ -45,6 +45,8 @@ export async function show(root, params, context) {
     return () => ended.abort();
   }
   const text = await textOf(state);
+  // The user may have gone elsewhere meanwhile.
+  if (!root.isConnected) return () => {};
   take(state, parseExact(text), "SEEN", null, text.length);
   const head = h("div", { class: "object-head" });
   const list = h("div", { class: "tabs", role: "tablist", "aria-label": say.tabList });
@@ -55,7 +57,10 @@ export async function show(root, params, context) {
   const open = (name) => openTab(shown, name, { list, panel, state });
   drawTabs(list, state, open);
   await open(tabsOf(state).includes(params.query.tab) ? params.query.tab : "yaml");
-  state.openTab = open;
+  if (!root.isConnected) {
+    shown.tab?.end?.();
+    return () => {};
+  }
   follow(state, () => {
     drawHead(head, state);
     shown.tab?.update?.();

@@ -102,7 +102,8 @@ function drawVersions(view, versions) {
 
 // The managers that wrote a version: those whose entries are not as they were before. One that only lost fields to
 // another keeps its time.
-function changers({ object }, before) {
+function changers({ object, type }, before) {
+  if (!before && type !== "ADDED") return "";
   const known = new Map(entriesOf(before?.object).map((entry) => [entryKey(entry), entry]));
   const changed = entriesOf(object).filter((entry) => compact(entry) !== compact(known.get(entryKey(entry))));
   const wrote = changed.filter((entry) => !entry.time || known.get(entryKey(entry))?.time !== entry.time);
