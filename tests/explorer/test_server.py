@@ -104,6 +104,7 @@ class LiveServer(Shown):
         self.browser.keys("/")
         self.browser.type("deployments.nothing")
         self.browser.wait("no row is left", "return document.querySelectorAll('[data-request]').length === 0")
+        self.assertIn("filter=deployments.nothing", self.browser.url())
         self.browser.run("const filter = document.querySelector('.panel-requests input'); filter.value = ''; filter.dispatchEvent(new Event('input'))")
         self.browser.run("document.querySelector('[data-sort=p99]').focus()")
         self.browser.keys("Enter")

@@ -4,7 +4,7 @@
 import { h, replace, svg } from "../dom.js";
 import * as format from "../format.js";
 import * as metrics from "../lib/metrics.js";
-import { apiPath, objectHash, objectsHash } from "../routes.js";
+import { apiPath, hash, objectHash, objectsHash } from "../routes.js";
 import { strings } from "../strings.js";
 
 const text = strings.server;
@@ -46,6 +46,7 @@ export async function show(root, params, context) {
     objects: {},
     objectsAt: -Infinity,
     probes: new Map(),
+    probing: new Set(),
     began: null,
     paused: params.query.pause === "1",
     interval: INTERVALS.includes(Number(params.query.every)) ? Number(params.query.every) : FIRST_INTERVAL,
@@ -138,11 +139,21 @@ async function lookAtObjects(state) {
   const lists = await Promise.all(Object.entries(all).map(async ([name, resource]) => [name, await list(state, resource)]));
   state.objects = Object.fromEntries(lists);
   const remote = (state.objects.services.items ?? []).filter((one) => one.spec?.service).slice(0, MAX_PROBES);
-  await Promise.all(remote.map(async ({ metadata, spec }) => {
-    const path = `/apis/${encodeURIComponent(spec.group)}/${encodeURIComponent(spec.version)}`;
-    const answer = await ask(state, path);
+  for (const service of remote) probe(state, service);
+}
+
+// How long an aggregated server takes for its discovery. Nothing waits for it: it may hang.
+async function probe(state, { metadata, spec }) {
+  if (state.probing.has(metadata.name)) return;
+  state.probing.add(metadata.name);
+  try {
+    const answer = await ask(state, `/apis/${encodeURIComponent(spec.group)}/${encodeURIComponent(spec.version)}`);
     state.probes.set(metadata.name, { status: answer.status, took: answer.took / 1000 });
-  }));
+  } catch {
+    state.probes.delete(metadata.name);
+  } finally {
+    state.probing.delete(metadata.name);
+  }
 }
 
 // {items} or {problem}: what a user may not list is said in the place of it.
@@ -163,6 +174,11 @@ function said({ status, text: body }) {
   } catch {
     return `${body.trim().slice(0, 200)} (${status})`;
   }
+}
+
+// The address of what is shown, without a new view.
+function link({ interval, paused, filter }) {
+  history.replaceState(null, "", hash(["server"], { every: String(interval), pause: paused ? "1" : "", filter }));
 }
 
 // -- drawing --
@@ -187,6 +203,7 @@ function frame(root, state) {
   every.addEventListener("change", () => {
     state.interval = Number(every.value);
     schedule(state);
+    link(state);
   });
   parts.pause.addEventListener("click", () => {
     state.paused = !state.paused;
@@ -194,10 +211,12 @@ function frame(root, state) {
     replace(parts.pause, state.paused ? text.go : text.pause);
     schedule(state, 0);
     drawLooked(state, parts);
+    link(state);
   });
   parts.filter.addEventListener("input", () => {
     state.filter = parts.filter.value;
     drawRequests(state, parts);
+    link(state);
   });
   const section = (name, heading, body, ...tools) =>
     h("section", { class: `panel panel-${name}`, "aria-labelledby": `server-${name}` },
