@@ -338,6 +338,39 @@ class Objects(ObjectPage):
         self.open("#/object/core~v1/pods/shop/quiet", "logs")
         self.browser.wait("it says so", "return document.querySelector('.tab-logs').innerText.includes('No node runs this pod')")
 
+    def test_logs_are_followed_until_they_are_stopped(self):
+        self.api.create("/api/v1/namespaces/shop/pods", cluster.pod("talks", "shop"))
+        # There is no node, so the answer of one is put in its place.
+        self.browser.run("""
+            const real = window.fetch;
+            window.asked = [];
+            window.fetch = (address, options) => {
+              if (!String(address).includes('/talks/log?')) return real(address, options);
+              window.asked.push(String(address));
+              const body = new ReadableStream({ start: (controller) => {
+                window.say = (text) => controller.enqueue(new TextEncoder().encode(text));
+                options.signal.addEventListener('abort', () => { window.stopped = true; controller.error(new DOMException('', 'AbortError')); });
+              } });
+              return Promise.resolve(new Response(body, { status: 200 }));
+            };
+            window.restore = () => { window.fetch = real; };""")
+        try:
+            self.open("#/object/core~v1/pods/shop/talks", "logs")
+            self.browser.wait("it is asked for", "return window.asked.length === 1 && typeof window.say === 'function'")
+            self.assertIn("follow=true", self.browser.run("return window.asked[0]"))
+            self.browser.run("say('first\\nsec')")
+            self.browser.wait("what has come", "return document.querySelector('.log').textContent === 'first\\nsec'")
+            self.browser.run("say('ond <script>window.hacked=1</script>\\n')")
+            self.browser.wait("the rest of the line", "return document.querySelector('.log').textContent === 'first\\nsecond <script>window.hacked=1</script>\\n'")
+            self.browser.run("say(Array.from({ length: 6000 }, (_, at) => `line ${at}\\n`).join(''))")
+            self.browser.wait("old lines are dropped", "return document.querySelector('.log').textContent.endsWith('line 5999\\n') && !document.querySelector('.log').textContent.includes('first')")
+            self.assertIn("older lines were dropped", self.browser.text(".tab-logs")[0])
+            self.press("Stop")
+            self.browser.wait("it is stopped", "return window.stopped === true")
+            self.assertIsNone(self.browser.run("return window.hacked ?? null"))
+        finally:
+            self.browser.run("window.restore()")
+
     def test_a_hostile_object_is_only_text(self):
         hostile = cluster.config_map("hostile", "shop", {"a": HOSTILE, "b": f"{HOSTILE}\n{HOSTILE}\n", "__proto__": HOSTILE})
         hostile["metadata"]["annotations"] = {"evil.example/note": HOSTILE, "evil.example/link": "javascript:window.hacked=1"}
