@@ -13,6 +13,8 @@ import time
 import urllib.error
 import urllib.request
 
+import picture
+
 # Whatever takes longer does not happen, on however busy a machine.
 LONGEST = int(os.environ.get("EXPLORER_PATIENCE", "60"))
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
@@ -150,7 +152,7 @@ class Browser:
 
     def screenshot(self, path):
         with open(path, "wb") as file:
-            file.write(base64.b64decode(self.call("GET", "/screenshot")))
+            file.write(picture.small(base64.b64decode(self.call("GET", "/screenshot"))))
 
     def end(self):
         try:
