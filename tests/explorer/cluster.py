@@ -57,11 +57,12 @@ class Api:
 class Program:
     """A program with its stderr read line by line."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, folder=None):
         self.lines = []
         environment = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
         self.process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment,
+            cwd=folder)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
@@ -131,8 +132,8 @@ def start(program, *flags, listen="127.0.0.1:0"):
 class Explorer(Program):
     """`sternpost ui` on a kubeconfig."""
 
-    def __init__(self, program, kubeconfig, *flags):
-        super().__init__(program, "ui", "--kubeconfig", kubeconfig, "--no-open", *flags)
+    def __init__(self, program, kubeconfig, *flags, folder=None):
+        super().__init__(program, "ui", "--kubeconfig", kubeconfig, "--no-open", *flags, folder=folder)
         self.link = self.find(r"(http://\S+/open\?code=\w+)")
         self.origin = self.link.split("/open")[0]
 

@@ -49,10 +49,10 @@ class Kustomizations(unittest.TestCase):
         for path, text in FILES.items():
             (cls.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (cls.folder / path).write_text(text)
-        cls.directories = [str(cls.folder / "overlays" / name) for name in OVERLAYS]
+        directories = [f"overlays/{name}" for name in OVERLAYS]
         cls.server = cluster.Server(SERVER)
         cls.addClassCleanup(cls.server.end)
-        cls.explorer = cluster.Explorer(SERVER, cls.server.kubeconfig, *cls.directories)
+        cls.explorer = cluster.Explorer(SERVER, cls.server.kubeconfig, *directories, folder=cls.folder)
         cls.addClassCleanup(cls.explorer.end)
         cls.browser = Browser(DRIVER, programs()[0])
         cls.addClassCleanup(cls.browser.end)
