@@ -32,14 +32,16 @@ impl Drop for Page {
 fn page(command: &mut Command) -> Page {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut page = Page { child, stderr, address: String::new(), code: String::new() };
     let mut text = String::new();
     loop {
         let mut line = String::new();
-        assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "no link: {text}");
+        assert_ne!(page.stderr.read_line(&mut line).unwrap(), 0, "no link: {text}");
         if let Some((_, link)) = line.trim_end().split_once(LINK) {
             let (address, code) = link.split_once('/').unwrap();
-            return Page { child, stderr, address: address.into(), code: format!("/{code}") };
+            (page.address, page.code) = (address.into(), format!("/{code}"));
+            return page;
         }
         text += &line;
     }
