@@ -95,6 +95,11 @@ class LiveServer(Shown):
         self.assertRegex(self.browser.text("[data-tile=rate] .value")[0], r"^[\d.,]+ /s$")
         self.assertRegex(self.browser.text("[data-tile=latency] .value")[0], r"^[\d.]+ (µs|ms|s)$")
         self.assertEqual(self.browser.run("return document.querySelector('[data-request=\"LIST apps/deployments/\"] a').getAttribute('href')"), "#/objects/apps~v1/deployments")
+
+        def line():
+            self.list("/apis/apps/v1/deployments", 3)
+            return self.browser.run("return document.querySelector('[data-tile=rate] path').getAttribute('d').split('L').length > 4")
+        until("a line through some looks", line)
         self.screenshot("server")
         self.assertEqual(self.browser.errors(), [])
 
