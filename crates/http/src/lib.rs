@@ -38,6 +38,7 @@ pub mod cors;
 pub mod cpu;
 mod definitions;
 mod discovery;
+mod explorer;
 mod flow;
 mod gzip;
 pub mod health;
@@ -109,6 +110,8 @@ pub struct Api {
     pub zpages: Zpages,
     /// `host:port`, as legacy discovery names this server to clients.
     pub server_address: String,
+    /// Where its explorer is, for those who look for it at `/ui`; there is nothing without it.
+    pub explorer: Option<HeaderValue>,
     /// What the server waits for before it knows its objects. Until then it says how it is, and nothing else.
     pub waits_for: Option<&'static str>,
     /// Where requests are worked on that may take long.
@@ -157,6 +160,7 @@ impl Api {
             remotes: Arc::default(),
             zpages: Zpages::new(&verbs.clock),
             audit_ids: AuditIds::new(&verbs.clock),
+            explorer: None,
             waits_for: None,
             server_address,
             verbs,

@@ -24,7 +24,7 @@ use crate::{
     budgets::{BodyInFlight, Budget, Charge},
     connections::{Origin, Stream},
     cpu::{self, Load, Outcome},
-    flow, gzip, identity, impersonation,
+    explorer, flow, gzip, identity, impersonation,
     limits::{
         BODY_READ_TIMEOUT, MAX_AUDIT_ID_BYTES, MAX_BODY_BYTES, MAX_DISCARDED_BODY_BYTES,
         MAX_LOGGED_PATH_BYTES, PIECE_BYTES, REFUSED_BODY_TIMEOUT,
@@ -248,7 +248,10 @@ where
                 Refusal::BadCredential => Authentication::Error,
             });
             discard(&parts.headers, body).await;
-            let mut refused = failed(response::error(&parts.headers, spacing, &Status::unauthorized()), None);
+            let led = explorer::redirect(api, &parts.method, parts.uri.path());
+            let refusal =
+                led.unwrap_or_else(|| response::error(&parts.headers, spacing, &Status::unauthorized()));
+            let mut refused = failed(refusal, None);
             if let Some(info) = info
                 && let Some(audited) = audit::begin(api, &info.attributes(&nobody), origin, &parts, audit_id)
             {
@@ -297,8 +300,9 @@ where
     }
     if let Err(status) = allowed {
         discard(&parts.headers, body).await;
-        let refused = failed(response::refusal(&parts.headers, spacing, &status), Some(user));
-        return told(audited, None, refused).await;
+        let led = explorer::redirect(api, &parts.method, parts.uri.path());
+        let refusal = led.unwrap_or_else(|| response::refusal(&parts.headers, spacing, &status));
+        return told(audited, None, failed(refusal, Some(user))).await;
     }
 
     // What a user has under way is bounded. What is public is small, and told to everybody.

@@ -6,7 +6,7 @@ use sternpost_meta::{gvk::GroupVersion, status::Status};
 use crate::{
     Api,
     accept::Accept,
-    discovery,
+    discovery, explorer,
     health::{self, Endpoint},
     metrics,
     openapi::{self, Target},
@@ -130,7 +130,8 @@ pub fn dispatch(api: &Api, request: &Request, route: Route<'_>) -> Response {
             }
         }
         Route::Resource(group, _) => no_such_resource(api, request, group),
-        Route::Unknown => response::page_not_found(),
+        Route::Unknown => explorer::redirect(api, &request.method, request.info.path())
+            .unwrap_or_else(response::page_not_found),
     }
 }
 

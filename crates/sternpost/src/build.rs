@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use sternpost_golang::strconv::{go_quote, parse_bool};
 use sternpost_kustomize::files::{Entry, FileSystem};
 use sternpost_kustomize::{
-    Built, Environment, Field, HelmOptions, ListOrder, Options, Pattern, PluginOptions, Reorder, Restriction,
-    SchemaOptions, Written,
+    Built, Environment, Failed, Field, HelmOptions, ListOrder, Options, Pattern, PluginOptions, Reorder,
+    Restriction, SchemaOptions, Written,
 };
 
 use crate::completion::CompletionArgs;
@@ -355,11 +355,7 @@ fn build(args: &BuildArgs) -> anyhow::Result<()> {
     if args.enable_managedby_label {
         warn(MANAGED_BY_DEPRECATED);
     }
-    let temporary = Temporary::default();
-    let network = Network::new(&temporary, args.remote.git_cache.clone(), args.remote.git_lock.clone())?;
-    let programs = Programs { temporary: &temporary };
-    let environment = Environment { files: &Disk, fetcher: &network, runner: &programs };
-    let built = match sternpost_kustomize::build(environment, &options(args)?) {
+    let built = match made(args)? {
         Ok(built) => built,
         Err(failed) => {
             failed.warnings.iter().for_each(|warning| warn(warning));
@@ -380,6 +376,26 @@ fn build(args: &BuildArgs) -> anyhow::Result<()> {
         Some(path) if path.is_dir() => write_files(&built, path),
         Some(path) => write_file(path, &built.yaml()),
     }
+}
+
+/// With the files, the network and the programs of this machine.
+fn made(args: &BuildArgs) -> anyhow::Result<Result<Built, Failed>> {
+    let temporary = Temporary::default();
+    let network = Network::new(&temporary, args.remote.git_cache.clone(), args.remote.git_lock.clone())?;
+    let programs = Programs { temporary: &temporary };
+    let environment = Environment { files: &Disk, fetcher: &network, runner: &programs };
+    Ok(sternpost_kustomize::build(environment, &options(args)?))
+}
+
+/// What `sternpost build PLACE --why` makes, with no other option.
+pub fn explained(place: &str) -> anyhow::Result<Result<Built, Failed>> {
+    made(&Alone::try_parse_from(["build", "--why", "--", place])?.args)
+}
+
+#[derive(Debug, Parser)]
+struct Alone {
+    #[command(flatten)]
+    args: BuildArgs,
 }
 
 fn options(args: &BuildArgs) -> anyhow::Result<Options> {

@@ -38,6 +38,7 @@ use crate::{
     service_accounts::ServiceAccountArgs,
     service_ranges::ServiceArgs,
     storage::report::StorageArgs,
+    ui::{ServeUiArgs, UiArgs},
     validate::ValidateArgs,
 };
 
@@ -93,6 +94,9 @@ pub enum Command {
     /// Write the objects of a server as clean YAML that `--load` takes back
     #[command(after_help = crate::export::EXAMPLES)]
     Export(Box<ExportArgs>),
+    /// Open a page to look at a cluster with
+    #[command(after_help = crate::ui::EXAMPLES)]
+    Ui(Box<UiArgs>),
     /// Documents of schemas
     Openapi(OpenApiArgs),
     /// Print a script that completes command lines in a shell
@@ -115,6 +119,9 @@ Examples:
 
   # Begin with the objects of a directory
   sternpost serve --in-memory --load manifests/
+
+  # With a page to look at; the link is written to stderr
+  sternpost serve --in-memory --ui
 
   # The objects of a cluster, read from its etcd beside its kube-apiserver
   sternpost serve --etcd-servers http://127.0.0.1:2379 --etcd-read-only --kubeconfig ./replica
@@ -275,6 +282,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     pub audit: AuditArgs,
+
+    #[command(flatten)]
+    pub ui: ServeUiArgs,
 
     /// Started in the place of kube-apiserver: an admin kubeconfig is made only
     /// if it has a place.

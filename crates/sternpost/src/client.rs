@@ -238,6 +238,27 @@ impl Client {
         })
     }
 
+    /// Passes a request on with this client's credentials, and its answer back while it comes. The URI is a path below the
+    /// server's URL. Whoever the request wants to be takes the place of whom the kubeconfig says to be.
+    pub async fn forward(
+        &self,
+        request: Request<outbound::Outgoing>,
+    ) -> Result<Response<outbound::Body>, outbound::Cause> {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        let url = format!("{}{}{path}", self.base, self.prefix).parse();
+        let mut onward = Request::new(body);
+        *onward.method_mut() = head.method;
+        *onward.uri_mut() =
+            url.map_err(|error: http::uri::InvalidUri| outbound::Cause::Other(error.to_string()))?;
+        let impersonates = head.headers.keys().any(is_impersonation);
+        let own = self.headers.iter().filter(|(name, _)| !(impersonates && is_impersonation(name)));
+        for (name, value) in own.filter(|(name, _)| **name != header::ACCEPT_ENCODING).chain(&head.headers) {
+            onward.headers_mut().append(name, value.clone());
+        }
+        self.http.request(onward).await
+    }
+
     fn not_connected(&self, message: String) -> anyhow::Error {
         if self.has_authority || !message.contains("UnknownIssuer") {
             return anyhow!(message);
@@ -313,6 +334,10 @@ impl Client {
         };
         cause.context(Refused { status, message: format!("{} answers {status} to {path}", self.base) })
     }
+}
+
+fn is_impersonation(name: &HeaderName) -> bool {
+    name.as_str().starts_with("impersonate-")
 }
 
 impl Reply {

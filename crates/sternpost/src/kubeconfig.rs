@@ -131,6 +131,16 @@ pub async fn load(args: &AccessArgs) -> anyhow::Result<Access> {
     find(args, &Surroundings::of_process()).await
 }
 
+/// The name of the context that [`load`] goes by, and the namespace it names; neither, where there is no context.
+pub fn context(args: &AccessArgs) -> anyhow::Result<(Option<String>, Option<String>)> {
+    let (files, presence) = Surroundings::of_process().files(args);
+    let config = Config::read(&files, presence)?;
+    let name = args.context.clone().or_else(|| config.current.clone());
+    let context = name.as_ref().and_then(|name| config.contexts.get(name));
+    let namespace = context.and_then(|context| string(&context.value, "namespace")).map(Into::into);
+    Ok((name, namespace))
+}
+
 /// What else can say where the server is.
 #[derive(Debug, Default)]
 struct Surroundings {

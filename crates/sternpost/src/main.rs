@@ -77,6 +77,7 @@ mod suggest;
 mod terminal;
 #[cfg(test)]
 mod two_servers;
+mod ui;
 mod validate;
 mod waiting;
 mod webhooks;
@@ -128,6 +129,7 @@ fn main() -> ExitCode {
         Command::Man(args) => man::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Ui(args) => ui::run(&args),
         Command::Openapi(args) => openapi::run(&args),
         Command::Version => print_version(),
     };

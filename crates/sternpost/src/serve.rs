@@ -65,7 +65,7 @@ use crate::{
     ready::{Ready, ReadyFile},
     reload::{self, Watched},
     run::Parent,
-    service_accounts, waiting,
+    service_accounts, ui, waiting,
     within::Within,
 };
 
@@ -368,6 +368,11 @@ pub async fn serve(
     start.flow.done();
     api.zpages.flags = args.flags.clone();
 
+    let explorer = args.ui.listener().await?;
+    if let Some(explorer) = &explorer {
+        api.explorer = Some(HeaderValue::try_from(explorer.url()?)?);
+    }
+
     let api = Arc::new(api);
     let published = api.clone();
     let publish =
@@ -405,6 +410,13 @@ pub async fn serve(
         file.write(&is_ready)?;
     }
     ready(&is_ready);
+    if let Some(explorer) = explorer {
+        let authority = match args.tls_cert_file {
+            None => ui::Authority::Own(&trusted),
+            Some(_) => ui::Authority::Given,
+        };
+        explorer.start(&url, authority, &token, &args.context_name, config.clone(), &tasks)?;
+    }
     let settling = writing.and(controllers.holder.clone()).map(|holder| {
         let lease = controllers::lease_of_port(address.port());
         Settling { verbs: api.verbs.clone(), trust, lease, holder }

@@ -59,5 +59,6 @@ mod settings;
 mod storage;
 mod storage_divided;
 mod tokens;
+mod ui;
 mod validate;
 mod wrong_uses;
