@@ -13,7 +13,8 @@ use sternpost_clock::machine;
 use sternpost_meta::authorize::Attributes;
 
 use crate::{
-    fair::{FairQueue, Seat, Shape},
+    counts::{Counted, Counts, Executing, InQueue, Reason},
+    fair::{Asked, FairQueue, Full, Seat, Shape},
     schema::{Level, Schema},
     turns::Turns,
 };
@@ -40,8 +41,8 @@ pub struct Control {
 /// What is in effect; swapped as a whole.
 #[derive(Debug, Default)]
 struct Rules {
-    /// By precedence, then name.
-    schemas: Vec<Schema>,
+    /// By precedence, then name; each with its requests, if its level is there.
+    schemas: Vec<(Schema, Option<Arc<Counts>>)>,
     levels: HashMap<String, InUse>,
 }
 
@@ -56,6 +57,7 @@ struct InUse {
 #[derive(Debug)]
 pub struct Pass {
     seat: Option<Seat>,
+    executing: Option<Executing>,
     pub schema_uid: Arc<str>,
     pub level_uid: Arc<str>,
 }
@@ -64,7 +66,17 @@ impl Pass {
     /// Somebody else may work instead.
     pub fn give_back_seat(&mut self) {
         self.seat = None;
+        self.executing = None;
     }
+}
+
+/// What a level has of seats, and one row for each of its schemas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LevelReport {
+    pub name: String,
+    /// Zero if it is exempt, which needs none.
+    pub seats: usize,
+    pub schemas: Vec<(String, Counted)>,
 }
 
 /// Too much to do; the client may try again.
@@ -104,34 +116,84 @@ impl Control {
             });
             (level.name.clone(), InUse { level, seats })
         };
-        let levels = levels.into_iter().map(in_use).collect();
+        let levels: HashMap<String, InUse> = levels.into_iter().map(in_use).collect();
+        let counted = |schema: Schema| {
+            let is_same =
+                |(known, _): &&(Schema, _)| known.name == schema.name && known.level == schema.level;
+            let known = before.schemas.iter().find(is_same).and_then(|(_, counts)| counts.clone());
+            let counts = levels.contains_key(&schema.level).then(|| known.unwrap_or_default());
+            (schema, counts)
+        };
+        let schemas = schemas.into_iter().map(counted).collect();
         self.rules.store(Arc::new(Rules { schemas, levels }));
     }
 
     /// Waits until the request may be worked on. Where no schema or level is about it, it may.
     pub async fn enter(&self, attributes: &Attributes<'_>) -> Result<Pass, Refused> {
-        let (seats, flow, mut pass) = {
+        let (seats, flow, mut pass, counts) = {
             let rules = self.rules.load();
-            let schema = rules.schemas.iter().find(|schema| schema.matches(attributes));
+            let found = rules.schemas.iter().find(|(schema, _)| schema.matches(attributes));
+            let schema = found.map(|(schema, _)| schema);
             let level = schema.and_then(|schema| rules.levels.get(&schema.level));
             let uid = |uid: Option<&Arc<str>>| uid.cloned().unwrap_or_default();
             let mut hasher = DefaultHasher::new();
             schema.map(|schema| (&schema.name, schema.flow(attributes))).hash(&mut hasher);
             let pass = Pass {
                 seat: None,
+                executing: None,
                 schema_uid: uid(schema.map(|schema| &schema.uid)),
                 level_uid: uid(level.map(|level| &level.level.uid)),
             };
-            (level.and_then(|level| level.seats.clone()), hasher.finish(), pass)
+            let counts = found.and_then(|(_, counts)| counts.clone());
+            (level.and_then(|level| level.seats.clone()), hasher.finish(), pass, counts)
         };
-        let Some(seats) = seats else { return Ok(pass) };
-        match machine::timeout(self.limits.patience, seats.take(flow)).await {
-            Ok(Ok(seat)) => {
+        let Some(counts) = counts else { return Ok(pass) };
+        let Some(seats) = seats else {
+            pass.executing = Some(Executing::begin(counts, Duration::ZERO));
+            return Ok(pass);
+        };
+        let (seat, waited) = match seats.ask(flow) {
+            Ok(Asked::Seat(seat)) => (Ok(seat), Duration::ZERO),
+            Ok(Asked::Wait(waiting)) => {
+                let _in_queue = InQueue::begin(&counts);
+                let begun = machine::now();
+                let seat = match machine::timeout(self.limits.patience, waiting.done()).await {
+                    Ok(Ok(seat)) => Ok(seat),
+                    _ => Err(Reason::TimeOut),
+                };
+                (seat, machine::elapsed(begun))
+            }
+            Err(Full) if seats.shape().queues == 0 => (Err(Reason::ConcurrencyLimit), Duration::ZERO),
+            Err(Full) => (Err(Reason::QueueFull), Duration::ZERO),
+        };
+        match seat {
+            Ok(seat) => {
                 pass.seat = Some(seat);
+                pass.executing = Some(Executing::begin(counts, waited));
                 Ok(pass)
             }
-            _ => Err(Refused { schema_uid: pass.schema_uid, level_uid: pass.level_uid }),
+            Err(reason) => {
+                counts.refuse(reason, waited);
+                Err(Refused { schema_uid: pass.schema_uid, level_uid: pass.level_uid })
+            }
         }
+    }
+
+    /// What there is to tell, by the name of the level.
+    pub fn report(&self) -> Vec<LevelReport> {
+        let rules = self.rules.load();
+        let schemas_of = |level: &str| {
+            let own = rules.schemas.iter().filter(|(schema, _)| schema.level == level);
+            own.filter_map(|(schema, counts)| Some((schema.name.clone(), counts.as_ref()?.read()))).collect()
+        };
+        let level = |(name, level): (&String, &InUse)| LevelReport {
+            name: name.clone(),
+            seats: level.seats.as_ref().map_or(0, |seats| seats.shape().seats),
+            schemas: schemas_of(name),
+        };
+        let mut report: Vec<LevelReport> = rules.levels.iter().map(level).collect();
+        report.sort_by(|a, b| a.name.cmp(&b.name));
+        report
     }
 
     /// What shares out the processor.
@@ -231,6 +293,14 @@ mod tests {
         let refused = enter(&control, "ana").await.unwrap_err();
         assert_eq!(refused, Refused { schema_uid: "schema-all".into(), level_uid: "level-low".into() });
         assert_eq!(begun.elapsed(), LIMITS.patience);
+        // Told of the schema, at its level.
+        let report = control.report();
+        let names: Vec<_> = report.iter().map(|level| (level.name.as_str(), level.seats)).collect();
+        assert_eq!(names, [("exempt", 0), ("low", 4), ("none", 6)]);
+        let (schema, counted) = &report[1].schemas[0];
+        assert_eq!((schema.as_str(), counted.executing, counted.waiting), ("all", 4, 0));
+        assert_eq!((counted.waited.count(), counted.waited_in_vain.count()), (4, 1));
+        assert!(counted.refused.contains(&(Reason::TimeOut, 1)), "{counted:?}");
         assert_eq!(control.usage()[0], ("low".to_owned(), 4, 0));
         // What is exempt has no limit, and other levels have their own.
         for _ in 0..100 {
@@ -239,6 +309,39 @@ mod tests {
         assert!(enter(&control, "bob").await.is_ok());
         held.truncate(3);
         assert!(enter(&control, "ana").await.is_ok());
+        let executing = |level: usize| control.report()[level].schemas[0].1.executing;
+        assert_eq!([executing(0), executing(1), executing(2)], [0, 3, 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_wait_and_those_for_whom_there_is_no_room_are_told_of() {
+        let control = Arc::new(control());
+        let mut held = Vec::new();
+        for _ in 0..6 {
+            held.push(enter(&control, "bob").await.unwrap());
+        }
+        enter(&control, "bob").await.unwrap_err();
+        let counted = |level: usize| control.report()[level].schemas[0].1.clone();
+        assert!(counted(2).refused.contains(&(Reason::ConcurrencyLimit, 1)));
+        for _ in 0..4 {
+            held.push(enter(&control, "ana").await.unwrap());
+        }
+        let entering = |_| {
+            let control = control.clone();
+            tokio::spawn(async move { enter(&control, "ana").await.is_ok() })
+        };
+        let waiting: Vec<_> = (0..2).map(entering).collect();
+        while counted(1).waiting < 2 {
+            tokio::task::yield_now().await;
+        }
+        // The one queue that it may choose is full.
+        enter(&control, "ana").await.unwrap_err();
+        assert!(counted(1).refused.contains(&(Reason::QueueFull, 1)));
+        held.clear();
+        for waiting in waiting {
+            assert!(waiting.await.unwrap());
+        }
+        assert_eq!((counted(1).executing, counted(1).waiting, counted(1).waited.count()), (0, 0, 6));
     }
 
     #[tokio::test]

@@ -63,6 +63,13 @@ pub struct Seat {
     since: machine::Instant,
 }
 
+/// What somebody who wants a seat gets.
+#[derive(Debug)]
+pub enum Asked<'a> {
+    Seat(Seat),
+    Wait(Waiting<'a>),
+}
+
 /// There is no room to wait in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
@@ -86,30 +93,36 @@ impl FairQueue {
         self.lock().taken
     }
 
+    /// A seat if there is one, or a place in a queue, as one of `flow`.
+    pub fn ask(self: &Arc<Self>, flow: u64) -> Result<Asked<'_>, Full> {
+        let mut state = self.lock();
+        if state.taken < self.shape.seats {
+            let queue = self.shortest(&state, flow);
+            return Ok(Asked::Seat(self.seat(&mut state, queue)));
+        }
+        if self.shape.queues == 0 {
+            return Err(Full);
+        }
+        let number = self.shortest(&state, flow);
+        let now = state.now;
+        let id = state.next_id;
+        state.next_id += 1;
+        let queue = state.queues.entry(number).or_insert_with(|| Queue { used: now, ..Queue::default() });
+        if queue.waiting.len() >= self.shape.queue_length {
+            return Err(Full);
+        }
+        let (go, gone) = oneshot::channel();
+        queue.waiting.push_back(Waiter { id, go });
+        Ok(Asked::Wait(Waiting { of: self, queue: number, id, seat: Some(gone) }))
+    }
+
     /// Waits for a seat, as one of `flow`.
-    pub async fn take(self: &Arc<Self>, flow: u64) -> Result<Seat, Full> {
-        let waiting = {
-            let mut state = self.lock();
-            if state.taken < self.shape.seats {
-                let queue = self.shortest(&state, flow);
-                return Ok(self.seat(&mut state, queue));
-            }
-            if self.shape.queues == 0 {
-                return Err(Full);
-            }
-            let number = self.shortest(&state, flow);
-            let now = state.now;
-            let id = state.next_id;
-            state.next_id += 1;
-            let queue = state.queues.entry(number).or_insert_with(|| Queue { used: now, ..Queue::default() });
-            if queue.waiting.len() >= self.shape.queue_length {
-                return Err(Full);
-            }
-            let (go, gone) = oneshot::channel();
-            queue.waiting.push_back(Waiter { id, go });
-            Waiting { of: self, queue: number, id, seat: Some(gone) }
-        };
-        waiting.done().await
+    #[cfg(test)]
+    async fn take(self: &Arc<Self>, flow: u64) -> Result<Seat, Full> {
+        match self.ask(flow)? {
+            Asked::Seat(seat) => Ok(seat),
+            Asked::Wait(waiting) => waiting.done().await,
+        }
     }
 
     /// Of the queues that a flow may choose from, the one where it gets on first.
@@ -191,8 +204,9 @@ impl Drop for Seat {
     }
 }
 
-/// A place in a queue.
-struct Waiting<'a> {
+/// A place in a queue, given up when dropped.
+#[derive(Debug)]
+pub struct Waiting<'a> {
     of: &'a Arc<FairQueue>,
     queue: u64,
     id: u64,
@@ -200,7 +214,8 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    async fn done(mut self) -> Result<Seat, Full> {
+    /// Waits for the seat.
+    pub async fn done(mut self) -> Result<Seat, Full> {
         match &mut self.seat {
             // A queue does not lose whom it has taken.
             Some(seat) => seat.await.map_err(|_| Full),

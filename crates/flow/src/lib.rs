@@ -14,12 +14,14 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait in the machine's time"))]
 
 mod control;
+mod counts;
 mod fair;
 mod order;
 mod schema;
 mod turns;
 
-pub use control::{Control, Limits, Pass, Refused};
-pub use fair::{FairQueue, Full, Seat};
+pub use control::{Control, LevelReport, Limits, Pass, Refused};
+pub use counts::{Counted, Reason, WAIT_BOUNDS, WaitsCounted};
+pub use fair::{Asked, FairQueue, Full, Seat, Waiting};
 pub use schema::{Level, Schema};
 pub use turns::{EVENT_INTERVAL, Owner, Turns};

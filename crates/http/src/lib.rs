@@ -40,6 +40,7 @@ mod definitions;
 mod discovery;
 mod explorer;
 mod flow;
+mod flow_metrics;
 mod gzip;
 pub mod health;
 mod identity;
@@ -65,6 +66,7 @@ pub mod server;
 #[cfg(test)]
 mod testing;
 pub mod version;
+mod webhook_metrics;
 mod websocket;
 pub mod zpages;
 
@@ -73,6 +75,7 @@ pub use identity::IssuerKeys;
 pub use objects::TokenObjects;
 pub use openapi::OpenApi;
 pub use openapi_metrics::OpenApiMetrics;
+pub use webhook_metrics::WebhookMetrics;
 
 use crate::{
     audit_ids::AuditIds, budgets::Budgets, cors::Cors, health::Health, limits::Limits, metrics::Metrics,

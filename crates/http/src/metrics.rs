@@ -11,10 +11,12 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::{Metric, Registry},
 };
+use sternpost_flow::Control;
 
 use crate::{
     accept::Accept,
     cpu::Pool,
+    flow_metrics::FlowMetrics,
     limits::MAX_REQUEST_SERIES,
     request::Request,
     request_metrics::{AttemptMetrics, RequestMetrics},
@@ -113,10 +115,15 @@ impl Metrics {
         }
     }
 
-    fn open_metrics(&self) -> String {
+    fn open_metrics(&self, flow: Option<&Control>) -> String {
         let mut text = String::new();
+        let mut counted_elsewhere = Registry::default();
+        if let Some(control) = flow {
+            counted_elsewhere.register_collector(Box::new(FlowMetrics(control.report())));
+        }
         // Writing to a string cannot fail.
-        let _ = text::encode(&mut text, &self.registry);
+        let _ = text::encode_registry(&mut text, &self.registry);
+        let _ = text::encode(&mut text, &counted_elsewhere);
         text
     }
 }
@@ -128,9 +135,9 @@ pub(crate) fn registered<M: Metric + Clone>(registry: &mut Registry, name: &str,
 }
 
 /// OpenMetrics for those who ask for it, the older Prometheus text else.
-pub fn serve(metrics: &Metrics, pool: &Pool, request: &Request) -> Response {
+pub fn serve(metrics: &Metrics, pool: &Pool, flow: Option<&Control>, request: &Request) -> Response {
     metrics.set_pool(pool);
-    let text = metrics.open_metrics();
+    let text = metrics.open_metrics(flow);
     let accept = Accept::of(&request.headers);
     let (content_type, body) = match accept.choose(&["text/plain", "application/openmetrics-text"]) {
         Some("application/openmetrics-text") => (OPEN_METRICS, text),
@@ -196,7 +203,8 @@ mod tests {
     #[test]
     fn requests_are_counted_under_upstreams_names() {
         let metrics = metrics();
-        let response = serve(&metrics, &Pool::new(&metrics), &testing::request(Method::GET, "/metrics", &[]));
+        let response =
+            serve(&metrics, &Pool::new(&metrics), None, &testing::request(Method::GET, "/metrics", &[]));
         assert_eq!(testing::header(&response, "content-type"), Some(PROMETHEUS_TEXT));
         let body = testing::body(&response);
         for line in [
@@ -233,7 +241,7 @@ mod tests {
         let accept = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
         let metrics = metrics();
         let request = testing::request(Method::GET, "/metrics", &[("accept", accept)]);
-        let response = serve(&metrics, &Pool::new(&metrics), &request);
+        let response = serve(&metrics, &Pool::new(&metrics), None, &request);
         assert_eq!(testing::header(&response, "content-type"), Some(OPEN_METRICS));
         let body = testing::body(&response);
         assert!(body.contains("# TYPE apiserver_request counter\n") && body.ends_with("# EOF\n"));

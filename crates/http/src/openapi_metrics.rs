@@ -88,6 +88,7 @@ mod tests {
             let response = metrics::serve(
                 &metrics,
                 &Pool::new(&metrics),
+                None,
                 &testing::request(Method::GET, "/metrics", &[]),
             );
             let body = testing::body(&response);

@@ -108,7 +108,9 @@ pub fn dispatch(api: &Api, request: &Request, route: Route<'_>) -> Response {
         Route::Zpage(page) => zpages::serve(&api.zpages, page, request),
         Route::RootPaths => get_or_head(request, |_| raw_json(root_paths::document(api))),
         Route::Version => get(request, version),
-        Route::Metrics => get_or_head(request, |request| metrics::serve(&api.metrics, &api.cpu, request)),
+        Route::Metrics => get_or_head(request, |request| {
+            metrics::serve(&api.metrics, &api.cpu, api.flow.as_deref(), request)
+        }),
         Route::OpenId(document) => match openid::document(api, request, document) {
             Some(found) => get(request, |_| found),
             None => response::page_not_found(),

@@ -14,7 +14,7 @@ use sternpost_auth::{
 };
 use sternpost_clock::Clock;
 use sternpost_discovery::Discovery;
-use sternpost_http::{Api, metrics::Metrics};
+use sternpost_http::{Api, WebhookMetrics, metrics::Metrics};
 use sternpost_outbound::Egress;
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{UnsafeDeletion, admission::Chain};
@@ -51,6 +51,7 @@ impl Judge {
         let (clock, tasks) = (Clock::system(), Tasks::default());
         // Nobody listens there.
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 6443));
+        let mut counters = Registry::default();
         let settings = objects::Settings {
             clock: clock.clone(),
             admission: settings.admission,
@@ -61,13 +62,13 @@ impl Judge {
             service_ranges: args.services.ranges()?,
             event_lifetime: args.controllers.event_ttl,
             unsafe_deletion: UnsafeDeletion::Off,
+            call_observer: Arc::new(WebhookMetrics::register(&mut counters)),
         };
         let Objects { verbs, checks, .. } = objects::open(Place::Memory, settings, &tasks).await?;
         objects::fill(&verbs, address.port()).await?;
         let mut authenticator = Authenticator::default();
         let token = Token::generate();
         authenticator.add(&token, User::admin());
-        let mut counters = Registry::default();
         let openapi = serve::openapi(&args, &mut counters, clock.wall());
         let (health, _) = health::checks(&args, checks, None, &tasks);
         let api = Arc::new(Api::new(

@@ -23,7 +23,11 @@ use sternpost_store::{
 use sternpost_store_log::{LogStore, OpenError, Options};
 use sternpost_tasks::Tasks;
 use sternpost_verbs::{
-    ObjectSize, UnsafeDeletion, Verbs, admission::Chain, index::Selectable, served::ServedResources, startup,
+    ObjectSize, UnsafeDeletion, Verbs,
+    admission::{CallObserver, Chain},
+    index::Selectable,
+    served::ServedResources,
+    startup,
 };
 
 use crate::{
@@ -76,6 +80,8 @@ pub struct Settings {
     pub service_ranges: Ranges,
     pub event_lifetime: Duration,
     pub unsafe_deletion: UnsafeDeletion,
+    /// Is told how webhooks do.
+    pub call_observer: Arc<dyn CallObserver>,
 }
 
 /// Where objects are.
@@ -98,6 +104,7 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
         service_ranges,
         event_lifetime,
         unsafe_deletion,
+        call_observer,
     } = settings;
     let selectable = || Box::new(Selectable::built_in());
     let mut is_read_only = false;
@@ -167,7 +174,8 @@ pub async fn open(place: Place, settings: Settings, tasks: &Tasks) -> anyhow::Re
         ObjectSizeLimit::Etcd => ObjectSize::AsInEtcd,
         ObjectSizeLimit::None => ObjectSize::Unlimited,
     });
-    let verbs = Arc::new(verbs.with_admission(admission).with_callouts(webhooks).with_authorizer(authorizer));
+    let verbs = verbs.with_admission(admission).with_callouts(webhooks).with_call_observer(call_observer);
+    let verbs = Arc::new(verbs.with_authorizer(authorizer));
     Ok(Objects { verbs, checks, told, store })
 }
 

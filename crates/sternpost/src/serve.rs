@@ -27,7 +27,8 @@ use sternpost_clock::machine;
 use sternpost_discovery::Discovery;
 use sternpost_flow::EVENT_INTERVAL;
 use sternpost_http::{
-    Anonymous, Api, OpenApi, OpenApiMetrics, TokenObjects, cors::Cors, metrics::Metrics, server,
+    Anonymous, Api, OpenApi, OpenApiMetrics, TokenObjects, WebhookMetrics, cors::Cors, metrics::Metrics,
+    server,
 };
 use sternpost_openapi::{
     custom::MergeKeys,
@@ -242,6 +243,7 @@ pub async fn serve(
         dir.want_whole()?;
     }
     let ranges = args.services.ranges()?;
+    let mut counters = Registry::default();
     let settings = objects::Settings {
         clock: clock.clone(),
         admission,
@@ -256,6 +258,7 @@ pub async fn serve(
             Gate::AllowUnsafeMalformedObjectDeletion(false) => UnsafeDeletion::Off,
             _ => before,
         }),
+        call_observer: Arc::new(WebhookMetrics::register(&mut counters)),
     };
     // In memory nothing is at rest.
     let is_kept = objects.is_some() || args.etcd.is_used();
@@ -264,7 +267,6 @@ pub async fn serve(
         // Before the store is opened, so that it can be told what is stale, and written to.
         at_rest.ask().await;
     }
-    let mut counters = Registry::default();
     let cluster = match &at_rest {
         Some(at_rest) if args.etcd.is_used() => {
             let metrics = EtcdMetrics::register(&mut counters);

@@ -22,7 +22,7 @@ use sternpost_registry::{
 use sternpost_store::{CommitError, Revision, Store, Transaction, Write};
 
 use crate::{
-    admission::{self, Chain, Charges, Policies, Webhooks},
+    admission::{self, CallObserver, Chain, Charges, NoObserver, Policies, Webhooks},
     claims::Claimed,
     custom::{Callouts, Life, NoCallouts},
     definitions,
@@ -58,6 +58,8 @@ pub struct Verbs {
     pub(crate) charges: Charges,
     pub(crate) policies: Policies,
     pub(crate) callouts: Arc<dyn Callouts>,
+    /// Is told how webhooks do.
+    pub(crate) call_observer: Arc<dyn CallObserver>,
     /// Who may grant what; everybody everything, unless somebody else decides.
     pub authorizer: Arc<dyn Authorizer>,
     pub(crate) service_ranges: Ranges,
@@ -192,6 +194,7 @@ impl Verbs {
             object_size: ObjectSize::default(),
             charges: Charges::default(),
             callouts: Arc::new(NoCallouts),
+            call_observer: Arc::new(NoObserver),
             authorizer: Arc::new(AlwaysAllow),
             service_ranges: Ranges::default(),
             event_lifetime: None,
@@ -273,6 +276,12 @@ impl Verbs {
     #[must_use]
     pub fn with_callouts(self, callouts: Arc<dyn Callouts>) -> Self {
         Self { callouts, ..self }
+    }
+
+    /// With somebody who is told of every webhook that was asked.
+    #[must_use]
+    pub fn with_call_observer(self, call_observer: Arc<dyn CallObserver>) -> Self {
+        Self { call_observer, ..self }
     }
 
     /// With somebody who decides who may do what.

@@ -26,13 +26,14 @@ mod request;
 mod resource_quota;
 mod switches;
 mod versions;
+mod webhook_calls;
 pub(crate) mod webhook_rules;
 mod webhooks;
 
 use std::sync::Arc;
 
 use serde_json::Value;
-pub use sternpost_admission::request::Operation;
+pub use sternpost_admission::{request::Operation, webhook::Pass};
 use sternpost_cache::{ResourceId, Snapshot};
 use sternpost_clock::machine;
 use sternpost_meta::{
@@ -40,6 +41,8 @@ use sternpost_meta::{
 };
 use sternpost_registry::object::Fields;
 use sternpost_store::KeyRange;
+pub(crate) use webhook_calls::NoObserver;
+pub use webhook_calls::{CallObserver, CallOutcome, WebhookCall};
 
 pub use plugins::pod_security::PodSecurityConfiguration;
 pub(crate) use policies::Policies;

@@ -26,6 +26,7 @@ use super::{
     about::{About, AdmissionRequest, Shown},
     reinvocation::{Reinvocation, Round},
     versions,
+    webhook_calls::{CallOutcome, WebhookCall},
 };
 use crate::{failure::Failure, names::new_uid, verbs::Verbs};
 
@@ -158,6 +159,10 @@ impl Hook {
         }
     }
 
+    fn when_it_fails(&self) -> CallOutcome {
+        if self.ignores_failure { CallOutcome::FailedOpen } else { CallOutcome::FailedClosed }
+    }
+
     /// What a request is refused with because of it.
     fn failed(&self, why: &Unusable) -> Status {
         Status::internal_error(&format!("failed calling webhook {}: {why}", go_quote(&self.name)))
@@ -190,7 +195,11 @@ pub(super) async fn mutate(
             let key = format!("mutation.webhook.{ANNOTATION}/round_{}_index_{place}", round.number());
             note_mutation(attributes, key, hook, changed);
         };
-        let outcome = match about.post(hook, &call).await {
+        let begun = machine::now();
+        let posted = about.post(hook, &call).await;
+        let took = machine::elapsed(begun);
+        let was_asked = !matches!(posted, Err(CallFailure::Refused(_)));
+        let outcome = match posted {
             Ok(answer) => {
                 attributes.warn_all(answer.warnings);
                 match answer.verdict {
@@ -203,6 +212,17 @@ pub(super) async fn mutate(
             }
             Err(why) => Err(why),
         };
+        about.tell(
+            Pass::Mutating,
+            hook,
+            took,
+            match &outcome {
+                Ok(_) => CallOutcome::Allowed,
+                Err(CallFailure::Refused(status)) if was_asked => CallOutcome::Denied { code: status.code },
+                Err(CallFailure::Refused(_)) => CallOutcome::NotAsked,
+                Err(CallFailure::Unusable(_)) => hook.when_it_fails(),
+            },
+        );
         let patch = match outcome {
             Ok(patch) => patch,
             Err(CallFailure::Refused(status)) => {
@@ -278,19 +298,40 @@ pub(super) async fn validate(
     for (index, (_, hook, call)) in calls.iter().enumerate() {
         match about.send(hook, call) {
             Ok(post) => {
-                posts.spawn(async move { (index, post.await) });
+                posts.spawn(async move {
+                    let begun = machine::now();
+                    (index, post.await, machine::elapsed(begun))
+                });
             }
-            Err(CallFailure::Refused(status)) => refused = refused.or(Some(*status)),
-            Err(CallFailure::Unusable(why)) => refused = refused.or(Some(hook.failed(&why))),
+            Err(CallFailure::Refused(status)) => {
+                about.tell(Pass::Validating, hook, Duration::ZERO, CallOutcome::NotAsked);
+                refused = refused.or(Some(*status));
+            }
+            Err(CallFailure::Unusable(why)) => {
+                about.tell(Pass::Validating, hook, Duration::ZERO, CallOutcome::FailedClosed);
+                refused = refused.or(Some(hook.failed(&why)));
+            }
         }
     }
     while let Some(joined) = posts.join_next().await {
-        let Ok((index, answer)) = joined else {
+        let Ok((index, answer, took)) = joined else {
             refused = refused.or_else(|| Some(Status::internal_error("a webhook could not be asked")));
             continue;
         };
         let Some((place, hook, call)) = calls.get(index) else { continue };
         let read = about.read(Pass::Validating, hook, call, answer);
+        about.tell(
+            Pass::Validating,
+            hook,
+            took,
+            match &read {
+                Ok(Answer { verdict: Verdict::Denied(status), .. }) => {
+                    CallOutcome::Denied { code: status.code }
+                }
+                Ok(_) => CallOutcome::Allowed,
+                Err(_) => hook.when_it_fails(),
+            },
+        );
         match read {
             Ok(answer) => {
                 attributes.warn_all(answer.warnings);
@@ -447,6 +488,12 @@ impl About<'_> {
                 Err(Status::forbidden_because(resource, self.request().name, &why))
             }
         }
+    }
+
+    fn tell(&self, pass: Pass, hook: &Hook, took: Duration, outcome: CallOutcome) {
+        let operation = self.asked.attributes.operation;
+        let call = WebhookCall { name: &hook.name, pass, operation, took, outcome };
+        self.asked.verbs.call_observer.called(&call);
     }
 
     async fn post(&self, hook: &Hook, call: &Call) -> Result<Answer, CallFailure> {
