@@ -68,15 +68,10 @@ impl Observer for OpenApiMetrics {
 mod tests {
     use std::sync::Arc;
 
-    use http::Method;
     use sternpost_openapi::{names::Naming, publisher::Publisher};
 
     use super::*;
-    use crate::{
-        cpu::Pool,
-        metrics::{self, Metrics},
-        testing,
-    };
+    use crate::{metrics::Metrics, testing};
 
     #[test]
     fn documents_are_counted_when_they_are_built_and_not_when_they_are_sent() {
@@ -85,13 +80,7 @@ mod tests {
         let metrics = Metrics::new(registry, std::time::UNIX_EPOCH);
         let publisher = Publisher::new(sternpost_builtin::groups(), Naming::Short, observer);
         let check = |lines: &[&str]| {
-            let response = metrics::serve(
-                &metrics,
-                &Pool::new(&metrics),
-                None,
-                &testing::request(Method::GET, "/metrics", &[]),
-            );
-            let body = testing::body(&response);
+            let body = testing::told(&metrics);
             for line in lines {
                 assert!(body.lines().any(|found| found == *line), "{line}\nis not in\n{body}");
             }

@@ -176,6 +176,12 @@ pub fn body(response: &impl Whole) -> String {
     String::from_utf8(body_bytes(response).into()).unwrap()
 }
 
+/// What `/metrics` tells.
+pub fn told(metrics: &Metrics) -> String {
+    let request = request(Method::GET, "/metrics", &[]);
+    body(&crate::metrics::serve(metrics, &crate::cpu::Pool::new(metrics), None, &request))
+}
+
 pub fn body_bytes(response: &impl Whole) -> Bytes {
     now(response.full().collect()).unwrap().to_bytes()
 }

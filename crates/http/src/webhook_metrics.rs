@@ -123,15 +123,10 @@ impl CallObserver for WebhookMetrics {
 mod tests {
     use std::time::Duration;
 
-    use http::Method;
     use sternpost_verbs::admission::Operation;
 
     use super::*;
-    use crate::{
-        cpu::Pool,
-        metrics::{self, Metrics},
-        testing,
-    };
+    use crate::{metrics::Metrics, testing};
 
     #[test]
     fn webhooks_are_told_of_in_upstreams_names() {
@@ -151,9 +146,7 @@ mod tests {
         told.called(&call("b", Pass::Validating, CallOutcome::FailedClosed));
         told.called(&call("b", Pass::Validating, CallOutcome::NotAsked));
         let metrics = Metrics::new(registry, std::time::UNIX_EPOCH);
-        let request = testing::request(Method::GET, "/metrics", &[]);
-        let response = metrics::serve(&metrics, &Pool::new(&metrics), None, &request);
-        let body = testing::body(&response);
+        let body = testing::told(&metrics);
         for line in [
             r#"apiserver_admission_webhook_request_total{code="200",name="a",operation="CREATE",rejected="false",type="admit"} 1"#,
             r#"apiserver_admission_webhook_request_total{code="503",name="a",operation="CREATE",rejected="false",type="admit"} 1"#,

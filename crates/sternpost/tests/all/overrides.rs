@@ -27,13 +27,13 @@ const EVENTS: &str = "/api/v1/namespaces/default/events";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
 /// The etcd of all resources but some, and that of those.
-struct Etcds {
-    main: Etcd,
-    other: Etcd,
+pub struct Etcds {
+    pub main: Etcd,
+    pub other: Etcd,
 }
 
 impl Etcds {
-    fn start(program: &Path) -> Self {
+    pub fn start(program: &Path) -> Self {
         Self { main: Etcd::start(program, &[]), other: Etcd::start(program, &[]) }
     }
 

@@ -3,7 +3,7 @@
 
 #![cfg(unix)]
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use serde_json::json;
 use sternpost_store::{Entry, KeyRange, Store, Transaction, Write};
@@ -13,6 +13,7 @@ use sternpost_testkit::{
     server::Server,
 };
 
+use crate::overrides::Etcds;
 use crate::storage::{
     EVENTS, FILLED, FLAGS, MAPS, bump, done, fill, listed, number, refused, store, text, version,
     without_versions,
@@ -20,17 +21,7 @@ use crate::storage::{
 
 const MOVED: [&str; 2] = ["/events", "/secrets"];
 
-/// The etcd of all resources but some, and that of those.
-struct Etcds {
-    main: Etcd,
-    other: Etcd,
-}
-
 impl Etcds {
-    fn start(program: &Path) -> Self {
-        Self { main: Etcd::start(program, &[]), other: Etcd::start(program, &[]) }
-    }
-
     fn flags(&self) -> [String; 2] {
         let overrides = MOVED.map(|resource| format!("{resource}#{}", self.other.url()));
         [
