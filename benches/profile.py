@@ -117,7 +117,7 @@ def main():
         known.update(measured)
         write_budgets(known)
     elif arguments.check:
-        sys.exit(check(read_budgets(), measured))
+        sys.exit(check(read_budgets(), measured, lambda operations: count(arguments.sternpost, operations)))
     else:
         for operation, figures in measured.items():
             show(operation, figures | without_valgrind(arguments.sternpost, operation))
@@ -516,11 +516,21 @@ DIFFERS = {"watch": ("allocations: delivery", "bytes copied: delivery", "system 
 LEAST_RISE = {"instructions": 1, "allocations": 0.2, "bytes copied": 16, "system calls": 0.5}
 
 
-def check(budgets, measured):
-    """1 if something rose; tells what."""
+def check(budgets, measured, count_again):
+    """1 if something rose; tells what. A thread that waits in a loop for another counts what it does there, though it
+    does nothing: what rose is counted once more, and a rise that is none of chance is there again."""
     traced = can_trace()
-    risen = [line for operation, figures in measured.items()
-             for line in compare(operation, budgets.get(operation, {}), figures, traced)]
+
+    def risen_of(operation):
+        return compare(operation, budgets.get(operation, {}), measured[operation], traced)
+
+    doubtful = [operation for operation in measured if budgets.get(operation) and risen_of(operation)]
+    for operation, figures in (count_again(doubtful) if doubtful else {}).items():
+        for line in risen_of(operation):
+            print(f"profile: counted again: {line}")
+        known = measured[operation]
+        measured[operation] = {name: min(value, known.get(name, value)) for name, value in figures.items()}
+    risen = [line for operation in measured for line in risen_of(operation)]
     for line in risen:
         print(f"profile: FAILED {line}")
     if not traced:

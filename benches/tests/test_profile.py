@@ -161,11 +161,27 @@ class Comparing(unittest.TestCase):
         self.assertEqual(len(profile.compare("create", {}, self.BUDGET)), 1)
 
     def test_the_check_ends_with_1_if_anything_rose(self):
+        risen = {"create": self.BUDGET | {"allocations: body": 30}}
         told = io.StringIO()
         with redirect_stdout(told):
-            self.assertEqual(profile.check({"create": self.BUDGET}, {"create": self.BUDGET}), 0)
-            self.assertEqual(profile.check({"create": self.BUDGET}, {"create": self.BUDGET | {"allocations: body": 30}}), 1)
+            self.assertEqual(profile.check({"create": self.BUDGET}, {"create": self.BUDGET}, self.fail), 0)
+            self.assertEqual(profile.check({"create": self.BUDGET}, dict(risen), lambda _: dict(risen)), 1)
         self.assertIn("profile: FAILED create: allocations: body: 30.00", told.getvalue())
+
+    def test_what_rose_is_counted_once_more_and_fails_if_it_rose_again(self):
+        budgets = {"create": self.BUDGET, "get": self.BUDGET}
+        for name, other, expected in (("allocations: body", "allocations: body", 1), ("allocations: body", "bytes copied: request", 0)):
+            asked = []
+
+            def again(operations):
+                asked.append(operations)
+                return {operation: self.BUDGET | {other: 10_000} for operation in operations}
+            told = io.StringIO()
+            with redirect_stdout(told):
+                measured = {"create": self.BUDGET | {name: 10_000}, "get": self.BUDGET}
+                self.assertEqual(profile.check(budgets, measured, again), expected)
+            self.assertEqual(asked, [["create"]])
+            self.assertIn("profile: counted again: create: allocations: body: 10,000", told.getvalue())
 
 
 class Budgets(unittest.TestCase):
