@@ -117,11 +117,15 @@ impl Control {
             (level.name.clone(), InUse { level, seats })
         };
         let levels: HashMap<String, InUse> = levels.into_iter().map(in_use).collect();
+        // There may be as many as somebody likes to make.
+        let known = before.schemas.iter().filter_map(|(schema, counts)| {
+            Some(((schema.name.as_str(), schema.level.as_str()), counts.as_ref()?))
+        });
+        let known: HashMap<(&str, &str), &Arc<Counts>> = known.collect();
         let counted = |schema: Schema| {
-            let is_same =
-                |(known, _): &&(Schema, _)| known.name == schema.name && known.level == schema.level;
-            let known = before.schemas.iter().find(is_same).and_then(|(_, counts)| counts.clone());
-            let counts = levels.contains_key(&schema.level).then(|| known.unwrap_or_default());
+            let same = known.get(&(schema.name.as_str(), schema.level.as_str()));
+            let counts =
+                levels.contains_key(&schema.level).then(|| same.copied().cloned().unwrap_or_default());
             (schema, counts)
         };
         let schemas = schemas.into_iter().map(counted).collect();
@@ -182,14 +186,17 @@ impl Control {
     /// What there is to tell, by the name of the level.
     pub fn report(&self) -> Vec<LevelReport> {
         let rules = self.rules.load();
-        let schemas_of = |level: &str| {
-            let own = rules.schemas.iter().filter(|(schema, _)| schema.level == level);
-            own.filter_map(|(schema, counts)| Some((schema.name.clone(), counts.as_ref()?.read()))).collect()
-        };
+        let mut by_level: HashMap<&str, Vec<(String, Counted)>> = HashMap::new();
+        for (schema, counts) in &rules.schemas {
+            if let Some(counts) = counts {
+                let own = by_level.entry(schema.level.as_str()).or_default();
+                own.push((schema.name.clone(), counts.read()));
+            }
+        }
         let level = |(name, level): (&String, &InUse)| LevelReport {
             name: name.clone(),
             seats: level.seats.as_ref().map_or(0, |seats| seats.shape().seats),
-            schemas: schemas_of(name),
+            schemas: by_level.remove(name.as_str()).unwrap_or_default(),
         };
         let mut report: Vec<LevelReport> = rules.levels.iter().map(level).collect();
         report.sort_by(|a, b| a.name.cmp(&b.name));
@@ -353,6 +360,8 @@ mod tests {
         let levels = [level("low", 20, &queuing), level("none", 30, &json!({"type": "Reject"}))];
         control.configure(&[schema("b", 50, "bob", "none")], &levels);
         assert_eq!(control.usage(), [("low".to_owned(), 0, 0), ("none".to_owned(), 1, 0)]);
+        let (schema, counted) = &control.report()[1].schemas[0];
+        assert_eq!((schema.as_str(), counted.executing, counted.waited.count()), ("b", 1, 1));
         // Nothing is about others now.
         assert_eq!(&*enter(&control, "ana").await.unwrap().schema_uid, "");
     }
